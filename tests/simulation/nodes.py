@@ -161,6 +161,8 @@ class SimulatedNode(NodeActor):
         self.was_removed = False
         self.starts_again = False
         """The member has ended to be built anew, and is to be booted when it has left."""
+        self.is_forgotten = False
+        """It ended because its log was not begun anew with that of others."""
         self.has_own_error = False
         """The service of this member alone was made to raise."""
         self.started_position = 0
@@ -333,7 +335,8 @@ class SimulatedNode(NodeActor):
         excused = self.has_disk_faults or (self.is_rotten and isinstance(error, CorruptFrameError | StorageError))
         excused = excused or (self.has_own_error and isinstance(error, ServiceError))
         excused = excused or (self.level < PROTOCOL_LEVEL and "protocol level" in str(error) and self._is_removed())
-        if not excused:
+        self.is_forgotten = self.world.options.renews_some and "`ordo cluster renew-log`" in str(error)
+        if not (excused or self.is_forgotten):
             self.world.fail(f"{self.name} died of {type(error).__name__}: {error}")
         self._gone("process ended")
         self.disk.kill()

@@ -69,6 +69,8 @@ class Options:
     orders_mean_ns: int = 0
     renews: bool = False
     """After an order to end, the log begins anew with other lengths, where all members let it."""
+    renews_some: bool = False
+    """Only that of some members; the others are renewed when they end because of it."""
     tangle_mean_ns: int = 0
     strand_mean_ns: int = 0
     echo_mean_ns: int = 0
@@ -181,6 +183,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_levels(options, rng)
         _draw_services(options, rng)
         options.renews = options.orders_mean_ns > 0 and rng.random() < 0.5
+        options.renews_some = options.renews and not options.loss_mean_ns and rng.random() < 0.5
     return options
 
 

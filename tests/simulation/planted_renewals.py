@@ -1,10 +1,11 @@
-"""A planted bug of logs that begin anew (see `planted.py`)."""
+"""Planted bugs of logs that begin anew (see `planted.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from cluster.module.log_channel import FollowerLog
 from cluster.node import log_renewal
 
 Patch = Callable[[object, str, Any], None]
@@ -19,3 +20,8 @@ def a_log_begins_anew_behind_an_older_snapshot(patch: Patch) -> None:
         return "" if "its newest snapshot is at" in found else found
 
     patch(log_renewal, "find_refusal", find_refusal)
+
+
+def a_forgotten_log_goes_on_with_other_lengths(patch: Patch) -> None:
+    """A member records what the leader's log has, begun anew, behind what it has itself."""
+    patch(FollowerLog, "_demand_lengths", lambda self, image, recording_id: None)

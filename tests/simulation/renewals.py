@@ -4,25 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cluster.node import log_renewal
 from cluster.node.member_store import open_stored
 from tests.simulation.damage import storage_of
 
 if TYPE_CHECKING:
+    from runtime.random import RandomSource
     from tests.simulation.nodes import SimulatedNode
-    from tests.simulation.world import World
+    from tests.simulation.options import Options
 
 KIB = 1024
 
 
-def renew_by_chance(world: World, random: Random) -> bool:
-    return renew_all(world, random.choice((64, 128, 256)) * KIB, random.choice((512, 1408)))
+class RenewalWorld(Protocol):
+    """Whose members they are."""
+
+    options: Options
+    random: RandomSource
+    nodes: list[SimulatedNode]
+
+    def note(self, text: str) -> None: ...
+    def count_fault(self, kind: str) -> None: ...
+
+
+def renew_by_chance(world: RenewalWorld, random: Random) -> bool:
+    lengths = random.choice((64, 128, 256)) * KIB, random.choice((512, 1408))
+    return renew_all(world, *lengths, _draw_members(world) if world.options.renews_some else None)
+
+
+def _draw_members(world: RenewalWorld) -> list[SimulatedNode]:
+    random = world.random.stream("renewals")
+    return random.sample(world.nodes, random.randint(1, len(world.nodes)))
 
 
 def renew_all(
-    world: World, term_length_bytes: int, mtu_bytes: int, members: Sequence[SimulatedNode] | None = None
+    world: RenewalWorld, term_length_bytes: int, mtu_bytes: int, members: Sequence[SimulatedNode] | None = None
 ) -> bool:
     """An operator writes other lengths into all configurations, and looks at the members one after the other, or at
     these only and forgets the rest; where one of them refuses, the log stays. False: not done."""
@@ -41,13 +59,23 @@ def renew_all(
     return True
 
 
+def renew_forgotten(world: RenewalWorld, node: SimulatedNode) -> None:
+    """A member that ended because the others' log begins anew: an operator does what its last line says."""
+    node.is_forgotten = False
+    node.disk.heal()
+    if not _refuses(node):
+        world.count_fault("forgotten log renewed")
+        world.note(log_renewal.renew_log(node.config, storage_of(node)))
+    node.boot()
+
+
 def _refuses(node: SimulatedNode) -> bool:
     storage = storage_of(node)
     with node.readable_disk(), open_stored(node.config, storage) as store:
         return bool(log_renewal.find_refusal(node.config, store.load(), storage))
 
 
-def set_lengths(world: World, term_length_bytes: int, mtu_bytes: int) -> None:
+def set_lengths(world: RenewalWorld, term_length_bytes: int, mtu_bytes: int) -> None:
     """Writes lengths into the configurations of all members."""
     for node in world.nodes:
         settings = node.config.cluster

@@ -128,6 +128,7 @@ RENEWED = Options(
 )  # fmt: skip
 OPTIONS = {
     "a_log_begins_anew_behind_an_older_snapshot": RENEWED,
+    "a_forgotten_log_goes_on_with_other_lengths": replace(RENEWED, renews_some=True),
     "a_snapshot_counts_that_one_service_has_not_taken": SERVED,
     "services_go_on_while_others_come_to_the_snapshot": replace(SERVED, cycle_ns=MS),
     "services_share_their_timers": replace(SERVED, services=3),

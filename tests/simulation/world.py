@@ -18,6 +18,7 @@ from tests.simulation.network import Faults, SimulatedNetwork
 from tests.simulation.nodes import SimulatedNode, node_address, node_name
 from tests.simulation.operations import Reply, Request
 from tests.simulation.options import Options
+from tests.simulation.renewals import renew_forgotten
 from tests.simulation.timeline import NEVER_NS, Actor, Timeline
 from tests.simulation.trace import Trace
 from tests.simulation.writers import WriterWatch
@@ -150,6 +151,8 @@ class World(Timeline):
         for node in self.nodes:
             if node.notes_closed_ingress():
                 self.trace.count_fault("no room for messages")
+            if node.is_forgotten and not node.is_alive and not self.is_at_rest:
+                renew_forgotten(self, node)
             if node.may_go_on and not node.is_alive:
                 self.trace.count_fault("started again with room")
                 node.boot()
