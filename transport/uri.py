@@ -39,12 +39,18 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def is_multicast(self) -> bool:
-        """True when the host is a literal multicast address."""
+    def is_numeric(self) -> bool:
+        """False when the host is a name, which may have another address the next time."""
         try:
-            return ipaddress.ip_address(self.host.split("%")[0]).is_multicast
+            ipaddress.ip_address(self.host.split("%")[0])
         except ValueError:
             return False
+        return True
+
+    @property
+    def is_multicast(self) -> bool:
+        """True when the host is a literal multicast address."""
+        return self.is_numeric and ipaddress.ip_address(self.host.split("%")[0]).is_multicast
 
 
 class StartPosition(NamedTuple):

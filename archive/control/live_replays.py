@@ -14,7 +14,8 @@ from archive.archive import Archive
 from archive.control.codes import NULL_VALUE, ErrorCode
 from archive.control.config import ControlConfig
 from archive.control.driver_requests import DriverRequests
-from archive.control.session import ControlSession, host_of
+from archive.control.session import ControlSession
+from archive.plans import ReplayPlan
 from archive.replay import Replay
 from runtime.counters import Counter
 from runtime.errors import ArchiveError, OrdoError
@@ -23,6 +24,9 @@ from transport.uri import ChannelUri, udp
 
 LIVE_STREAM_ID = 140
 """Clients share a stream, so none of them chooses its id."""
+CHECK_INTERVAL_NS = 1_000_000_000
+"""A shared replay is, within that time, where its recording ended before. One that follows another waits for the next
+check, so that a client that comes and goes does not have a publication begun each time."""
 LIVE_CHANNEL = "aeron:udp?control-mode=manual|fc=max|linger=1s|sparse=true|alias=live"
 
 
@@ -38,7 +42,7 @@ class LiveReplay:
     """One recording from where it ended when the first client asked; over when the last one is gone."""
 
     def __init__(self, owner: LiveReplays, recording_id: int, limit: Counter | None) -> None:
-        """Raises ArchiveError for a recording that cannot be replayed."""
+        """Waits for `begin`."""
         self.recording_id = recording_id
         self.replay_session_id = NULL_VALUE
         self._owner = owner
@@ -48,7 +52,19 @@ class LiveReplay:
         """With the id of the destination of each."""
         self._replay: Replay | None = None
         self._is_over = False
-        self._plan = owner.archive.plan_replay(recording_id, owner.find_end(recording_id, limit), channel=LIVE_CHANNEL)
+        self._expected_position = 0
+        """Where the recording ended when it was looked at last."""
+        self._plan: ReplayPlan | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        return self._plan is not None
+
+    def begin(self) -> None:
+        """Raises ArchiveError for a recording that cannot be replayed."""
+        owner = self._owner
+        position = owner.find_end(self.recording_id, self._limit)
+        self._plan = owner.archive.plan_replay(self.recording_id, position, channel=LIVE_CHANNEL)
         owner.driver.add_exclusive_publication(self._plan.channel, LIVE_STREAM_ID, self._on_publication, self._fail)
 
     @property
@@ -60,10 +76,26 @@ class LiveReplay:
         """Whether its clients wait for a limit to rise."""
         return self._limit is not None
 
+    def check(self) -> None:
+        """Begins a replay that waits. Ends one that even its fastest client does not keep up with: who joined now would
+        be sent what it has had for long, and would wait for what is new."""
+        if not self.is_begun:
+            try:
+                self.begin()
+            except OrdoError as error:
+                self._fail(error)
+        elif self._replay is None or self._owner.archive.recording(self.recording_id) is None:
+            return
+        elif self._replay.position < self._expected_position:
+            self._fail(None)
+        else:
+            self._expected_position = self._owner.find_end(self.recording_id, self._limit)
+
     def _on_publication(self, publication: ExclusivePublication) -> None:
         if self._is_over:
             publication.close()
             return
+        assert self._plan is not None
         try:
             self._replay = self._owner.archive.begin_replay(
                 self._plan, publication, limit=self._limit, on_end=lambda _, error: self._fail(error)
@@ -160,6 +192,18 @@ class LiveReplays:
         self.find_end = find_end
         self._replays_max = config.live_replays_max
         self._replays: list[LiveReplay] = []
+        self._ended: set[int] = set()
+        """Recordings whose replay ended since the last check."""
+        self._check_ns = 0
+
+    def work(self, now_ns: int) -> None:
+        """Looks, once in a while, whether the replays keep up."""
+        if now_ns < self._check_ns:
+            return
+        self._check_ns = now_ns + CHECK_INTERVAL_NS
+        self._ended.clear()
+        for one in list(self._replays):
+            one.check()
 
     @property
     def is_followed(self) -> bool:
@@ -182,9 +226,10 @@ class LiveReplays:
         if request.replay_stream_id != LIVE_STREAM_ID:
             raise ArchiveError(f"live replays have the stream id {LIVE_STREAM_ID}, not {request.replay_stream_id}")
         endpoint = ChannelUri.parse(channel).endpoint
-        if endpoint is None or host_of(channel) != session.host:
+        if endpoint is None or not session.is_at(channel):
             raise ArchiveError(
-                f"channel {channel[:200]!r} is refused: a live replay goes to the host that asks for it, only",
+                f"channel {channel[:200]!r} is refused: a live replay goes to the host that asks for it, only, which "
+                "it and the response channel name by its address",
                 code=ErrorCode.UNAUTHORISED_ACTION,
             )
         if self.archive.recording(request.recording_id) is None:
@@ -202,12 +247,16 @@ class LiveReplays:
                 code=ErrorCode.MAX_REPLAYS,
             )
         made = LiveReplay(self, recording_id, limit)
+        if recording_id not in self._ended:
+            made.begin()
         self._replays.append(made)
         return made
 
     def remove(self, replay: LiveReplay) -> None:
         if replay in self._replays:
             self._replays.remove(replay)
+            if replay.is_begun:
+                self._ended.add(replay.recording_id)
 
     def stop(self, session: ControlSession, replay_session_id: int | None = None) -> None:
         """A client wants the shared replay no longer, or, without an id, is gone."""

@@ -21,7 +21,7 @@ from archive.control.codes import (
 from archive.control.config import ControlConfig
 from archive.control.driver_requests import DriverRequests
 from archive.control.live_replays import LiveReplays
-from archive.control.session import ControlSession, host_of
+from archive.control.session import ControlSession
 from archive.plans import ReplayPlan
 from archive.record_filter import RecordFilter
 from archive.replay import Replay
@@ -152,7 +152,7 @@ class ReplayRequests:
         replay = ClientReplay(self, session, request)
         replay.open(plan, limit)
         channel = plan.channel
-        if host_of(channel) != session.host:  # which may never have asked for it
+        if not session.is_at(channel):  # who is there may never have asked for it
             channel = bounded_channel(channel, REQUEST_LENGTH_MIN + len(request.replay_channel))
         self._driver.add_exclusive_publication(
             channel, request.replay_stream_id, replay.on_publication, replay.on_failure
@@ -169,6 +169,10 @@ class ReplayRequests:
         asked = self._access.replay_channel(request.replay_channel, request.replay_stream_id)
         self._check_channel(asked)
         self.live.start(session, request, asked, self._limit(request))
+
+    def work(self, now_ns: int) -> None:
+        """Looks, once in a while, whether shared replays keep up."""
+        self.live.work(now_ns)
 
     def forget(self, session: ControlSession) -> None:
         """Its client is gone. Its own replays end by themselves, when nobody receives them."""

@@ -94,6 +94,12 @@ class ControlSession:
             lambda error: self.abort(f"the driver refused its response channel: {error_text(error)}"),
         )
 
+    def is_at(self, channel: str) -> bool:
+        """Whether a channel publishes to where the client has shown that it receives. A name shows nothing: it may be
+        another host's by now. Raises ChannelError."""
+        endpoint = ChannelUri.parse(channel).address("endpoint")
+        return endpoint is not None and endpoint.is_numeric and endpoint.host == self.host
+
     # --- state --------------------------------------------------------------------------------------------------------
 
     def _on_publication(self, publication: ExclusivePublication) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SESSIONS_BESIDE = 32
 """Of clients that replay nothing: readers that ask whether a node has more, and tools."""
+LINGER_NS_MAX = 5_000_000_000
+"""Replays that have ended are in no bound: whoever began and ended them one after another had many."""
 STREAM_IDS_END = 128
 """Streams of a cluster have ids from LOG_STREAM_ID to below this one."""
 
@@ -115,6 +117,7 @@ def serve_archive(
         local_control_channel=None,
         replays_max=replays_max + subscribers_max,
         live_replays_max=1 + subscribers_max,
+        linger_ns_max=LINGER_NS_MAX,
         sessions_max=SESSIONS_BESIDE + 2 * (replays_max + subscribers_max),
     )
     access = CommittedLogAccess(

@@ -29,7 +29,7 @@ def token_table(principal: str, token: str, *roles: str) -> dict[str, object]:
 
 
 def connect(cluster: LocalCluster, credentials: bytes | Callable[[], bytes], **more: object) -> ClusterClient:
-    settings = ClientSettings(credentials=credentials, message_timeout_s=15.0)
+    settings = ClientSettings(credentials=credentials, message_timeout_s=15.0, **cluster.client_keys)
     return ClusterClient(cluster.ingress_endpoints, settings=settings, **more)  # type: ignore[arg-type]
 
 
@@ -38,9 +38,9 @@ def refused(cluster: LocalCluster) -> int:
     return sum(counter_of(cluster, one, CounterType.INVALID_REQUESTS) for one in cluster.member_ids)
 
 
-@pytest.mark.parametrize("mode", ["process", "inline"])
+@pytest.mark.parametrize(("mode", "is_encrypted"), [("process", False), ("inline", False), ("inline", True)])
 def test_tokens_and_roles(
-    mode: str, start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: str, is_encrypted: bool, start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trader, viewer, feeder = new_token(), new_token(), new_token()
     tables = [
@@ -48,7 +48,7 @@ def test_tokens_and_roles(
         token_table("viewer", viewer, "queries"),
         token_table("feeder", feeder, "ingress"),
     ]
-    cluster = start_cluster(SERVICE, service_mode=mode, tables={"tokens": tables})
+    cluster = start_cluster(SERVICE, service_mode=mode, tables={"tokens": tables}, encrypted=is_encrypted)
     for wrong in (b"", b"trader", tables[0]["hash"].encode()):  # type: ignore[attr-defined]
         before = refused(cluster)
         with pytest.raises(SessionRejectedError, match="rejected the credentials"):

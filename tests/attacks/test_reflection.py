@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from cluster.node.counters import read_counters
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import CounterType
 from cluster.wire.streams import INGRESS_STREAM_ID
@@ -19,6 +20,7 @@ from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from tests.transport.test_hostile_stream import frame
+from transport.driver.system_counters import REFUSED_TYPE_ID
 
 __all__ = ["start_cluster"]
 HOST = "127.0.0.1"
@@ -26,6 +28,8 @@ EGRESS_STREAM = 102
 QUIET_S = 1.5
 """Longer than between any two set-ups or status messages."""
 HELLO_LENGTH, NOTICE_LENGTH = 96, 16
+NOT_ENCRYPTED = (9).to_bytes(4, "little")
+"""Key of its counter."""
 
 
 class Port:
@@ -132,6 +136,7 @@ def test_a_client_with_a_trusted_key_names_somebody_else(start_cluster: StartClu
 def test_an_encrypted_cluster_tells_who_has_no_key_that_it_is_encrypted(start_cluster: StartCluster) -> None:
     """In 16 bytes for a datagram, of set-ups, gaps and requests alike. The address that requests name gets nothing."""
     cluster = start_cluster(encrypted=True)
+    before = [not_encrypted(cluster, one) for one in cluster.member_ids]
     with port() as attacker, port() as victim:
         for session, endpoint in enumerate(cluster.ingress_endpoints.values()):
             attacker.send(endpoint, setup(session, INGRESS_STREAM_ID))
@@ -142,7 +147,14 @@ def test_an_encrypted_cluster_tells_who_has_no_key_that_it_is_encrypted(start_cl
         got = attacker.received()
         assert set(got) <= {NOTICE_LENGTH} and len(got) <= 5 * len(cluster.member_ids)
         assert victim.received() == []
+    assert [not_encrypted(cluster, one) for one in cluster.member_ids] == [count + 5 for count in before]
     cluster.check_running()
+
+
+def not_encrypted(cluster: LocalCluster, member_id: int) -> int:
+    """Datagrams that a member's driver dropped because they were not encrypted."""
+    counters = read_counters(cluster.aeron_dir(member_id))
+    return sum(one.value for one in counters if one.type_id == REFUSED_TYPE_ID and one.key[:4] == NOT_ENCRYPTED)
 
 
 def silent_source(cluster: LocalCluster, datagrams: Callable[[int], list[bytes]]) -> None:

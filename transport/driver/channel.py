@@ -144,25 +144,17 @@ def packed(name: SocketName | None) -> bytes:
 def _resolve(address: Address | None, network: Any) -> SocketName | None:
     if address is None:
         return None
-    try:
-        ipaddress.ip_address(address.host.split("%")[0])
-    except ValueError:
-        found = network.lookup(address.host)
-        if found is None:
-            raise ResolutionPending(f"host={address.host!r} is being resolved") from None
-        return found, address.port
-    return address.host, address.port
+    if address.is_numeric:
+        return address.host, address.port
+    found = network.lookup(address.host)
+    if found is None:
+        raise ResolutionPending(f"host={address.host!r} is being resolved")
+    return found, address.port
 
 
 def is_name(address: Address | None) -> bool:
     """Whether the host is a name, which may get another address."""
-    if address is None:
-        return False
-    try:
-        ipaddress.ip_address(address.host.split("%")[0])
-    except ValueError:
-        return True
-    return False
+    return address is not None and not address.is_numeric
 
 
 def _canonical(uri: ChannelUri) -> str:

@@ -26,12 +26,18 @@ cdef struct Liveness:
     int64_t receiver_id
     int64_t last_heard_ns
 
+cdef struct Repeats:
+    int64_t since_ns                   # what a receiver asked for again from then on, for as long as a resend lingers
+    int64_t since_position             # of the sender, then
+    int64_t length_bytes
+
 cdef struct Resend:
     int64_t position
     int64_t length
     int64_t deadline_ns                # when to send (delayed), or when to forget (lingering)
     int state                          # 0 free, 1 delayed, 2 lingering
     SocketAddress to                   # who asked; length 0: no listed destination has its address
+    Repeats repeats                    # of a listed receiver
 
 cdef class NetworkPublication(Worked):
     cdef readonly LogBuffers log
@@ -85,6 +91,7 @@ cdef class NetworkPublication(Worked):
     cdef Resend* resends
     cdef int resend_count
     cdef int resends_active
+    cdef Repeats repeats                       # of all that are not listed, and of the one receiver that unicast has
     cdef int64_t connection_timeout_ns
     cdef int64_t resend_delay_ns
     cdef int64_t resend_linger_ns
@@ -129,6 +136,7 @@ cdef class NetworkPublication(Worked):
     cdef void _update_connected(self) noexcept nogil
     cdef void _back_pressured(self) noexcept nogil
     cdef void _resend(self, const Resend* resend) noexcept nogil
+    cdef bint _may_repeat(self, Repeats* repeats, int64_t length, int64_t most, int64_t now_ns) noexcept nogil
     cdef void _run_resends(self, int64_t now_ns) noexcept nogil
     cdef bint _has_subscribers(self) noexcept nogil
     cdef int64_t _min_consumer(self) noexcept nogil

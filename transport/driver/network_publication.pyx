@@ -369,14 +369,19 @@ cdef class NetworkPublication(Worked):
             self._update_connected()
 
     cdef void _heard(self, int64_t receiver_id, int64_t now_ns) noexcept nogil:
+        """Of too many, the one that was silent for longest gives way: somebody may invent receivers."""
         cdef Liveness* receivers = <Liveness*> self.receivers.items
         cdef Liveness* added
-        cdef int64_t i
+        cdef int64_t i, silent = 0
         for i in range(self.receivers.count):
             if receivers[i].receiver_id == receiver_id:
                 receivers[i].last_heard_ns = now_ns
                 return
+            if receivers[i].last_heard_ns < receivers[silent].last_heard_ns:
+                silent = i
         added = <Liveness*> self.receivers.try_append()
+        if added == NULL and self.receivers.count > 0:
+            added = &receivers[silent]
         if added != NULL:
             added.receiver_id = receiver_id
             added.last_heard_ns = now_ns
@@ -481,6 +486,7 @@ cdef class NetworkPublication(Worked):
         cdef int64_t most = self.term_length / 2
         cdef int64_t position
         cdef int slot
+        cdef bint is_listed
         cdef SocketAddress to
         if term_offset < 0 or term_offset >= self.term_length or term_offset & 31 or length < 0 \
                 or term_offset + length > self.term_length:
@@ -489,14 +495,16 @@ cdef class NetworkPublication(Worked):
         ordo_store_release_i64(self.naks_cell, self.naks_cell[0] + 1)
         if length == 0:
             return
-        if most > RESEND_WINDOW:
-            most = RESEND_WINDOW
-        if length > most * self.flow_control.retransmit_window_multiple:
-            length = most * self.flow_control.retransmit_window_multiple
+        most = min(most, <int64_t> RESEND_WINDOW) * self.flow_control.retransmit_window_multiple
+        length = min(length, most)
         position = compute_position(ordo_get_i32(frame + 16), term_offset, self.shift, self.initial_term_id)
         self._answer_to(&to, source)
         slot = self._resend_slot(&to, position)
         if slot < 0:
+            return
+        is_listed = to.length_bytes > 0 and self.endpoint.has_group_semantics
+        if not self._may_repeat(&self.resends[slot].repeats if is_listed else &self.repeats, length, most, now_ns):
+            count_event(self.system, COUNTER_RETRANSMIT_OVERFLOW, 1)
             return
         self.resends_active += self.resends[slot].state == RESEND_FREE
         self.resends[slot].to = to
@@ -536,7 +544,24 @@ cdef class NetworkPublication(Worked):
             vacant = lingering
         if vacant < 0:
             count_event(self.system, COUNTER_RETRANSMIT_OVERFLOW, 1)
+        else:
+            self.resends[vacant].repeats.since_ns = -self.resend_linger_ns
         return vacant
+
+    cdef bint _may_repeat(self, Repeats* repeats, int64_t length, int64_t most, int64_t now_ns) noexcept nogil:
+        """While one resend lingers a receiver may have as much again as one NAK brings, and as was sent meanwhile.
+
+        Who asks for other places all the time would have half a megabyte, or two, for every 28 bytes.
+        """
+        if now_ns - repeats.since_ns >= self.resend_linger_ns:
+            repeats.since_ns = now_ns
+            repeats.since_position = self.sender_position
+            repeats.length_bytes = 0
+        length = max(length, <int64_t> self.mtu)
+        if repeats.length_bytes + length > max(most, <int64_t> self.mtu) + self.sender_position - repeats.since_position:
+            return False
+        repeats.length_bytes += length
+        return True
 
     cdef void _run_resends(self, int64_t now_ns) noexcept nogil:
         cdef int i

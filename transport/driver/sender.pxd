@@ -19,6 +19,8 @@ cdef class Sender:
     cdef PointerArray endpoints
     cdef readonly list errors                  # ERR frames for the conductor
     cdef readonly list response_setups         # (publication, session of its response) for the conductor
+    cdef int64_t errors_since_ns               # clients are told of so many ERR frames since then
+    cdef int errors_told
     cdef int waiting_count                     # entries of both, for native code
     cdef int next_start
     cdef SocketAddress encrypted_source        # of an encrypted datagram, which this driver cannot read
@@ -32,4 +34,4 @@ cdef class Sender:
                         const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef void _on_response_setup(self, NetworkPublication publication, const uint8_t* frame) noexcept nogil
     cdef void _on_error(self, NetworkPublication publication, SendEndpoint endpoint, const uint8_t* frame,
-                        uint32_t length, const SocketAddress* source) noexcept nogil
+                        uint32_t length, const SocketAddress* source, int64_t now_ns) noexcept nogil

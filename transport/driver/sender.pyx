@@ -13,8 +13,10 @@ from transport.secure.session cimport has_mark
 cdef enum:
     RECEIVE_ITEMS = 16
     RECEIVE_TURNS = 4                  # batches of one socket in one duty cycle
-    ERRORS_MAX = 64
+    ERRORS_MAX = 64                    # ERR frames a second of which clients are told
     RESPONSE_SETUPS_MAX = 256
+
+cdef int64_t ERRORS_INTERVAL_NS = 1000000000
 
 
 cdef class Sender:
@@ -127,7 +129,7 @@ cdef class Sender:
         elif frame_type == FRAME_RSP_SETUP:
             self._on_response_setup(<NetworkPublication> found, datagram)
         else:
-            self._on_error(<NetworkPublication> found, endpoint, datagram, length, source)
+            self._on_error(<NetworkPublication> found, endpoint, datagram, length, source, now_ns)
 
     cdef void _on_response_setup(self, NetworkPublication publication, const uint8_t* frame) noexcept nogil:
         """The receiver has a response for this stream; it repeats itself until the response is connected."""
@@ -139,7 +141,8 @@ cdef class Sender:
                 self.waiting_count = len(self.errors) + len(self.response_setups)
 
     cdef void _on_error(self, NetworkPublication publication, SendEndpoint endpoint, const uint8_t* frame,
-                        uint32_t length, const SocketAddress* source) noexcept nogil:
+                        uint32_t length, const SocketAddress* source, int64_t now_ns) noexcept nogil:
+        """Of too many the clients are not told: those that are busy would lose their place among the driver's answers."""
         cdef int32_t text_length = ordo_get_i32(frame + 36)
         if text_length < 0 or text_length > ERROR_TEXT_MAX or ERR_LENGTH + text_length > <int32_t> ordo_get_i32(frame):
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
@@ -147,14 +150,19 @@ cdef class Sender:
         count_event(self.system, COUNTER_ERROR_FRAMES_RECEIVED, 1)
         if not publication.on_error(ordo_get_i64(frame + 16)):
             return
+        if now_ns - self.errors_since_ns >= ERRORS_INTERVAL_NS:
+            self.errors_since_ns = now_ns
+            self.errors_told = 0
+        if self.errors_told == ERRORS_MAX:
+            return
+        self.errors_told += 1
         with gil:
-            if len(self.errors) < ERRORS_MAX:
-                self.errors.append((
-                    publication, ordo_get_i64(frame + 16),
-                    ordo_get_i64(frame + 24) if frame[5] & ERR_HAS_TAG else None, ordo_get_i32(frame + 32),
-                    (<const char*> frame)[ERR_LENGTH:ERR_LENGTH + text_length],
-                    (<const char*> source.storage)[:source.length_bytes]))
-                self.waiting_count = len(self.errors) + len(self.response_setups)
+            self.errors.append((
+                publication, ordo_get_i64(frame + 16),
+                ordo_get_i64(frame + 24) if frame[5] & ERR_HAS_TAG else None, ordo_get_i32(frame + 32),
+                (<const char*> frame)[ERR_LENGTH:ERR_LENGTH + text_length],
+                (<const char*> source.storage)[:source.length_bytes]))
+            self.waiting_count = len(self.errors) + len(self.response_setups)
 
     cdef int send(self, int64_t now_ns) noexcept nogil:
         """One turn of every busy publication and of a slice of the quiet ones; bytes sent."""
