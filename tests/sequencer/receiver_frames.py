@@ -23,8 +23,9 @@ class ReceiverFrames:
 
     def position_of(self, frame: bytes) -> int:
         """Of a DATA frame of the stream."""
-        offset, _, _, term_id = struct.unpack_from("<iiii", frame, 8)
-        return (term_id - self.initial_term_id) % 2**32 * self.term_length + int(offset)
+        offset, term_id = (int.from_bytes(frame[at : at + 4], "little", signed=True) for at in (8, 20))
+        term_count: int = (term_id - self.initial_term_id) % 2**32
+        return term_count * self.term_length + offset
 
     def status(self, position: int, window: int, flags: int = 0, receiver_id: int = 1) -> bytes:
         """A status message: consumed up to here, and room for so much more."""
