@@ -18,6 +18,7 @@ cdef class FrameScanner:
     cdef int64_t capacity_bytes
     cdef ScanResult result
     cdef void scan(self, int64_t from_position, int64_t to_position) noexcept nogil
+    cdef int64_t _read_pages(self, int64_t length, int64_t position) noexcept nogil
     cdef int64_t _check_block(self, int64_t start, int64_t length, int64_t to_position) noexcept nogil
 
 cdef int fault_of_read(int64_t result) noexcept nogil

@@ -1,6 +1,6 @@
 """Walks recorded frames and checks every one: recovery and verification stand on it."""
 
-from libc.errno cimport ENOENT
+from libc.errno cimport EIO, ENOENT
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from archive.cursor cimport SegmentCursor
@@ -17,6 +17,9 @@ from archive.frames cimport (
 )
 from runtime.atomics cimport ordo_get_i32, ordo_get_u16
 from transport.logbuffer cimport HEADER_LENGTH, TYPE_PAD, align_frame
+
+cdef enum:
+    PAGE_BYTES = 4096                  # what a device reads, or refuses, in one piece
 
 cdef int64_t _BLOCK_LENGTH = 1024 * 1024
 
@@ -46,7 +49,8 @@ cdef class FrameScanner:
     cdef void scan(self, int64_t from_position, int64_t to_position) noexcept nogil:
         """Leaves in `result` how far frames are good, starting no frame at or after `to_position`."""
         cdef int64_t position = from_position
-        cdef int64_t length
+        cdef int64_t length, read
+        cdef int refusal
         self.result.frame_count = 0
         self.result.last_position = -1
         self.result.last_is_padding = False
@@ -54,12 +58,29 @@ cdef class FrameScanner:
         self.result.frame_offset = -1
         while position < to_position and self.result.fault == FAULT_NONE:
             length = min(self.capacity_bytes, to_position - position + align_frame(self.cursor.layout.mtu))
-            length = self.cursor.read(self.buffer, length, position)
-            if length < HEADER_LENGTH:
-                self.result.fault = fault_of_read(length)
+            read = self.cursor.read(self.buffer, length, position)
+            refusal = <int> read if read < 0 else 0
+            if refusal == -EIO:
+                read = self._read_pages(length, position)
+            if read < HEADER_LENGTH:
+                self.result.fault = refusal if refusal == -EIO else fault_of_read(read)
                 break
-            position = self._check_block(position, length, to_position)
+            position = self._check_block(position, read, to_position)
+            if refusal == -EIO and self.result.fault == FAULT_TRUNCATED:
+                self.result.fault = refusal         # the frame goes on where nothing can be read
         self.result.end_position = position
+
+    cdef int64_t _read_pages(self, int64_t length, int64_t position) noexcept nogil:
+        """What can be read of a block that cannot be read in one piece: up to the page that the device refuses."""
+        cdef int64_t done = 0
+        cdef int64_t piece, read
+        while done < length:
+            piece = min(length - done, PAGE_BYTES - (position + done) % PAGE_BYTES)
+            read = self.cursor.read(self.buffer + done, piece, position + done)
+            if read <= 0:
+                break
+            done += read
+        return done
 
     cdef int64_t _check_block(self, int64_t start, int64_t length, int64_t to_position) noexcept nogil:
         """Checks the frames of one block: the position after the last good one. At least one, or a fault."""
@@ -97,6 +118,11 @@ cdef class FrameScanner:
     def ended_in_hole(self):
         """The last scan ended where nothing was ever written."""
         return self.result.fault == FAULT_ABSENT
+
+    @property
+    def end_position(self):
+        """How far the frames of the last scan are good, also where `run` raised."""
+        return self.result.end_position
 
     @property
     def recording_end(self):

@@ -132,7 +132,7 @@ class Scrubber:
         try:
             end, _, damage = self._scanner.run(start, min(start + STEP_BYTES, bound))
         except StorageError as error:
-            end, damage = start, error
+            end, damage = self._scanner.end_position, error
         self._position = end
         self.scrubbed_bytes += end - start
         self._note_whole(start, end)

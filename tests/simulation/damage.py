@@ -103,9 +103,13 @@ def flip(
 def break_page(
     node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
 ) -> Loss | None:
-    """A page of the log, all of it below `end`, cannot be read any more."""
+    """A page of the log, all of it below `end`, cannot be read any more. It is not one in which the others' logs begin:
+    nobody could give the frames of its first part."""
     position = _draw_position(node, random, descriptor, start, end)
-    if position is None or position // PAGE_BYTES * PAGE_BYTES + PAGE_BYTES > end:
+    if position is None:
+        return None
+    page = position // PAGE_BYTES * PAGE_BYTES
+    if page + PAGE_BYTES > end or page < start != descriptor.start_position:
         return None
     file, offset = _place(node, descriptor, position)
     file.break_page(offset)

@@ -27,14 +27,18 @@ def cluster(**options: Any) -> tuple[World, SimulatedNode]:
     world = World(1, Options(clients=1, operation_mean_ns=2_000_000, padding_max=3000, **options))
     world.start()
     world.run(SECOND_NS)
-    leader = world.leader()
-    assert leader is not None
-    leader.module.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
-    world.run(SECOND_NS)
+    take_snapshot(world)
     for client in world.clients:
         client.is_working = False
     assert world.run(5 * SECOND_NS, world.is_steady)
     return world, next(one for one in world.nodes if not one.serves)
+
+
+def take_snapshot(world: World) -> None:
+    leader = world.leader()
+    assert leader is not None
+    leader.module.counters.control_toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT)
+    world.run(SECOND_NS)
 
 
 def damage_segment(node: SimulatedNode) -> Any:
@@ -60,9 +64,8 @@ def test_what_the_device_cannot_read_is_mended_like_a_wrong_checksum() -> None:
     assert node.module.upkeep.repair.repaired_count == 1
 
 
-def test_a_page_is_mended_in_which_the_log_begins() -> None:
-    """Behind a snapshot a log begins within a page, and a device takes whole pages only."""
-    world, node = cluster(snapshot_every_bytes=100 << 10, retention_bytes=64 << 10, snapshots_kept=1)
+def wipe(world: World, node: SimulatedNode) -> int:
+    """The member comes back without a disk: where its log begins then, behind a snapshot."""
     node.kill()
     node.wipe()
     for invariant in world.invariants:
@@ -71,16 +74,51 @@ def test_a_page_is_mended_in_which_the_log_begins() -> None:
     assert world.run(20 * SECOND_NS, world.is_steady)
     log = rot._log(node)
     assert log is not None
+    return int(log.start_position)
+
+
+def write_until(world: World, node: SimulatedNode, position: int) -> None:
     world.clients[0].is_working = True
-    assert world.run(SECOND_NS, lambda: node.commit_position > log.start_position + 2 * PAGE_BYTES)
+    assert world.run(5 * SECOND_NS, lambda: node.commit_position > position)
     world.clients[0].is_working = False
-    base = base_of(log, log.start_position)
-    assert (log.start_position - base) % PAGE_BYTES > 0
+
+
+def break_page(node: SimulatedNode, log: Any, position: int) -> str:
+    """The path of the segment in which the device cannot read the page of a position."""
+    base = base_of(log, position)
     path = f"{node.archive_folder}/{segment_name(log.recording_id, base)}"
-    node.disk.files[path].break_page(log.start_position - base)
+    node.disk.files[path].break_page(position - base)
     node.is_rotten = True
+    return path
+
+
+def test_a_page_is_mended_that_the_others_have_though_their_logs_begin_later() -> None:
+    """A step of the scrubber begins before their logs do; what cannot be read is behind that."""
+    world, node = cluster(
+        snapshot_every_bytes=100 << 10, retention_bytes=64 << 10, snapshots_kept=1, scrub_ns=SECOND_NS
+    )
+    take_snapshot(world)
+    starts = [wipe(world, one) for one in world.nodes if one is not node]
+    log = rot._log(node)
+    assert log is not None and base_of(log, max(starts)) < min(starts)
+    write_until(world, node, max(starts) + 4 * PAGE_BYTES)
+    world.run(2 * SECOND_NS)  # the next pass of the scrubber is the one that finds it
+    break_page(node, log, max(starts) + 2 * PAGE_BYTES)
+    assert not rot.is_whole(node)
+    assert world.run(20 * SECOND_NS, lambda: rot.is_whole(node))
+    assert node.module.upkeep.repair.repaired_count == 1
+
+
+def test_a_page_is_mended_in_which_the_log_begins() -> None:
+    """Behind a snapshot a log begins within a page, and a device takes whole pages only."""
+    world, node = cluster(snapshot_every_bytes=100 << 10, retention_bytes=64 << 10, snapshots_kept=1)
+    start = wipe(world, node)
+    log = rot._log(node)
+    assert log is not None and (start - base_of(log, start)) % PAGE_BYTES > 0
+    write_until(world, node, start + 2 * PAGE_BYTES)
+    path = break_page(node, log, start)
     error = storage_error(errno.EIO, f"read recording {log.recording_id}", path)
-    node.module.upkeep.repair.scrubber._on_damage(log, log.start_position, error)
+    node.module.upkeep.repair.scrubber._on_damage(log, start, error)
     assert not rot.is_whole(node)
     assert world.run(20 * SECOND_NS, lambda: rot.is_whole(node))
     assert node.module.upkeep.repair.repaired_count == 1
