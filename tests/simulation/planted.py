@@ -60,6 +60,7 @@ from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
 from tests.simulation.nodes import VERSIONS
+from tests.simulation.planted_services import apply_versions_late
 from tests.simulation.service import RunService, digest_of
 from tests.simulation.timeline import HastySequencer
 
@@ -668,24 +669,8 @@ def successors_go_by_their_own_clocks(patch: Patch) -> None:
 
 
 def one_member_applies_versions_late(patch: Patch) -> None:
-    """A member executes records behind a VersionEvent with the code of before, up to the next that is no message."""
-    on_version, on_record = ServiceContainer._on_version, ServiceContainer.on_record
-
-    def change_later(self: Any, event: Any, position: int) -> None:
-        if self.member_id == 1:
-            self.late_event = event
-        else:
-            on_version(self, event, position)
-
-    def execute(self: Any, record: bytes, position: int) -> None:
-        late = getattr(self, "late_event", None)
-        on_record(self, record, position)
-        if late is not None:
-            self.late_event = None
-            on_version(self, late, position)
-
-    patch(ServiceContainer, "_on_version", change_later)
-    patch(ServiceContainer, "on_record", execute)
+    """Its containers execute the first records behind a VersionEvent with the code of before."""
+    apply_versions_late(patch, lambda container: container.member_id == 1)
 
 
 def one_member_executes_all_with_its_newest_code(patch: Patch) -> None:

@@ -54,13 +54,13 @@ def services_number_their_messages_together(patch: Patch) -> None:
     patch(ServiceMessages, "__init__", init)
 
 
-def one_service_applies_versions_late(patch: Patch) -> None:
-    """On all members alike: service 1 executes records behind a VersionEvent with the code of before, up to the next
-    that is no message."""
+def apply_versions_late(patch: Patch, is_late: Callable[[Any], bool]) -> None:
+    """These containers execute records behind a VersionEvent with the code of before, up to the next that is no
+    message."""
     on_version, on_record = ServiceContainer._on_version, ServiceContainer.on_record
 
     def change_later(self: Any, event: Any, position: int) -> None:
-        if self.service_id == 1:
+        if is_late(self):
             self.late_event = event
         else:
             on_version(self, event, position)
@@ -74,6 +74,11 @@ def one_service_applies_versions_late(patch: Patch) -> None:
 
     patch(ServiceContainer, "_on_version", change_later)
     patch(ServiceContainer, "on_record", execute)
+
+
+def one_service_applies_versions_late(patch: Patch) -> None:
+    """Service 1, on all members alike."""
+    apply_versions_late(patch, lambda container: container.service_id == 1)
 
 
 def one_service_stays_at_its_version(patch: Patch) -> None:
