@@ -482,6 +482,10 @@ class NodeConfig(Settings):
         """The same node that lets in so many readers of feeds."""
         return self.model_copy(update={"node": self.node.model_copy(update={"max_subscribers": subscribers_max})})
 
+    def with_sessions(self, sessions_max: int) -> NodeConfig:
+        """The same node that opens so many sessions while it leads."""
+        return self.model_copy(update={"cluster": self.cluster.model_copy(update={"sessions_max": sessions_max})})
+
     def with_services(self, names: Sequence[str]) -> NodeConfig:
         """The same node with these services, module:Class, by service id; without any with its own. Raises
         ConfigurationError."""

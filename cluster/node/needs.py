@@ -135,7 +135,8 @@ def _size(length_bytes: int) -> str:
 def look_ahead(config: NodeConfig, log: Any) -> NodeConfig:
     """Checks what the node needs before it starts, and says what it will not have.
 
-    Returns the configuration with as many subscribers as there are descriptors for.
+    Returns the configuration with as many sessions and subscribers as there are descriptors for: with more of them none
+    would be left for a member that has to catch up.
     """
     files_max = raise_open_files()
     found = clients_that_fit(config, files_max)
@@ -149,4 +150,4 @@ def look_ahead(config: NodeConfig, log: Any) -> NodeConfig:
             f"{config.node.max_subscribers} subscribers of feeds; further clients are refused: raise it to "
             f"{files_wanted(config)} to let all in",
         )
-    return config.with_subscribers(found.subscribers)
+    return config.with_subscribers(found.subscribers).with_sessions(found.sessions)

@@ -17,6 +17,7 @@ from cluster.node.config import load_config
 from cluster.wire.streams import LOG_STREAM_ID
 from deploy.launcher import LocalCluster
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
+from tests.cluster.integration.agreement import await_members
 from tests.cluster.integration.test_snapshots import take_snapshot
 from tests.peers.java_peer import JavaPeers
 from tests.peers.peer_process import PeerProcess
@@ -33,6 +34,7 @@ def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
         def start(service: str = "examples.counter:Counter", tables: Mapping[str, Any] | None = None) -> LocalCluster:
             nodes = stack.enter_context(LocalCluster(service, root=tmp_path / "cluster", tables=tables))
             nodes.await_leader(60)
+            await_members(nodes)
             return nodes
 
         yield start

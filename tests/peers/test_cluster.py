@@ -15,6 +15,7 @@ from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from runtime.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
+from tests.cluster.integration.agreement import await_members
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver
 from tests.peers.peer_process import PeerFailedError, PeerProcess
@@ -38,6 +39,7 @@ def start_cluster(java: JavaPeers, tmp_path: Path) -> Iterator[StartCluster]:
         def start(tables: Mapping[str, Any] | None = None, **settings: str | int | bool) -> LocalCluster:
             nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", cluster=settings, tables=tables)
             stack.enter_context(nodes).await_leader(60)
+            await_members(nodes)
             return nodes
 
         yield start

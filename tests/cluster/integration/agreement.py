@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from cluster.module.counters import ELECTION_CLOSED
 from cluster.node.config import load_config
 from cluster.node.counters import counter_value
 from cluster.wire.component_errors import read_component_errors
@@ -43,6 +44,17 @@ def await_value(
 def await_that(probe: Callable[[], object], what: str, timeout_s: float = 60.0) -> None:
     """Returns once `probe` says something true."""
     await_value(lambda: True if probe() else None, what, timeout_s)
+
+
+def await_members(cluster: LocalCluster) -> None:
+    """Every member leads or follows. Aeron's clients ask one member once, and one in an election is silent."""
+    await_that(
+        lambda: all(
+            counter_of(cluster, member_id, CounterType.ELECTION_STATE) == ELECTION_CLOSED
+            for member_id in cluster.member_ids
+        ),
+        "all members behind their election",
+    )
 
 
 def describe(cluster: LocalCluster) -> str:

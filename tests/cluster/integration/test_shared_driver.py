@@ -22,14 +22,14 @@ from tests.transport.test_driver_threads import program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 TIMEOUT_S = 60.0
-LIVENESS = "1s"
+LIVENESS = "4s"
 
 
 @pytest.fixture
 def driver_folder(shm_path: Path, tmp_path: Path) -> Iterator[Path]:
     settings = tmp_path / "driver.toml"
     settings.write_text(
-        f'client_liveness_timeout = "{LIVENESS}"\ntimer_interval = "50ms"\npublication_unblock_timeout = "3s"\n'
+        f'client_liveness_timeout = "{LIVENESS}"\ntimer_interval = "50ms"\npublication_unblock_timeout = "6s"\n'
     )
     folder = shm_path / "driver"
     with program(folder, "--threads", "dedicated", "--config", str(settings)):
