@@ -25,7 +25,8 @@ PER_TRANSPORT = 512
 CONNECTING_MAX = 64
 ROUNDS = 3
 PER_SESSION_RATE = 10
-SECONDS = 2 if COUNT <= 700 else 10
+SECONDS = 2
+STEADY_TIMEOUT_S = 120
 
 
 class Sessions:
@@ -96,7 +97,8 @@ class Sessions:
         """Every session sends ten messages a second, by turns; messages a second until all were answered."""
         before, total = sum(self.answered.values()), len(self.clients) * PER_SESSION_RATE * seconds
         begun_s, sent = time.monotonic(), 0
-        while sum(self.answered.values()) < before + total:
+        while (have := sum(self.answered.values())) < before + total:
+            assert time.monotonic() < begun_s + STEADY_TIMEOUT_S, f"{before + total - have} answers are missing"
             due = min(total, int((time.monotonic() - begun_s) * PER_SESSION_RATE * len(self.clients)))
             for number in range(sent, due):
                 self.clients[number % len(self.clients)].send(b"hello", timeout_s=60)
