@@ -50,7 +50,7 @@ cdef class FrameScanner:
         """Leaves in `result` how far frames are good, starting no frame at or after `to_position`."""
         cdef int64_t position = from_position
         cdef int64_t length, read
-        cdef int refusal
+        cdef bint is_refused
         self.result.frame_count = 0
         self.result.last_position = -1
         self.result.last_is_padding = False
@@ -59,15 +59,15 @@ cdef class FrameScanner:
         while position < to_position and self.result.fault == FAULT_NONE:
             length = min(self.capacity_bytes, to_position - position + align_frame(self.cursor.layout.mtu))
             read = self.cursor.read(self.buffer, length, position)
-            refusal = <int> read if read < 0 else 0
-            if refusal == -EIO:
+            is_refused = read == -EIO
+            if is_refused:
                 read = self._read_pages(length, position)
             if read < HEADER_LENGTH:
-                self.result.fault = refusal if refusal == -EIO else fault_of_read(read)
+                self.result.fault = -EIO if is_refused else fault_of_read(read)
                 break
             position = self._check_block(position, read, to_position)
-            if refusal == -EIO and self.result.fault == FAULT_TRUNCATED:
-                self.result.fault = refusal         # the frame goes on where nothing can be read
+            if is_refused and self.result.fault == FAULT_TRUNCATED:
+                self.result.fault = -EIO            # the frame goes on where nothing can be read
         self.result.end_position = position
 
     cdef int64_t _read_pages(self, int64_t length, int64_t position) noexcept nogil:

@@ -102,7 +102,7 @@ class ControlConductor(Agent):
     def do_work(self, now_ns: int) -> int:
         self._now_ns = now_ns
         work_count = self._driver.work() + self.replications.work(now_ns)
-        self.replays.work(now_ns)
+        self.replays.live.work(now_ns)
         for subscription in self._subscriptions:
             work_count += subscription.poll_messages(self._on_message, self.config.requests_per_cycle_max)
         for session in list(self.sessions.values()):

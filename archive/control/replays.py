@@ -170,10 +170,6 @@ class ReplayRequests:
         self._check_channel(asked)
         self.live.start(session, request, asked, self._limit(request))
 
-    def work(self, now_ns: int) -> None:
-        """Looks, once in a while, whether shared replays keep up."""
-        self.live.work(now_ns)
-
     def forget(self, session: ControlSession) -> None:
         """Its client is gone. Its own replays end by themselves, when nobody receives them."""
         self.live.stop(session)

@@ -9,7 +9,6 @@ import pytest
 
 from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
-from cluster.module.counters import ELECTION_CLOSED
 from cluster.node.config import load_config
 from cluster.node.counters import counter_value
 from cluster.wire.counter_types import CounterType, ModuleState
@@ -18,6 +17,7 @@ from ordo.bench.echo_session import EchoSession
 from ordo.bench.node_cost import family, measure_idle_cpu_percent, measure_rss_mb
 from ordo.cli import run
 from runtime.errors import ClusterTimeoutError
+from tests.cluster.integration.agreement import await_members, counter_of
 
 MESSAGES = 1_000
 MESSAGES_BYTES_MIN = MESSAGES * 64
@@ -31,16 +31,15 @@ def cluster() -> Iterator[LocalCluster]:
         with EchoSession(started.ingress_endpoints, 64) as session:
             session.pipelined(MESSAGES, 100)
         assert started.leader() == leader
+        await_members(started)
         started.await_value(lambda: all_have_it(started) or None, "all members with the messages")
         yield started
 
 
 def all_have_it(cluster: LocalCluster) -> bool:
-    """Whether the slowest member, too, is behind its election and has committed the messages: answers need a quorum."""
-    folders = [cluster.aeron_dir(member_id) for member_id in cluster.member_ids]
-    positions = {counter_value(folder, CounterType.COMMIT_POSITION) for folder in folders}
-    states = {counter_value(folder, CounterType.ELECTION_STATE) for folder in folders}
-    return states == {ELECTION_CLOSED} and len(positions) == 1 and min(positions) > MESSAGES_BYTES_MIN
+    """Whether the slowest member, too, has committed the messages: answers need a quorum."""
+    positions = {counter_of(cluster, member_id, CounterType.COMMIT_POSITION) for member_id in cluster.member_ids}
+    return len(positions) == 1 and min(positions) > MESSAGES_BYTES_MIN
 
 
 def config_of(cluster: LocalCluster, member_id: int) -> list[str]:

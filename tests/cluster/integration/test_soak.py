@@ -22,6 +22,7 @@ from tests.cluster.integration.agreement import counter_of, errors_of
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.soak_service import STARTED_EVENT
 from tests.cluster.integration.test_snapshots import take_snapshot
+from tests.transport.test_soak import memory_bytes
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "0.2"))
 SNAPSHOT_S = 60 if MINUTES >= 10 else 3
@@ -64,17 +65,12 @@ def room_bytes(folder: Path) -> int:
     return total
 
 
-def own_memory_bytes(pid: int) -> int:
-    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return int(fields["RssAnon"].split()[0]) * 1024
-
-
 def use_of(cluster: LocalCluster, member_id: int) -> Use:
     node, *containers = family(cluster.pid(member_id))
     lasting = [node, *containers[:1]]  # a second child is the copy that writes a snapshot
     return Use(
         room_bytes(cluster.data_dir(member_id)),
-        sum(map(own_memory_bytes, lasting)),
+        sum(map(memory_bytes, lasting)),
         room_bytes(cluster.aeron_dir(member_id)),
         sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in lasting),
     )
