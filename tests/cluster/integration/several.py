@@ -139,10 +139,8 @@ class AnsweringV1(TallyV1):
     name = b"answering"
 
 
-class AnsweringV2(TallyV2):
+class AnsweringV2(AnsweringV1, TallyV2):
     """Service 0."""
-
-    name = b"answering"
 
 
 class WatchingV1(TallyV1):
@@ -155,14 +153,8 @@ class WatchingV1(TallyV1):
         return b""
 
 
-class WatchingV2(TallyV2):
+class WatchingV2(WatchingV1, TallyV2):
     """Service 1."""
-
-    name = b"watching"
-
-    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
-        session.offer(super().on_session_message(session, timestamp, payload, header))
-        return b""
 
 
 class AnsweringV3(AnsweringV2):
