@@ -58,9 +58,11 @@ cdef class UdpChannel(DatagramChannel):
     cdef UdpNetwork _network
     cdef bint _segmentation
     cdef bint _has_times                       # the kernel notes when datagrams arrive
+    cdef int _alone                            # receives in a row that found one datagram; or ALONE_CHECKED
     cdef readonly tuple local_address          # (host, port) as bound
     cdef readonly int receive_buffer_bytes
     cdef readonly int send_buffer_bytes
+    cdef int _receive_messages(self, int count) noexcept nogil
     cdef void _read_control(self, msghdr* message, ReceiveItem* item) noexcept nogil
     cdef int _prepare(self, SendItem* items, int count) noexcept nogil
     cdef int _fill(self, int message, const uint8_t* data, uint32_t length, uint32_t segment, const SocketAddress* to,

@@ -34,6 +34,7 @@ cdef extern from "<sys/socket.h>" nogil:
     int sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags)
     ssize_t sendto(int fd, const void* buffer, size_t length, int flags, const void* address, uint32_t address_length)
     int recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, void* timeout)
+    ssize_t recvmsg(int fd, msghdr* message, int flags)
     ssize_t c_recv "recv"(int fd, void* buffer, size_t length, int flags)
     cmsghdr* CMSG_FIRSTHDR(msghdr* message)
     cmsghdr* CMSG_NXTHDR(msghdr* message, cmsghdr* control)
@@ -79,6 +80,8 @@ cdef enum:
     SEGMENTED_LENGTH_MAX = 65000
     SYS_EPOLL_PWAIT2 = 441
     EVENTS_MAX = 64
+    ALONE_MIN = 8                      # receives in a row that found one datagram, before one is asked for
+    ALONE_CHECKED = -1                 # one was asked for and came: is there another behind it?
     SLOT_EVENT = 0x7FFFFFFE
     SLOT_WAKE_SOCKET = 0x7FFFFFFF
 
@@ -323,6 +326,25 @@ cdef class UdpChannel(DatagramChannel):
                     sent -= 1
         return done
 
+    cdef int _receive_messages(self, int count) noexcept nogil:
+        """How many came, or -1 with errno. Where datagrams come one at a time, one is asked for by `recvmsg`: the kernel
+        does not look for a second, which the next receive does."""
+        cdef mmsghdr* received = self._network._received
+        cdef ssize_t length
+        if self._alone < ALONE_MIN:
+            count = recvmmsg(self._fd, received, count, MSG_DONTWAIT, NULL)
+            if self._alone == ALONE_CHECKED:
+                self._alone = ALONE_MIN if count <= 0 else 0
+            elif count > 0:
+                self._alone = self._alone + 1 if count == 1 else 0
+            return count
+        length = recvmsg(self._fd, &received.msg_hdr, MSG_DONTWAIT)
+        if length < 0:
+            return -1
+        received.msg_len = <unsigned int> length
+        self._alone = ALONE_CHECKED
+        return 1
+
     cdef int receive(self, ReceiveItem* items, int capacity) noexcept nogil:
         cdef int slots = capacity if capacity < RECEIVE_BATCH else RECEIVE_BATCH
         cdef int i, count, filled = 0
@@ -335,7 +357,7 @@ cdef class UdpChannel(DatagramChannel):
             m.msg_hdr.msg_name = items[i].source.storage
             m.msg_hdr.msg_namelen = sizeof(items[i].source.storage)
             m.msg_hdr.msg_controllen = control_length
-        count = recvmmsg(self._fd, self._network._received, slots, MSG_DONTWAIT, NULL)
+        count = self._receive_messages(slots)
         if count < 0:
             if c_errno == ECONNREFUSED or c_errno == EINTR:
                 return 0                            # the next look finds what is there
