@@ -32,6 +32,7 @@ cdef class ClientLoop:
     cdef object _drive                             # of a transport that runs itself, else None
     cdef readonly int64_t driven_ns                # when the transport ran last
     cdef int64_t _cycle_seen                       # of the driver, at this client's last call: others may share it
+    cdef int64_t _cycle_unsent                     # of the driver, at the last offer
     cdef int _busy                                 # calls of the application that are running, one inside the other
     cdef bint _keeping                             # the keeper's thread has the transport
     cdef int64_t _message_bytes_max                # with its header, as far as the log takes it
@@ -60,6 +61,7 @@ cdef class ClientLoop:
     cdef int64_t _offer_kept(self, bytes payload) except? -1
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
     cdef int64_t _offer(self, payload) except? -100
+    cdef void _note_unsent(self, int count) noexcept nogil
     cpdef int enter(self) except -1
     cpdef void leave(self)
     cpdef int64_t drive(self) except -1

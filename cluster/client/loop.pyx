@@ -121,7 +121,7 @@ cdef class ClientLoop:
     def note_sent(self, int count=1):
         """Messages were sent by other means than `offer`."""
         self._sent += count
-        self.unsent += count
+        self._note_unsent(count)
 
     def take_ingress_lost(self):
         """True when an offer found the ingress closed or not connected since the last call."""
@@ -238,13 +238,18 @@ cdef class ClientLoop:
             attempt += 1
         if result > 0:
             self._sent += 1
-            self.unsent += 1
+            self._note_unsent(1)
         elif result == NOT_CONNECTED or result == CLOSED:
             self._ingress_lost = True
         elif result == MAX_POSITION_EXCEEDED:        # the stream is used up: another one is opened
             self._ingress_lost = True
             return CLOSED
         return result
+
+    cdef void _note_unsent(self, int count) noexcept nogil:
+        self.unsent += count
+        if self._driver is not None:
+            self._cycle_unsent = self._driver.cycle_count
 
     cpdef int64_t drive(self) except -1:
         """One duty cycle of the transport: the time at which it began, monotonic ns."""
@@ -271,11 +276,16 @@ cdef class ClientLoop:
         return now_ns
 
     cdef int64_t _drive_unless_driven(self) except -1:
-        """`drive`, unless another client of the same transport has done so since: hundreds that are polled in turn
-        would run it hundreds of times."""
-        if self._driver is None or self._driver.cycle_count == self._cycle_seen or self.unsent:
+        """`drive`, unless another client of the same transport has done so since, and since this one offered something:
+        hundreds that are polled in turn would run it hundreds of times."""
+        cdef int64_t cycle
+        if self._driver is None:
             return self.drive()
-        self._cycle_seen = self._driver.cycle_count
+        cycle = self._driver.cycle_count
+        if cycle == self._cycle_seen or (self.unsent and cycle == self._cycle_unsent):
+            return self.drive()
+        self._cycle_seen = cycle
+        self.unsent = 0
         self.driven_ns = self._clock.nano_time()
         return self.driven_ns
 
