@@ -39,8 +39,10 @@ def folder_mode() -> int:
 
 def make_folders(directory: str) -> None:
     """Makes a folder and those above it that are missing, all of them with this access."""
+    if os.path.isdir(directory):
+        return
     parent = os.path.dirname(directory)
-    if parent and not os.path.isdir(parent):
+    if parent:
         make_folders(parent)
     try:
         os.mkdir(directory, folder_mode())
