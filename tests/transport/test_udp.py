@@ -78,6 +78,36 @@ def test_more_segments_than_one_batch_holds(network: UdpNetwork) -> None:
     assert b"".join(d for d, _ in found) == payload
 
 
+def test_datagrams_that_come_alone_and_those_behind_them(network: UdpNetwork) -> None:
+    """Where one came at a time, one is asked for: another right behind it, an empty one, and segments that came together
+    are not lost, and a burst is taken together again."""
+    receiver = network.open(LOCAL, rcvbuf=1 << 20)
+    sender = network.open(LOCAL, connect=receiver.local_address)
+    for number in range(12):
+        sender.send_bytes(bytes([number]))
+        assert [data for data, _ in received(network, receiver, 1)] == [bytes([number])]
+        assert receiver.receive_bytes() == []
+    sender.send_bytes(b"one")
+    sender.send_bytes(b"two")
+    assert [data for data, _ in receiver.receive_bytes()] == [b"one"]
+    assert [data for data, _ in received(network, receiver, 1)] == [b"two"]
+    for _ in range(12):
+        sender.send_bytes(b"alone")
+        assert len(received(network, receiver, 1)) == 1
+    assert receiver.receive_bytes() == []
+    sender.send_bytes(b"ab" * 100, segment_length_bytes=2)
+    assert [data for data, _ in received(network, receiver, 100)] == [b"ab"] * 100
+    for _ in range(12):
+        sender.send_bytes(b"alone")
+        assert len(received(network, receiver, 1)) == 1
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.sendto(b"", receiver.local_address)
+        assert [data for data, _ in received(network, receiver, 1)] == [b""]
+    for _ in range(3):
+        sender.send_bytes(b"burst")
+    assert len(receiver.receive_bytes()) + len(receiver.receive_bytes()) == 3
+
+
 def test_an_unconnected_channel_sends_where_it_is_told(network: UdpNetwork) -> None:
     one, two = network.open(LOCAL), network.open(LOCAL)
     sender = network.open(LOCAL)
