@@ -9,6 +9,7 @@ from cluster.client.operator import MemberLook
 from cluster.node import orders, upgrading
 from cluster.node.remote import RemoteCluster, RemoteMember, check_permission, leader_of, look_status
 from cluster.wire.app_version import parse_version
+from cluster.wire.members import ENDPOINT_NAMES
 from cluster.wire.ordo_codecs import MembershipChange
 from gateway.operations import Operations
 from runtime.errors import OrdoError
@@ -34,7 +35,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
                     is_leader=one.is_leader,
                     role=one.role,
                     log_position=one.log_position,
-                    ingress_endpoint=one.ingress,
+                    **{f"{name}_endpoint": getattr(one, name) for name in ENDPOINT_NAMES},
                 )
                 for one in members
             ]
@@ -42,6 +43,22 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
 
     async def LookAtMembers(self, request: Any, context: Any) -> Any:
         return await self._operations.on_cluster(context, lambda cluster, _: _look(cluster))
+
+    async def DescribeMember(self, request: Any, context: Any) -> Any:
+        member_id = request.member_id
+        found = await self._operations.on_cluster(context, lambda cluster, _: cluster.find_details(member_id))
+        return pb.DescribeMemberResponse(
+            log_start_position=found.log_start_position,
+            state_hash_position=found.state_hash_position,
+            terms=[pb.Term(**one._asdict()) for one in found.terms],
+            snapshots=[pb.Snapshot(member_id=member_id, **one._asdict()) for one in found.snapshots],
+            sessions=[pb.Session(**one._asdict()) for one in found.sessions],
+            errors=[pb.MemberError(**one._asdict()) for one in found.errors],
+        )
+
+    async def ListSnapshots(self, request: Any, context: Any) -> Any:
+        found = await self._operations.on_cluster(context, lambda cluster, _: cluster.list_snapshots())
+        return pb.ListSnapshotsResponse(snapshots=[pb.Snapshot(member_id=each, **one._asdict()) for each, one in found])
 
     async def TakeSnapshot(self, request: Any, context: Any) -> Any:
         await self._order(context, orders.take_snapshot)

@@ -202,18 +202,26 @@ class StatusResponse(_message.Message):
     def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
 class Member(_message.Message):
-    __slots__ = ("member_id", "is_leader", "role", "log_position", "ingress_endpoint")
+    __slots__ = ("member_id", "is_leader", "role", "log_position", "ingress_endpoint", "consensus_endpoint", "log_endpoint", "catchup_endpoint", "archive_endpoint")
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     IS_LEADER_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
     INGRESS_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CONSENSUS_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    LOG_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    CATCHUP_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     member_id: int
     is_leader: bool
     role: str
     log_position: int
     ingress_endpoint: str
-    def __init__(self, member_id: _Optional[int] = ..., is_leader: _Optional[bool] = ..., role: _Optional[str] = ..., log_position: _Optional[int] = ..., ingress_endpoint: _Optional[str] = ...) -> None: ...
+    consensus_endpoint: str
+    log_endpoint: str
+    catchup_endpoint: str
+    archive_endpoint: str
+    def __init__(self, member_id: _Optional[int] = ..., is_leader: _Optional[bool] = ..., role: _Optional[str] = ..., log_position: _Optional[int] = ..., ingress_endpoint: _Optional[str] = ..., consensus_endpoint: _Optional[str] = ..., log_endpoint: _Optional[str] = ..., catchup_endpoint: _Optional[str] = ..., archive_endpoint: _Optional[str] = ...) -> None: ...
 
 class TakeSnapshotRequest(_message.Message):
     __slots__ = ()
@@ -302,6 +310,82 @@ class MemberState(_message.Message):
     damaged_count: int
     ordo_version: str
     def __init__(self, ingress_endpoint: _Optional[str] = ..., trouble: _Optional[str] = ..., member_id: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., election: _Optional[str] = ..., leadership_term_id: _Optional[int] = ..., commit_position: _Optional[int] = ..., service_position: _Optional[int] = ..., election_count: _Optional[int] = ..., snapshot_count: _Optional[int] = ..., session_count: _Optional[int] = ..., error_count: _Optional[int] = ..., skipped_count: _Optional[int] = ..., lost: _Optional[str] = ..., no_room: _Optional[str] = ..., damaged_count: _Optional[int] = ..., ordo_version: _Optional[str] = ...) -> None: ...
+
+class DescribeMemberRequest(_message.Message):
+    __slots__ = ("member_id",)
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    def __init__(self, member_id: _Optional[int] = ...) -> None: ...
+
+class DescribeMemberResponse(_message.Message):
+    __slots__ = ("log_start_position", "state_hash_position", "terms", "snapshots", "sessions", "errors")
+    LOG_START_POSITION_FIELD_NUMBER: _ClassVar[int]
+    STATE_HASH_POSITION_FIELD_NUMBER: _ClassVar[int]
+    TERMS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    log_start_position: int
+    state_hash_position: int
+    terms: _containers.RepeatedCompositeFieldContainer[Term]
+    snapshots: _containers.RepeatedCompositeFieldContainer[Snapshot]
+    sessions: _containers.RepeatedCompositeFieldContainer[Session]
+    errors: _containers.RepeatedCompositeFieldContainer[MemberError]
+    def __init__(self, log_start_position: _Optional[int] = ..., state_hash_position: _Optional[int] = ..., terms: _Optional[_Iterable[_Union[Term, _Mapping]]] = ..., snapshots: _Optional[_Iterable[_Union[Snapshot, _Mapping]]] = ..., sessions: _Optional[_Iterable[_Union[Session, _Mapping]]] = ..., errors: _Optional[_Iterable[_Union[MemberError, _Mapping]]] = ...) -> None: ...
+
+class Term(_message.Message):
+    __slots__ = ("leadership_term_id", "base_position")
+    LEADERSHIP_TERM_ID_FIELD_NUMBER: _ClassVar[int]
+    BASE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    leadership_term_id: int
+    base_position: int
+    def __init__(self, leadership_term_id: _Optional[int] = ..., base_position: _Optional[int] = ...) -> None: ...
+
+class Snapshot(_message.Message):
+    __slots__ = ("member_id", "log_position", "leadership_term_id", "timestamp")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    LEADERSHIP_TERM_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    log_position: int
+    leadership_term_id: int
+    timestamp: int
+    def __init__(self, member_id: _Optional[int] = ..., log_position: _Optional[int] = ..., leadership_term_id: _Optional[int] = ..., timestamp: _Optional[int] = ...) -> None: ...
+
+class Session(_message.Message):
+    __slots__ = ("session_id", "opened_log_position", "principal", "address", "active_ms")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    OPENED_LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_MS_FIELD_NUMBER: _ClassVar[int]
+    session_id: int
+    opened_log_position: int
+    principal: str
+    address: str
+    active_ms: int
+    def __init__(self, session_id: _Optional[int] = ..., opened_log_position: _Optional[int] = ..., principal: _Optional[str] = ..., address: _Optional[str] = ..., active_ms: _Optional[int] = ...) -> None: ...
+
+class MemberError(_message.Message):
+    __slots__ = ("count", "last_ms", "text")
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAST_MS_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    count: int
+    last_ms: int
+    text: str
+    def __init__(self, count: _Optional[int] = ..., last_ms: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
+
+class ListSnapshotsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSnapshotsResponse(_message.Message):
+    __slots__ = ("snapshots",)
+    SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
+    snapshots: _containers.RepeatedCompositeFieldContainer[Snapshot]
+    def __init__(self, snapshots: _Optional[_Iterable[_Union[Snapshot, _Mapping]]] = ...) -> None: ...
 
 class AddLearnerRequest(_message.Message):
     __slots__ = ("member_id", "endpoints")

@@ -343,6 +343,16 @@ class AdministrationStub:
                 request_serializer=service__api_dot_ordo__pb2.LookAtMembersRequest.SerializeToString,
                 response_deserializer=service__api_dot_ordo__pb2.LookAtMembersResponse.FromString,
                 _registered_method=True)
+        self.DescribeMember = channel.unary_unary(
+                '/ordo.v1.Administration/DescribeMember',
+                request_serializer=service__api_dot_ordo__pb2.DescribeMemberRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.DescribeMemberResponse.FromString,
+                _registered_method=True)
+        self.ListSnapshots = channel.unary_unary(
+                '/ordo.v1.Administration/ListSnapshots',
+                request_serializer=service__api_dot_ordo__pb2.ListSnapshotsRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ListSnapshotsResponse.FromString,
+                _registered_method=True)
         self.TakeSnapshot = channel.unary_unary(
                 '/ordo.v1.Administration/TakeSnapshot',
                 request_serializer=service__api_dot_ordo__pb2.TakeSnapshotRequest.SerializeToString,
@@ -429,6 +439,20 @@ class AdministrationServicer:
 
     def LookAtMembers(self, request, context):
         """Asks every member for its state, its positions and its troubles. Works without a leader.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeMember(self, request, context):
+        """What one member knows of itself at more length: its newest terms, snapshots, sessions and errors.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSnapshots(self, request, context):
+        """The whole snapshots of every member that answers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -544,6 +568,16 @@ def add_AdministrationServicer_to_server(servicer, server):
                     servicer.LookAtMembers,
                     request_deserializer=service__api_dot_ordo__pb2.LookAtMembersRequest.FromString,
                     response_serializer=service__api_dot_ordo__pb2.LookAtMembersResponse.SerializeToString,
+            ),
+            'DescribeMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeMember,
+                    request_deserializer=service__api_dot_ordo__pb2.DescribeMemberRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.DescribeMemberResponse.SerializeToString,
+            ),
+            'ListSnapshots': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSnapshots,
+                    request_deserializer=service__api_dot_ordo__pb2.ListSnapshotsRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ListSnapshotsResponse.SerializeToString,
             ),
             'TakeSnapshot': grpc.unary_unary_rpc_method_handler(
                     servicer.TakeSnapshot,
@@ -672,6 +706,60 @@ class Administration:
             '/ordo.v1.Administration/LookAtMembers',
             service__api_dot_ordo__pb2.LookAtMembersRequest.SerializeToString,
             service__api_dot_ordo__pb2.LookAtMembersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/DescribeMember',
+            service__api_dot_ordo__pb2.DescribeMemberRequest.SerializeToString,
+            service__api_dot_ordo__pb2.DescribeMemberResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSnapshots(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Administration/ListSnapshots',
+            service__api_dot_ordo__pb2.ListSnapshotsRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ListSnapshotsResponse.FromString,
             options,
             channel_credentials,
             insecure,

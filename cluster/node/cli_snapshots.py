@@ -61,18 +61,10 @@ def _of_one(target: Target) -> list[dict[str, Any]]:
 
 
 def _of_all(target: Target) -> list[dict[str, Any]]:
-    from cluster.client.operator import MemberLook
-
     with target.connect() as cluster:
-        looks = cluster.look().items()
-        asked = sorted((look.get("member_id"), endpoint) for endpoint, look in looks if isinstance(look, MemberLook))
-        found = [(one, cluster.describe(endpoint).get("snapshots", [])) for one, endpoint in asked]
+        found = cluster.list_snapshots()
     nothing = {"recording_ids": None, "digest": None, "is_valid": True}
-    return [
-        {"member_id": one, "log_position": position, "leadership_term_id": term, "timestamp": timestamp, **nothing}
-        for one, rows in found
-        for position, term, timestamp in rows
-    ]
+    return [{"member_id": member_id, **one._asdict(), **nothing} for member_id, one in found]
 
 
 def recovery_plan(config: ConfigOption, as_json: JsonOption = False) -> None:

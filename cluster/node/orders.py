@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from cluster.node.observation import NOT_THERE
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, is_transfer, transfer_value
+from cluster.wire.members import ENDPOINT_NAMES
 from cluster.wire.ordo_codecs import MembershipChange
 from runtime.errors import ClusterError, ConfigurationError, OutcomeUnknownError
 
@@ -59,6 +60,9 @@ class MemberStatus(NamedTuple):
     log_position: int
     ingress: str
     consensus: str
+    log: str
+    catchup: str
+    archive: str
     is_leader: bool
 
 
@@ -152,8 +156,7 @@ def list_members(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -> li
             one.member_id,
             role,
             one.log_position,
-            one.ingress_endpoint,
-            one.consensus_endpoint,
+            *(getattr(one, f"{name}_endpoint") for name in ENDPOINT_NAMES),
             one.member_id == found.leader_member_id,
         )
         for role, members in roles

@@ -17,6 +17,7 @@ from consensus.states import ElectionState
 from runtime.closing import Closing
 from runtime.errors import (
     ClusterTimeoutError,
+    ConfigurationError,
     DecodeError,
     NoQuorumError,
     NotPermittedError,
@@ -26,6 +27,7 @@ from transport.client_transport import ClientTransport
 
 if TYPE_CHECKING:
     from cluster.module.state_store import Evidence, Skip
+    from cluster.node.member_details import HeldSnapshot, MemberDetails
     from runtime.sbe import Message
     from transport.secure.settings import Encryption
 
@@ -67,16 +69,45 @@ class RemoteCluster(Closing):
         return parse_object(self._client.request(endpoint, OperatorOrder.DETAILS, timeout_s=timeout_s).payload)
 
     def list_evidence(self, timeout_s: float = LOOK_TIMEOUT_S) -> list[tuple[int, Evidence]]:
-        """What the members that answer keep because a quorum had another state, with their ids."""
+        """What the members that answer keep because a quorum had another state, with their ids.
+
+        Raises NoQuorumError when none answers, NotPermittedError when those that could be asked refuse the credentials;
+        so do the two methods below.
+        """
         from cluster.node.stored_evidence import parse_evidence
 
+        found = [(one, parse_evidence(told.get("evidence", []))) for one, told in self._describe_all(timeout_s)]
+        return [(member_id, one) for member_id, rows in found for one in rows]
+
+    def list_snapshots(self, timeout_s: float = LOOK_TIMEOUT_S) -> list[tuple[int, HeldSnapshot]]:
+        """The whole snapshots of the members that answer, with their ids; of each member the newest last."""
+        from cluster.node.member_details import parse_details
+
+        found = [(one, parse_details(told).snapshots) for one, told in self._describe_all(timeout_s)]
+        return [(member_id, one) for member_id, rows in found for one in rows]
+
+    def find_details(self, member_id: int, timeout_s: float = LOOK_TIMEOUT_S) -> MemberDetails:
+        """Of one member. Raises ConfigurationError where no member that answers has this id."""
+        from cluster.node.member_details import parse_details
+
+        members = self._find_all(timeout_s)
+        if member_id not in members:
+            raise ConfigurationError(
+                f"member {member_id}: those that answer are {', '.join(map(str, sorted(members)))}"
+            )
+        return parse_details(self.describe(members[member_id], timeout_s))
+
+    def _describe_all(self, timeout_s: float) -> list[tuple[int, dict[str, Any]]]:
+        return [(one, self.describe(endpoint)) for one, endpoint in sorted(self._find_all(timeout_s).items())]
+
+    def _find_all(self, timeout_s: float) -> dict[int, str]:
+        """The ingress of every member that answers, by its id."""
         looks = self.look(timeout_s)
         check_permission(looks)
-        asked = sorted(
-            (look.get("member_id"), endpoint) for endpoint, look in looks.items() if isinstance(look, MemberLook)
-        )
-        rows = [(one, parse_evidence(self.describe(endpoint).get("evidence", []))) for one, endpoint in asked]
-        return [(member_id, one) for member_id, found in rows for one in found]
+        found = {look.get("member_id"): endpoint for endpoint, look in looks.items() if isinstance(look, MemberLook)}
+        if not found:
+            raise NoQuorumError(f"no member answers: {describe_trouble(looks)}")
+        return found
 
     def _learn(self, found: dict[str, MemberLook | OrdoError], timeout_s: float) -> bool:
         """Asks one member who the others are. Returns whether there are more than were known."""
@@ -171,7 +202,7 @@ class RemoteMember:
         found = self._client.request(self.endpoint, OperatorOrder.SKIPPED, timeout_s=ANSWER_TIMEOUT_S)
         try:
             return _skips_of(parse_object(found.payload))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DecodeError(f"{self.endpoint} answered no list of records: {error}") from None
 
 

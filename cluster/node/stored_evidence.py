@@ -44,5 +44,5 @@ def parse_evidence(rows: Any) -> list[Evidence]:
             )
             for row in rows
         ]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DecodeError(f"this is no list of snapshots that differed: {error}") from None

@@ -85,6 +85,8 @@ def test_every_order_from_elsewhere(guarded: Desk) -> None:
     done = guarded.json("snapshot", members=(follower,))
     assert done == {"done": "snapshot taken", "by_member_id": leader}
     assert counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) == 1
+    held = {one["member_id"]: one for one in guarded.json("snapshots", members=(follower,))}
+    assert held[leader]["log_position"] > 0 and held[leader]["is_valid"], "the others may be a moment later"
     assert guarded.run("suspend").returncode == 0
     demand_one_line(guarded.run("snapshot"), 1, "is suspended", "resume")
     assert guarded.run("resume").returncode == 0
@@ -161,6 +163,11 @@ def test_without_a_quorum_members_say_where_they_stand(open_to_all: Desk) -> Non
     assert len(open_to_all.json("list", who=None)) == 3, "who is in the cluster is known without a leader"
     cluster.kill(first)
     demand_one_line(open_to_all.run("status", "--timeout", "1", who=None), 3, "does not accept a connection")
+
+
+@pytest.mark.parametrize("command", ["snapshots", "evidence"])
+def test_what_every_member_is_asked_for_and_none_answers(command: str) -> None:
+    demand_one_line(ordo("cluster", command, "--endpoints", "127.0.0.1:9"), 3, "no member answers", "127.0.0.1:9")
 
 
 def test_an_answer_that_does_not_come_leaves_the_outcome_open(guarded: Desk) -> None:

@@ -14,6 +14,8 @@ import tomlkit
 
 from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
+from cluster.node.config import load_config
+from cluster.wire.members import ENDPOINT_NAMES
 from deploy.launcher import ROOT, LocalCluster
 from ordo.errors import RejectedError
 from runtime.tokens import hash_token
@@ -142,6 +144,27 @@ def test_a_member_comes_votes_and_goes(members: Any, cluster: LocalCluster) -> N
     assert removed.log_position > demoted.log_position
     assert cluster.wait(learner) == 0
     assert len(members.Status(pb.StatusRequest(), **shown()).members) == 1
+
+
+def test_a_member_told_at_length(members: Any, cluster: LocalCluster) -> None:
+    (only,) = members.Status(pb.StatusRequest(), **shown()).members
+    own = load_config(cluster.config_path(0)).own_member
+    assert [getattr(only, f"{name}_endpoint") for name in ENDPOINT_NAMES] == [
+        getattr(own, name) for name in ENDPOINT_NAMES
+    ]
+    before = members.ListSnapshots(pb.ListSnapshotsRequest(), **shown()).snapshots
+    members.TakeSnapshot(pb.TakeSnapshotRequest(), **shown())
+    *rest, taken = members.ListSnapshots(pb.ListSnapshotsRequest(), **shown()).snapshots
+    assert len(rest) == len(before) and (taken.member_id, taken.leadership_term_id) == (0, 0)
+    with ClusterClient(cluster.ingress_endpoints, settings=settings(TRADER)) as client:
+        client.request(b"1", timeout_s=40)
+        found = members.DescribeMember(pb.DescribeMemberRequest(member_id=0), **shown())
+    assert list(found.snapshots) == [*rest, taken]
+    assert [(one.leadership_term_id, one.base_position) for one in found.terms] == [(0, 0)]
+    assert "trader" in [one.principal for one in found.sessions if one.active_ms > taken.timestamp]
+    assert found.log_start_position == 0 < found.sessions[-1].opened_log_position
+    code, text = refusal(members.DescribeMember, pb.DescribeMemberRequest(member_id=9))
+    assert code is grpc.StatusCode.INVALID_ARGUMENT and "member 9: those that answer are 0" in text
 
 
 def test_records_that_are_left_out(members: Any, cluster: LocalCluster) -> None:

@@ -9,6 +9,44 @@ from grpc_tools import protoc
 
 from deploy.launcher import ROOT
 from service_api import ordo_pb2, ordo_pb2_grpc
+from tests.cli.test_every_command import HERE_ONLY, all_commands
+
+CALLS = {
+    "cluster status": "LookAtMembers",
+    "cluster members": "Status",
+    "cluster list": "Status",
+    "cluster add-learner": "AddLearner",
+    "cluster promote": "Promote",
+    "cluster demote": "Demote",
+    "cluster remove": "Remove",
+    "cluster snapshot": "TakeSnapshot",
+    "cluster suspend": "Suspend",
+    "cluster resume": "Resume",
+    "cluster transfer": "TransferLeadership",
+    "cluster skip": "SkipRecord",
+    "cluster skipped": "ListSkipped",
+    "cluster upgrade": "Upgrade",
+    "cluster versions": "ListVersions",
+    "cluster evidence": "ListEvidence",
+    "cluster snapshots": "ListSnapshots",
+    "cluster shutdown": "ShutDown",
+    "consumers list": "ListConsumers",
+    "consumers describe": "DescribeConsumer",
+    "consumers pause": "PauseConsumer",
+    "consumers resume": "ResumeConsumer",
+    "consumers seek": "SeekConsumer",
+    "consumers remove": "RemoveConsumer",
+    "apps": "ListInstances",
+    "app diff": "ListDifferences",
+    "app upgrade": "UpgradeGroup",
+}
+NO_CALL = {
+    "app run": "is an instance of an application",
+    "archive": "speaks to archives themselves, which are no part of the cluster",
+}
+"""By command, or its group."""
+NO_COMMAND = {"DescribeMember"}
+"""What `ordo top` and the console show."""
 
 
 def test_the_generated_modules_are_current(tmp_path: Path) -> None:
@@ -25,3 +63,15 @@ def test_the_generated_modules_are_current(tmp_path: Path) -> None:
     for service in wanted.service:
         servicer = getattr(ordo_pb2_grpc, f"{service.name}Servicer")
         assert {method.name for method in service.method} <= set(vars(servicer))
+
+
+def test_every_command_for_another_machine_has_its_call() -> None:
+    remote = {
+        name for name in set(all_commands()) - set(HERE_ONLY) if name not in NO_CALL and name.split()[0] not in NO_CALL
+    }
+    assert remote == set(CALLS)
+    services = [ordo_pb2.DESCRIPTOR.services_by_name[name] for name in ("Administration", "Consumers")]
+    made = {method.name for service in services for method in service.methods}
+    assert made == set(CALLS.values()) | NO_COMMAND
+    page = (ROOT / "docs" / "GATEWAY.md").read_text()
+    assert {name for name in made if f"`{name}`" not in page} == set()
