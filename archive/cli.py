@@ -6,13 +6,10 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from archive import administration, tools
-from archive.catalog import RecordingDescriptor
 from archive.cli_place import (
     AnyDirArgument,
     DirArgument,
@@ -24,14 +21,12 @@ from archive.cli_place import (
     TokenOption,
     folder_of,
 )
-from archive.reader import RecordedMessage
-from archive.tools import Verification
-from runtime.console import output_console
 from runtime.errors import ConfigurationError, CorruptFrameError, OrdoError, UnknownRecordingError
-from runtime.logging import configure_logging, get_logger
-from transport.driver.config import default_directory
-from transport.secure.settings import Encryption
-from transport.uri import parse_size
+
+if TYPE_CHECKING:
+    from archive.catalog import RecordingDescriptor
+    from archive.reader import RecordedMessage
+    from archive.tools import Verification
 
 archive_app = typer.Typer(
     name="archive", help="Look into the recordings of an archive, or serve one.", no_args_is_help=True
@@ -63,10 +58,14 @@ def list_recordings(
             continue
         if place.is_remote:
             print(archive.name)
-        output_console().print(_table_of(recordings))
+        _show_table(recordings)
 
 
-def _table_of(recordings: list[RecordingDescriptor]) -> Table:
+def _show_table(recordings: list[RecordingDescriptor]) -> None:
+    from rich.table import Table
+
+    from runtime.console import output_console
+
     table = Table("id", "stream", "session", "start", "stop", "length", "channel", box=None)
     for found in recordings:
         stop, length = "active", "-"
@@ -74,7 +73,7 @@ def _table_of(recordings: list[RecordingDescriptor]) -> Table:
             stop, length = f"{found.stop_position:,}", f"{found.stop_position - found.start_position:,}"
         numbers = (str(found.recording_id), str(found.stream_id), str(found.session_id), f"{found.start_position:,}")
         table.add_row(*numbers, stop, length, found.stripped_channel)
-    return table
+    output_console().print(table)
 
 
 def _print_recordings(archive: OpenArchive, recordings: list[RecordingDescriptor]) -> None:
@@ -91,6 +90,8 @@ def describe(
     as_json: JsonOption = False,
 ) -> None:
     """One line with everything the catalog holds of each recording."""
+    from archive import tools
+
     place = Place(directory, endpoints, token_file)
     for archive in place.archives():
         recordings = [one for one in archive.list_recordings() if recording in (None, one.recording_id)]
@@ -196,6 +197,8 @@ def _print_message(message: RecordedMessage, shown: bytes) -> None:
 @archive_app.command("mark-invalid", cls=FolderCommand)
 def mark_invalid(directory: DirArgument, recording: RecordingArgument, as_json: JsonOption = False) -> None:
     """Distrust a recording: it can be read, but not extended."""
+    from archive import administration
+
     administration.mark_invalid(folder_of(directory), recording)
     _tell_state(directory, recording, "INVALID", as_json)
 
@@ -203,6 +206,8 @@ def mark_invalid(directory: DirArgument, recording: RecordingArgument, as_json: 
 @archive_app.command("mark-valid", cls=FolderCommand)
 def mark_valid(directory: DirArgument, recording: RecordingArgument, as_json: JsonOption = False) -> None:
     """Trust a recording again, once every frame of it was found whole."""
+    from archive import administration
+
     administration.mark_valid(folder_of(directory), recording)
     _tell_state(directory, recording, "VALID", as_json)
 
@@ -217,6 +222,8 @@ def _tell_state(directory: Path, recording: int, state: str, as_json: bool) -> N
 @archive_app.command(cls=FolderCommand)
 def checksum(directory: DirArgument, recording: RecordingOption = None, as_json: JsonOption = False) -> None:
     """Give frames that Aeron or an early version recorded the checksum that covers their headers too."""
+    from archive import administration
+
     found = administration.renew_checksums(folder_of(directory), recording)
     if as_json:
         rows = [{"recording_id": recording_id, "frame_count": count} for recording_id, count in found]
@@ -233,6 +240,8 @@ def delete_orphans(
     as_json: JsonOption = False,
 ) -> None:
     """Delete segment files that belong to no recording, or lie outside its positions."""
+    from archive import administration, tools
+
     if as_json and not yes:
         raise ConfigurationError("--json goes with --yes only: nobody could be asked")
     folder = folder_of(directory)
@@ -253,6 +262,8 @@ def delete_orphans(
 @archive_app.command(cls=FolderCommand)
 def compact(directory: DirArgument, as_json: JsonOption = False) -> None:
     """Finish purges that were cut short, and give back what the catalog does not need."""
+    from archive import administration
+
     done = administration.compact(folder_of(directory))
     if as_json:
         _print_json(archive=str(directory), **done._asdict())
@@ -326,6 +337,9 @@ def serve(
     from archive.control.config import ControlConfig
     from archive.server import ArchiveServer, ArchiveServerConfig
     from archive.tokens import load_tokens
+    from runtime.logging import configure_logging, get_logger
+    from transport.driver.config import default_directory
+    from transport.secure.settings import Encryption
 
     configure_logging()
     log = get_logger()
@@ -355,6 +369,8 @@ def serve(
 
 
 def _size(text: str) -> int:
+    from transport.uri import parse_size
+
     try:
         return parse_size(text)
     except ValueError as error:

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 from typer.core import TyperCommand
 
-from archive import administration, tools
-from archive.catalog import RecordingDescriptor
-from archive.reader import RecordedMessage
-from archive.tools import Verification
-from runtime.credentials import credentials_from_file
 from runtime.errors import ChannelError, ConfigurationError, OrdoError
 
 if TYPE_CHECKING:
+    from archive.catalog import RecordingDescriptor
     from archive.client.client import ArchiveClient
+    from archive.reader import RecordedMessage
+    from archive.tools import Verification
 
 REACH_TIMEOUT_S = 5.0
 
@@ -72,22 +70,25 @@ class FolderArchive:
     """The archive in a folder of this machine."""
 
     def __init__(self, folder: str) -> None:
+        from archive import administration, tools
+
         self.name = folder
+        self._tools, self._administration = tools, administration
 
     def list_recordings(self) -> list[RecordingDescriptor]:
-        return tools.list_recordings(self.name)
+        return self._tools.list_recordings(self.name)
 
     def verify(self, recording_id: int | None) -> Iterator[Verification]:
-        return tools.verify(self.name, recording_id)
+        return self._tools.verify(self.name, recording_id)
 
     def dump(self, recording_id: int, from_position: int | None, count: int) -> Iterator[RecordedMessage]:
-        return islice(tools.dump(self.name, recording_id, from_position), count)
+        return islice(self._tools.dump(self.name, recording_id, from_position), count)
 
     def orphans(self) -> list[str] | None:
-        return tools.orphaned_segments(self.name)
+        return self._tools.orphaned_segments(self.name)
 
     def migrate(self, source_id: int, target_id: int) -> int:
-        return administration.migrate(self.name, source_id, target_id)
+        return self._administration.migrate(self.name, source_id, target_id)
 
 
 class RemoteArchive:
@@ -152,6 +153,7 @@ class Place:
             return
         from archive.client.client import ArchiveClient
         from archive.client.settings import ArchiveClientSettings
+        from runtime.credentials import credentials_from_file
 
         credentials = b"" if self.token_file is None else credentials_from_file(self.token_file)
         places = []

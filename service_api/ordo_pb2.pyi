@@ -368,14 +368,14 @@ class Session(_message.Message):
     def __init__(self, session_id: _Optional[int] = ..., opened_log_position: _Optional[int] = ..., principal: _Optional[str] = ..., address: _Optional[str] = ..., active_ms: _Optional[int] = ...) -> None: ...
 
 class MemberError(_message.Message):
-    __slots__ = ("count", "last_ms", "text")
-    COUNT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("observation_count", "last_ms", "text")
+    OBSERVATION_COUNT_FIELD_NUMBER: _ClassVar[int]
     LAST_MS_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
-    count: int
+    observation_count: int
     last_ms: int
     text: str
-    def __init__(self, count: _Optional[int] = ..., last_ms: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
+    def __init__(self, observation_count: _Optional[int] = ..., last_ms: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class ListSnapshotsRequest(_message.Message):
     __slots__ = ()

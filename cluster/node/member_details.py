@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from runtime.errors import DecodeError
 
-
 NULL_VALUE = -1
 INT64_MAX = (1 << 63) - 1
 
@@ -40,7 +39,7 @@ class HeldSession(NamedTuple):
 class HeldError(NamedTuple):
     """An error, how often the member met it, and when last, in milliseconds since 1970."""
 
-    count: int
+    observation_count: int
     last_ms: int
     text: str
 

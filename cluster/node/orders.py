@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from cluster.node.observation import NOT_THERE
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, is_transfer, transfer_value
-from cluster.wire.members import ENDPOINT_NAMES
 from cluster.wire.ordo_codecs import MembershipChange
 from runtime.errors import ClusterError, ConfigurationError, OutcomeUnknownError
 
@@ -156,7 +155,11 @@ def list_members(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -> li
             one.member_id,
             role,
             one.log_position,
-            *(getattr(one, f"{name}_endpoint") for name in ENDPOINT_NAMES),
+            one.ingress_endpoint,
+            one.consensus_endpoint,
+            one.log_endpoint,
+            one.catchup_endpoint,
+            one.archive_endpoint,
             one.member_id == found.leader_member_id,
         )
         for role, members in roles
