@@ -4,12 +4,10 @@ structlog is imported when the first event is logged, by this process or by a se
 import. With what it brings along it takes 10 MiB, which a service container that has nothing to tell does without.
 """
 
-import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -32,6 +30,8 @@ class _Settings:
     is_json_demanded: bool
 
     def apply(self) -> None:
+        import logging
+
         import structlog
 
         processors: list[Any] = [
@@ -55,7 +55,7 @@ _chosen: dict[str, _Settings] = {}
 """Empty, or one entry: for LIBRARY."""
 
 
-class _SetUpOnImport(MetaPathFinder):
+class _SetUpOnImport:
     """Sets structlog up when somebody imports it. Removes itself then."""
 
     def find_spec(
@@ -126,6 +126,8 @@ def tell(level: str, event: str, **context: Any) -> None:
         if _is_set_up():
             getattr(get_logger(), level)(event, **context)
         else:
+            import logging
+
             words = " ".join(f"{name}={value}" for name, value in context.items())
             logging.getLogger("ordo").log(getattr(logging, level.upper()), "%s %s", event, words)
 

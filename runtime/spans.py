@@ -6,7 +6,6 @@ name the others' spans. `pip install ordo-sequencer[otel]` brings the packages.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -59,6 +58,8 @@ class SpanExporter:
     """Sends spans to a collector: `endpoint` is the URL of its traces, `resource` says who sends them."""
 
     def __init__(self, endpoint: str, service_name: str, resource: Mapping[str, int | str]) -> None:
+        import logging
+
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
 
