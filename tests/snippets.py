@@ -54,12 +54,6 @@ class Page:
         for one in words:
             self._take(lambda block, one=one: one in block.text, one)  # type: ignore[misc]
 
-    def not_run(self, reason: str, *words: str) -> None:
-        """The blocks with these words can be run by no test."""
-        assert reason
-        for one in words:
-            self._take(lambda block, one=one: one in block.text, one)  # type: ignore[misc]
-
     def _take(self, is_meant: Callable[[Block], bool], what: str) -> Block:
         for block in self.left:
             if is_meant(block):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,9 @@ import pytest
 import yaml
 
 from cluster.node.config import load_config
+from ordo.cli import EXIT_USAGE, run
+from runtime.exit_status import EXIT_STATUS_SERVICE
+from tests.snippets import Page
 from tools.configuration import COMPOSE_HOSTS, container_files
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -63,3 +67,43 @@ def test_systemd_reads_the_unit_without_complaint(tmp_path: Path) -> None:
         unit.write_text(text.replace("/usr/local/bin/ordo", "/bin/true"))
         done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True)
         assert [line for line in done.stderr.splitlines() if "ordo-node" in line] == []
+
+
+@pytest.mark.parametrize("name", ["ordo-node.service", "ordo-node@.service"])
+def test_a_fault_that_will_not_go_is_not_met_again_and_again(name: str) -> None:
+    settings = dict(re.findall(r"^(\w+)=(.*)$", (DEPLOY / "systemd" / name).read_text(), re.MULTILINE))
+    assert settings["Restart"] == "on-failure"
+    assert {int(one) for one in settings["RestartPreventExitStatus"].split()} == {EXIT_USAGE, EXIT_STATUS_SERVICE}
+    starts_s = int(settings["StartLimitBurst"]) * int(settings["RestartSec"])
+    assert starts_s < int(settings["StartLimitIntervalSec"]), "the limit is reached"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
+@pytest.mark.skipif(shutil.which("systemctl") is None, reason="systemctl is not installed")
+def test_the_commands_of_the_page_install_the_unit(tmp_path: Path) -> None:
+    """In a copy of /etc; no systemd runs that could start it now."""
+    etc, folder = tmp_path / "etc", tmp_path / "machine"
+    subprocess.run(["cp", "-a", "/etc", str(etc)], check=True)
+    shutil.copytree(DEPLOY, folder / "deploy")
+    shutil.copy(DEPLOY / "compose" / "node0.toml", folder)
+    commands = Page("DEPLOYMENT.md").take("sh", "useradd").replace(" --now", "")
+    script = f"mount --bind {etc} /etc; cd {folder}; {commands} systemctl is-enabled ordo-node; id ordo"
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", script],
+        env={**os.environ, "SYSTEMD_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "enabled" in done.stdout and "(ordo)" in done.stdout
+    assert load_config(etc / "ordo" / "node.toml").node.member_id == 0
+
+
+def test_the_page_writes_configurations_of_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (line,) = Page("DEPLOYMENT.md").take("sh", "--profile container").splitlines()
+    assert run(line.split()[1:]) == 0
+    assert [load_config(path).own_member.ingress for path in sorted(Path("conf").glob("*.toml"))] == [
+        f"{host}:20000" for host in COMPOSE_HOSTS
+    ]

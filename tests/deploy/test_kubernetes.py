@@ -1,10 +1,14 @@
 """The manifests are what Kubernetes takes, and agree with the configurations that they mount.
 
-No Kubernetes runs here: the objects are checked against its own schemas, and against each other.
+No Kubernetes runs here: kubectl sends the objects to a stand-in of its API, and they are checked against its own schemas
+and against each other.
 """
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,8 @@ import yaml
 from cluster.node.config import NodeConfig, load_config
 from cluster.node.needs import memory_used_bytes
 from cluster.wire.members import ENDPOINT_NAMES
+from tests.deploy.kubernetes_api import KubernetesApi
+from tests.snippets import Page
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes"
 KUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
@@ -97,3 +103,41 @@ def test_volumes_hold_what_a_node_writes() -> None:
     assert shared["medium"] == "Memory"
     assert int(shared["sizeLimit"].removesuffix("Mi")) * MEBIBYTE >= needed
     assert needed <= 64 * MEBIBYTE  # what a container has where nothing is said
+
+
+def apply(folder: Path, api: KubernetesApi) -> subprocess.CompletedProcess[str]:
+    """The page's command; the stand-in checks objects by itself."""
+    words = shlex.split(Page("DEPLOYMENT.md").take("sh", "kubectl apply"))
+    assert words[:3] == ["kubectl", "apply", "-k"]
+    command = [str(folder) if word == "deploy/kubernetes" else word for word in words]
+    return subprocess.run(
+        [*command, "--server", api.url, "--validate=false"],
+        env={"PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kubectl_applies_the_folder_and_pods_mount_what_it_made_of_the_configurations(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(FOLDER, tmp_path / "kubernetes"))
+    with KubernetesApi(VERSIONS[-1]) as api:
+        done = apply(folder, api)
+        assert done.returncode == 0, done.stderr
+        made = api.objects
+        configurations = made["ConfigMap"]
+        name = configurations["metadata"]["name"]
+        assert sorted(line.split()[0] for line in done.stdout.splitlines()) == [
+            f"configmap/{name}",
+            "poddisruptionbudget.policy/ordo",
+            "service/ordo",
+            "statefulset.apps/ordo",
+        ]
+        volumes = made["StatefulSet"]["spec"]["template"]["spec"]["volumes"]
+        assert name in [one["configMap"]["name"] for one in volumes if "configMap" in one]
+        assert configurations["data"] == {one.name: one.read_text() for one in (FOLDER / "config").iterdir()}
+
+        (folder / "service.yaml").write_text((folder / "service.yaml").read_text().replace("clusterIP:", "clustrIP:"))
+        refused = apply(folder, api)
+        assert refused.returncode == 1 and "clustrIP" in refused.stderr, "a mistake is seen"

@@ -156,8 +156,10 @@ def test_where_blocks_of_other_pages_are_run() -> None:
         page.run_by(
             "tests/docker/test_deploy_docker.py::test_a_cluster_is_started_scaled_upgraded_and_removed", "scale 5"
         )
-        page.run_by("tests/deploy/test_deploy.py::test_configurations_of_containers_are_there", "--profile container")
-        page.not_run(
-            "needs a Kubernetes; the manifests are checked by tests/deploy/test_kubernetes.py", "kubectl apply"
+        test = "tests/deploy/test_deploy.py::test_the_page_writes_configurations_of_containers"
+        page.run_by(test, "--profile container")
+        page.run_by(
+            "tests/deploy/test_kubernetes.py::test_kubectl_applies_the_folder_and_pods_mount_what_it_made_of_the_configurations",
+            "kubectl apply",
         )
-        page.not_run("changes the machine; the unit is checked by tests/deploy/test_deploy.py", "useradd")
+        page.run_by("tests/deploy/test_deploy.py::test_the_commands_of_the_page_install_the_unit", "useradd")
