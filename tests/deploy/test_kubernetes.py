@@ -1,6 +1,6 @@
 """The manifests are what Kubernetes takes, and agree with the configurations that they mount.
 
-No Kubernetes runs here: kubectl sends the objects to a stand-in of its API, and they are checked against its own schemas
+No Kubernetes runs here: kubectl sends the objects to a stand-in of its API, and they are checked against its schemas
 and against each other.
 """
 

@@ -73,7 +73,9 @@ def test_rules_and_dashboard_use_metrics_that_are_there() -> None:
 
 def test_every_alert_is_tested_and_says_what_to_do() -> None:
     tests = (RULES.parent / "rules_test.yaml").read_text()
+    faults = Path(__file__).read_text() + Path(__file__).with_name("test_machine_faults.py").read_text()
     for alert in ALERTS:
+        assert f'"{alert}"' in faults, f"{alert}: no test makes its fault"
         assert f"| `{alert}` |" in PAGE, f"{alert}: docs/OPERATIONS.md does not say what to do"
         assert re.search(rf"alertname: {alert}\n\s+exp_alerts:", tests), f"{alert}: no test has it fire"
         assert f"eval_time: 15m, alertname: {alert} " in tests, f"{alert}: no test has it stay quiet"

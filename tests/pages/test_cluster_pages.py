@@ -23,6 +23,7 @@ import ordo
 import ordo.errors
 from cluster.container.service_loader import load_service
 from deploy.launcher import LocalCluster, find_ports
+from examples.pricer import Pricer
 from examples.to_sqlite import open_database
 from ordo import ClusterClient, EntryKind
 from ordo.cli import run
@@ -39,8 +40,7 @@ SERVICE = "tests.pages.orders:Orders"
 MEMBERS = '["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"]'
 PLACE = re.compile(r"10\.0\.0\.([123]):(20000|20004|9014)")
 INGRESS = "tests/cluster/integration/test_ingress.py"
-POISON = "tests/cluster/integration/test_poison.py"
-SEVERAL = "tests/cluster/integration/test_several_services.py"
+ORDERS_PAGE = "tests/pages/test_operator_pages.py"
 REPLICAS = "tests/cluster/integration/test_replicas_notice.py"
 TRACING = "tests/cluster/integration/test_tracing.py"
 APPLICATIONS = "tests/sequencer/test_real_applications.py"
@@ -60,7 +60,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     tables = pages["RETENTION.md"] | {"archive": pages["OPERATIONS.md"]["archive"]}
     service = {**pages["OPERATIONS.md"]["service"], "versions": {"1": SERVICE, "2": SERVICE}}
     root = tmp_path_factory.mktemp("pages") / "cluster"
-    with LocalCluster("", root=root, sync="none", tables={**tables, "service": service}) as started:
+    more: Any = {"tables": {**tables, "service": service}, "cluster": {"ipc_ingress": True}}  # CLIENT.md
+    with LocalCluster("", root=root, sync="none", **more) as started:
         started.await_leader(60)
         yield started
 
@@ -169,7 +170,14 @@ def test_the_client_page(cluster: LocalCluster, tmp_path: Path, capsys: pytest.C
             assert names["answer"].payload == b"buy 40"
         finally:
             gateway.kill()
-        page.run_by(f"{INGRESS}::test_a_client_through_shared_memory", "aeron:ipc")
+        execute(
+            page.take("python", "aeron:ipc").replace(
+                "/dev/shm/ordo-node0", str(cluster.aeron_dir(cluster.await_leader()))
+            ),
+            names,
+        )
+        with names["client"] as client:
+            assert client.request(b"buy 40", timeout_s=60).payload == b"buy 40"
         page.run_by(f"{INGRESS}::test_clients_of_a_group_stay_when_leaders_die", "224.20.30.39")
 
 
@@ -261,21 +269,17 @@ def test_the_operations_page(cluster: LocalCluster, folder: Path) -> None:
                 done = run([word.replace("node.toml", str(spare / "node0.toml")) for word in words])
                 assert done in ((0, 1) if "--reach" in words else (0,)), words  # nobody else is there to answer
         type_in(cluster, page.take("sh", "ordo cluster status --config"))
-        held, plan, invalidate, leads = page.take("sh", "ordo cluster snapshots").splitlines()
-        type_in(cluster, f"{held}\n{plan}")
-        for line in (invalidate, leads):  # stopped members: tests/cluster/node/test_stored_snapshots.py
-            (words,) = words_of(own(cluster, line))
-            assert run(words) in ((0, 1) if line == leads else (1,)), line
         page.run_by(
-            f"{SEVERAL}::test_what_one_service_fails_at_is_left_out_for_both_and_the_log_begins_anew", "renew-log"
+            f"{ORDERS_PAGE}::test_a_log_that_begins_anew_and_a_snapshot_that_is_not_wanted",
+            "ordo cluster snapshots",
+            "renew-log",
         )
         status, _ = page.take("sh", "ordo cluster snapshot").splitlines()
-        type_in(cluster, status)  # orders are for clusters with tokens: tests/cli/test_operators.py
+        type_in(cluster, status)
+        page.run_by(f"{ORDERS_PAGE}::test_orders_from_elsewhere")  # the other line
         type_in(cluster, page.take("sh", "ordo top"), "--once", "--interval", "0.1")
         assert cluster.await_leader() >= 0
-        skip = page.take("sh", "ordo cluster skip POSITION")
-        page.run_by(f"{POISON}::test_members_that_have_stopped_leave_a_message_out_by_hand")  # the first line
-        type_in(cluster, skip.splitlines()[1])
+        page.run_by(f"{ORDERS_PAGE}::test_a_record_at_which_the_service_fails", "ordo cluster skip POSITION")
         page.run_by(
             "tests/cli/test_log_settings.py::test_the_log_follows_its_settings_while_the_node_runs", "kill -USR1 PID"
         )
@@ -361,14 +365,22 @@ def test_the_applications_page(cluster: LocalCluster, folder: Path) -> None:
                 )
                 type_in(cluster, page.take("sh", "ordo app diff"))
                 type_in(cluster, page.take("sh", "ordo apps --endpoints"))
-        page.run_by(f"{ELECTED}::test_others_take_over_when_the_active_one_ends_or_is_killed", "--mode active-passive")
+        with running(cluster, folder, page.take("sh", "--mode active-passive")):
+            page.run_by(f"{ELECTED}::test_others_take_over_when_the_active_one_ends_or_is_killed")
         upgraded, order = page.take("sh", "ordo app upgrade").splitlines()
         for version in ("v1", "v2"):
             upgraded = upgraded.replace(f"pricing.{version}:", "examples.pricer:")
         with running(cluster, folder, upgraded):
             type_in(cluster, order, **{"$MEMBERS": endpoints_of(cluster)})
-        page.run_by(f"{APPLICATIONS}::test_three_instances_one_killed_one_stopped", "ordo archive serve snapshots")
-        page.run_by(f"{APPLICATIONS}::test_everybody_can_see_the_instances", "class Pricer")
+        (port,) = find_ports(1)
+        archive, leaves = page.take("sh", "archive serve").replace("10.0.0.9:8010", f"127.0.0.1:{port}").splitlines()
+        (words,) = words_of(archive)
+        served = in_background([*words, "--aeron-dir", str(folder / "aeron")], folder / "archive.log")
+        with served, running(cluster, folder, leaves):
+            page.run_by(f"{APPLICATIONS}::test_three_instances_one_killed_one_stopped")
+        exec(page.take("python", "class Pricer"), names)
+        whole = type("Whole", (names["Pricer"], Pricer), {})  # with what the page leaves out
+        check_service(whole, [OpenSession(1, 1), Message(1, 2, b"gold 100"), Message(1, 3, b"gold 150")])
 
 
 def test_the_members_page(cluster: LocalCluster, folder: Path) -> None:

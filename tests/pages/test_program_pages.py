@@ -24,6 +24,7 @@ from transport.driver.settings import load_driver_config
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 COMPOSE = "tests/docker/test_compose.py"
 IMAGE = "tests/docker/test_image.py"
+OPERATOR = "tests/pages/test_operator_pages.py"
 
 
 @pytest.fixture
@@ -110,6 +111,7 @@ def test_the_security_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
         token = page.take("toml", "[[tokens]]").replace("sha256:<salt>:<digest>", hash_token("t" * 40))
         assert load_with(folder, token).tokens[0].principal == "desk-7"
         new_token, _ = commands_of(page.take("sh", "new-token"))
+        page.run_by(f"{OPERATOR}::test_orders_from_elsewhere")  # the other line
         capsys.readouterr()
         assert run(new_token) == 0
         assert load_with(folder, capsys.readouterr().out).tokens[0].principal == "root"
@@ -134,14 +136,10 @@ def test_the_page_on_hacking_names_what_there_is() -> None:
 
 def test_where_blocks_of_other_pages_are_run() -> None:
     with open_page("CONSOLE.md") as page:
-        page.run_by(
-            "tests/gateway/console/test_doors.py::test_pages_load_nothing_from_outside_and_say_so_to_the_browser",
-            "--console 8080",
-        )
+        page.run_by(f"{OPERATOR}::test_a_gateway_with_a_console", "--console 8080")
     with open_page("GATEWAY.md") as page:
-        page.run_by(
-            "tests/gateway/test_example.py::test_the_example_runs_with_the_contract_alone", "protoc", "--listen"
-        )
+        page.run_by("tests/gateway/test_example.py::test_the_example_runs_with_the_contract_alone", "protoc")
+        page.run_by(f"{OPERATOR}::test_a_gateway_with_a_console", "--listen")
         test = "tests/gateway/test_calls.py::test_grpcurl_finds_the_contract_by_reflection"
         page.run_by(test, "Sequencer/Submit", "LookAtMembers")
     with open_page("DEPLOYMENT.md") as page:
