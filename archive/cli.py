@@ -22,6 +22,7 @@ from archive.cli_place import (
     folder_of,
 )
 from runtime.errors import ConfigurationError, CorruptFrameError, OrdoError, UnknownRecordingError
+from runtime.logging import configure_logging, get_logger
 
 if TYPE_CHECKING:
     from archive.catalog import RecordingDescriptor
@@ -337,7 +338,6 @@ def serve(
     from archive.control.config import ControlConfig
     from archive.server import ArchiveServer, ArchiveServerConfig
     from archive.tokens import load_tokens
-    from runtime.logging import configure_logging, get_logger
     from transport.driver.config import default_directory
     from transport.secure.settings import Encryption
 

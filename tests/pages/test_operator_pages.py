@@ -138,7 +138,7 @@ def test_a_log_that_begins_anew_and_a_snapshot_that_is_not_wanted(
     assert run(line_of(OPERATIONS, "cluster shutdown")) == 0
     assert cluster.wait(0, 60) == 0
     changed = tomlkit.parse(cluster.config_path(0).read_text())
-    changed["cluster"].update(log_term_length="128k", segment_length="4m")  # type: ignore[union-attr]
+    changed["cluster"].update(log_term_length="128k", segment_length="4m")
     cluster.config_path(0).write_text(tomlkit.dumps(changed))
     assert run(line_of(OPERATIONS, "cluster renew-log")) == 0
     cluster.start_member(0)
