@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from service_api import ordo_pb2 as pb
 from service_api import ordo_pb2_grpc
 from tests.gateway.conftest import GatewayProcess, sequencer_of
 from tests.peers.java_peer import JavaPeers
+from tests.snippets import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ADD = b'{"add": 1}'
@@ -301,19 +303,27 @@ def test_it_serves_while_a_leader_answers(channel: grpc.Channel) -> None:
 
 @pytest.mark.timeout(600)
 def test_grpcurl_finds_the_contract_by_reflection(gateway: GatewayProcess, grpcurl: str) -> None:
-    def call(*words: str) -> str:
-        done = subprocess.run([grpcurl, "-plaintext", *words], capture_output=True, text=True, timeout=60, check=False)
+    """As the page calls it; the gateway's cluster asks for tokens."""
+    page = Page("GATEWAY.md")
+    text = page.take("sh", "Sequencer/Submit") + page.take("sh", "LookAtMembers")
+    given = {"grpcurl": grpcurl, "10.0.0.9:50051": gateway.address, "authorization: Bearer TOKEN": bearer(OPERATOR)}
+
+    def call(line: str, *token: str) -> str:
+        program, *words = (given.get(word, word) for word in shlex.split(line))
+        done = subprocess.run([program, *token, *words], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done
         return done.stdout
 
-    assert {"ordo.v1.Sequencer", "ordo.v1.Administration", "grpc.health.v1.Health"} <= set(
-        call(gateway.address, "list").split()
-    )
-    asked = {"identity": base64.b64encode(os.urandom(16)).decode(), "number": 1, "payload": "eyJhZGQiOiAxfQ=="}
-    words = ("-H", f"authorization: Bearer {TRADER}", "-d", json.dumps(asked), gateway.address)
-    answer = json.loads(call(*words, "ordo.v1.Sequencer/Submit"))
-    assert answer == json.loads(call(*words, "ordo.v1.Sequencer/Submit"))
+    listing, submit, look = text.replace("\\\n", " ").splitlines()
+    assert {"ordo.v1.Sequencer", "ordo.v1.Administration", "grpc.health.v1.Health"} <= set(call(listing).split())
+    answer = json.loads(call(submit, "-H", bearer(TRADER)))
+    assert answer == json.loads(call(submit, "-H", bearer(TRADER)))
     assert int(answer["log_position"]) == json.loads(base64.b64decode(answer["payload"]))["position"]
+    assert len(json.loads(call(look))["members"]) == 3
+
+
+def bearer(token: str) -> str:
+    return f"authorization: Bearer {token}"
 
 
 @pytest.mark.timeout(600)

@@ -383,6 +383,15 @@ def test_the_applications_page(cluster: LocalCluster, folder: Path) -> None:
         check_service(whole, [OpenSession(1, 1), Message(1, 2, b"gold 100"), Message(1, 3, b"gold 150")])
 
 
+def test_a_client_in_the_network_of_containers(cluster: LocalCluster) -> None:
+    names: dict[str, Any] = {}
+    members = ", ".join(f'"{one}"' for one in cluster.ingress_endpoints.values())
+    program = Page("DEPLOYMENT.md").take("python", "import socket")
+    execute(program.replace('"node0:20000", "node1:20000", "node2:20000"', members), names)
+    with names["client"] as client:
+        assert client.request(b"buy 40", timeout_s=60).payload == b"buy 40"
+
+
 def test_the_members_page(cluster: LocalCluster, folder: Path) -> None:
     with open_page("MEMBERS.md") as page:
         type_in(cluster, page.take("sh", "ordo cluster list"))

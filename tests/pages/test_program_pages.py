@@ -147,7 +147,8 @@ def test_where_blocks_of_other_pages_are_run() -> None:
         page.run_by(f"{IMAGE}::test_a_package_comes_with_an_image_of_its_own", "docker build -t tally examples/image")
         page.run_by(f"{IMAGE}::test_a_package_is_installed_by_its_name", "by-name.Dockerfile")
         page.run_by(f"{IMAGE}::test_a_package_comes_on_a_volume", "docker run -v")
-        page.run_by(f"{COMPOSE}::test_three_containers_elect_and_serve_with_default_limits", "up -d\n", "import socket")
+        page.run_by(f"{COMPOSE}::test_three_containers_elect_and_serve_with_default_limits", "up -d\n")
+        page.run_by("tests/pages/test_cluster_pages.py::test_a_client_in_the_network_of_containers", "import socket")
         page.run_by(
             f"{COMPOSE}::test_containers_are_upgraded_one_by_one_while_a_client_goes_on", "ORDO_IMAGE=tally:1.1"
         )
