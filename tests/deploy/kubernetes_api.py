@@ -43,10 +43,12 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 
 class KubernetesApi:
-    """Listens on loopback; `objects` are those that it was given, by kind. A context."""
+    """Listens on loopback; `objects` are those that it took, by kind, `refusals` say why it did not take others. A
+    context."""
 
     def __init__(self, version: str) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
+        self.refusals: list[str] = []
         self.version = version
 
         class Handler(BaseHTTPRequestHandler):
@@ -81,6 +83,7 @@ class KubernetesApi:
         try:
             kubernetes_validate.validate(made, self.version, strict=True)
         except kubernetes_validate.ValidationError as error:
+            self.refusals.append(error.message)
             return 422, _refusal(422, "Invalid", error.message)
         self.objects[made["kind"]] = made
         return 201, made
