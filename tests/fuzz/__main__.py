@@ -21,16 +21,25 @@ from tests.fuzz.decoder_doors import MessageDoor, SegmentDoor
 from tests.fuzz.driver_doors import CommandDoor, DatagramDoor, LogBufferDoor
 from tests.fuzz.engine import Fuzzer, name_of, read_corpus
 from tests.fuzz.gateway_doors import GatewayDoor
+from tests.fuzz.live_doors import LiveDoor
+from tests.fuzz.member_doors import MemberDoor, SessionDoor
+from tests.fuzz.recording_doors import RecordingDoor
 from tests.fuzz.secure_doors import HandshakeDoor
+from tests.fuzz.stream_doors import StreamDoor
 
 ALL_DOORS: tuple[Callable[[], Any], ...] = (
     DatagramDoor,
+    StreamDoor,
     LogBufferDoor,
     CommandDoor,
     HandshakeDoor,
     MessageDoor,
+    SessionDoor,
+    MemberDoor,
     RecordDoor,
     ArchiveDoor,
+    RecordingDoor,
+    LiveDoor,
     GatewayDoor,
     SegmentDoor,
     SnapshotDoor,
@@ -99,7 +108,8 @@ def fuzz(name: str, options: argparse.Namespace) -> int:
     if options.keep:
         keep(name, fuzzer.found)
     guide = "coverage" if fuzzer.coverage.is_there else "signatures"
-    print(f"{name}: {fuzzer.runs} runs, {len(fuzzer.found)} showed something new by {guide}; no findings", flush=True)
+    new = f"{len(fuzzer.found)} showed something new by {guide}, {fuzzer.coverage.edges} edges"
+    print(f"{name}: {fuzzer.runs} runs, {new}; no findings", flush=True)
     if hasattr(door, "close"):
         door.close()
     return 0

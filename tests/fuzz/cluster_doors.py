@@ -8,6 +8,7 @@ import struct
 import tempfile
 from collections.abc import Hashable, Iterable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from archive.catalog import Catalog
@@ -32,7 +33,7 @@ from tests.archive.control_world import ControlWorld
 from tests.archive.test_lmdb_damage import write_catalog, write_state
 from tests.cluster.container.service_node import ServiceNode
 from tests.fuzz.driver_doors import Finding, check_errors
-from tests.fuzz.engine import pack, unpack
+from tests.fuzz.engine import Step, mutate, pack, unpack
 
 SESSION = 1
 STEPS_MAX = 32
@@ -49,6 +50,8 @@ FOR_THE_CONTAINER: dict[int, Message] = {
     )
 }
 """What the log carries as a client sent it (cluster.wire.layout)."""
+INSTANCE = InstanceReport("group", "one", SESSION, 0, 64, 1, 1, 1, 1)
+DIFFERENCE = DifferenceReport("group", "one", SESSION, 0, 0, 64, 0, 1, 1, DifferenceKind.PAYLOAD, 2, 3, b"ab", b"abc")
 STAMP = struct.Struct("<qqq")
 HEADER = struct.Struct("<HHHH")
 ORDO_SCHEMA_ID = HEADER.unpack_from(ordo_codecs.LEVEL_REPORT.encode(member_id=0, level=0))[2]
@@ -89,9 +92,14 @@ class RecordDoor:
 
     def __init__(self) -> None:
         self._folders = Folders()
+        self._records = list(self._valid())
+
+    def draw(self, random: Random) -> Step:
+        record = random.choice(self._records)
+        return random.choice((0, 0, 0, 1)), random.choice((record, mutate(random, record, [record])))
 
     def seeds(self) -> list[bytes]:
-        steps = [(0, record) for record in self._valid()]
+        steps = [(0, record) for record in self._records]
         return [pack(steps), *(pack([step]) for step in steps), pack([steps[0], steps[1], steps[1], (2, b"plain")])]
 
     def _valid(self) -> Iterable[bytes]:
@@ -122,9 +130,8 @@ class RecordDoor:
             yield encode_command(ConsumerCommand(name="risk", member_key=9, number=number, **fields), 0, SESSION)  # type: ignore[arg-type]
         for kind in (CommandKind.LIST, CommandKind.INSTANCES, CommandKind.DIFFERENCES):
             yield encode_command(ConsumerCommand(kind, number=1, position=-1), 0, SESSION)
-        yield encode_report(InstanceReport("group", "one", SESSION, 0, 64, 1, 1, 1, 1), 0)
-        told = DifferenceReport("group", "one", SESSION, 0, 0, 64, 0, 1, 1, DifferenceKind.PAYLOAD, 2, 3, b"ab", b"abc")
-        yield encode_difference(told, 0)
+        yield encode_report(INSTANCE, 0)
+        yield encode_difference(DIFFERENCE, 0)
 
     def run(self, data: bytes) -> Hashable:
         node = ServiceNode(self._folders.fresh())
@@ -203,11 +210,15 @@ class SnapshotDoor:
         shared = {"mode": ConsumerMode.SHARED, "ack_timeout": 10, "in_flight_max": 4, "tries_max": 2}
         join = ConsumerCommand(CommandKind.JOIN, "risk", 9, 1, position=0, **shared)  # type: ignore[arg-type]
         consumers.execute(join, SESSION, 96, 5)
+        instances, differences = InstanceTable(), DifferenceTable()
+        instances.take(INSTANCE)
+        differences.take(DIFFERENCE)
         return list(
             container_snapshot.encode(
                 container_snapshot.ServiceSnapshot(
                     640, 2, TimeUnit.MILLIS, 1, (), ((5, 1000),), tuple(requests.snapshot()),
-                    consumers=tuple(consumers.snapshot()),
+                    consumers=tuple(consumers.snapshot()), instances=tuple(instances.snapshot()),
+                    differences=tuple(differences.snapshot()),
                 )
             )
         )  # fmt: skip

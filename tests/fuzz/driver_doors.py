@@ -41,7 +41,7 @@ def check_others(world: World, node: Node) -> None:
     transfer(world, Feeder(node.client.add_publication("aeron:ipc", 999), 10), [got], 5 * S)
 
 
-def signature(world: World) -> Hashable:
+def signature(world: World) -> tuple[Hashable, ...]:
     """How often each counter of each driver was counted, roughly."""
     found = []
     for node in world.nodes:

@@ -10,21 +10,26 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar, runtime_checkable
 
 EDGES = 1 << 16
 INPUT_LENGTH_MAX = 4096
 POOL_MAX = 2000
-_BUCKETS = bytes(min(n, 3) if n < 4 else n.bit_length() + 1 for n in range(256))
+STEPS_MAX = 64
+STEP_CHANGES = 0.9
+"""How often steps of a program are changed as wholes, and not its bytes."""
+_BUCKETS = bytes((1 << min(n if n < 4 else n.bit_length() + 1, 8)) - 1 for n in range(256))
+"""How often an edge was taken, roughly: each bit stands for more than the one below it, and comes with all of these."""
 _INTEGERS = (0, 1, -1, 2, 7, 8, 31, 32, 33, 64, 127, 128, 255, 4096, 65535, 65536, 1 << 24, 0x7FFFFF00)
 _EDGE_INTEGERS = (*_INTEGERS, (1 << 31) - 1, -(1 << 31), (1 << 63) - 1, -(1 << 63))
 
 
 class Door(Protocol):
-    """What takes bytes from outside. `run` raises for a finding; what it returns tells like runs from unlike ones."""
+    """What takes bytes from outside. `run` raises for a finding; what it returns tells like runs from unlike ones: a
+    tuple or frozenset by whether any of its parts was there in a run before."""
 
     name: str
 
@@ -37,14 +42,33 @@ class Door(Protocol):
         ...
 
 
+@runtime_checkable
+class StepDoor(Door, Protocol):
+    """A door to something that lives on: its input is a program, whose steps it can invent."""
+
+    def draw(self, random: Random) -> tuple[int, bytes]:
+        """One step that may well be valid."""
+        ...
+
+
+def find_edges() -> ctypes.Array[ctypes.c_uint8] | None:
+    """The counts that instrumented modules keep in this process; None when they were built without it."""
+    with contextlib.suppress(ValueError):
+        return (ctypes.c_uint8 * EDGES).in_dll(ctypes.CDLL(None), "ordo_coverage")
+    return None
+
+
 class Coverage:
     """The edges that instrumented modules took since the last look; `is_there` when they were built so."""
 
     def __init__(self) -> None:
-        self._edges: ctypes.Array[ctypes.c_uint8] | None = None
-        with contextlib.suppress(ValueError):  # the modules were built without it
-            self._edges = (ctypes.c_uint8 * EDGES).in_dll(ctypes.CDLL(None), "ordo_coverage")
-        self._seen = bytearray(EDGES)
+        self._edges = find_edges()
+        self._seen = 0
+
+    @property
+    def edges(self) -> int:
+        """How many were ever taken."""
+        return EDGES - self._seen.to_bytes(EDGES, "little").count(0)
 
     @property
     def is_there(self) -> bool:
@@ -58,15 +82,10 @@ class Coverage:
         """Whether an edge was taken for the first time, or clearly more often than ever."""
         if self._edges is None:
             return False
-        taken = bytes(self._edges).translate(_BUCKETS)
-        if not any(taken):
-            return False
-        found = False
-        for index, bucket in enumerate(taken):
-            if bucket > self._seen[index]:
-                self._seen[index] = bucket
-                found = True
-        return found
+        taken = int.from_bytes(bytes(self._edges).translate(_BUCKETS), "little")
+        found = taken & ~self._seen
+        self._seen |= taken
+        return found != 0
 
 
 def mutate(random: Random, data: bytes, pool: list[bytes]) -> bytes:
@@ -133,6 +152,103 @@ def _noise(random: Random, data: bytearray, pool: list[bytes]) -> None:
 _MUTATIONS = (_flip, _byte, _integer, _integer, _add, _cut, _repeat, _splice, _splice, _noise)
 
 
+# --- programs: inputs of doors that take several things in turn -------------------------------------------------------
+
+Step = tuple[int, bytes]
+Draw = Callable[[Random], Step]
+ChosenT = TypeVar("ChosenT")
+
+
+def pack(steps: list[Step]) -> bytes:
+    """A program of (kind below 256, bytes) steps."""
+    return b"".join(bytes([kind]) + len(data).to_bytes(2, "little") + data for kind, data in steps)
+
+
+def unpack(program: bytes, most: int = STEPS_MAX) -> list[Step]:
+    """The steps of any bytes whatever; the last one may be shorter than it says."""
+    steps: list[Step] = []
+    at = 0
+    while at + 3 <= len(program) and len(steps) < most:
+        length = int.from_bytes(program[at + 1 : at + 3], "little")
+        steps.append((program[at], program[at + 3 : at + 3 + length]))
+        at += 3 + length
+    return steps
+
+
+class Fields:
+    """What a step's bytes say, a byte or some at a time; where they end, zeros follow. So any bytes say something."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def byte(self) -> int:
+        self._at += 1
+        return self._data[self._at - 1] if self._at <= len(self._data) else 0
+
+    def choose(self, options: Sequence[ChosenT]) -> ChosenT:
+        return options[self.byte() % len(options)]
+
+    def near(self, value: int, unit: int = 1) -> int:
+        """`value`, for most bytes; a few units from it, or a number at the edge of what there is."""
+        chosen = self.byte()
+        if chosen < 128:
+            return value
+        if chosen < 224:
+            return value + unit * (chosen - 176)
+        return (value & ~0xFFFF) + _EDGE_INTEGERS[chosen % len(_EDGE_INTEGERS)]
+
+    def rest(self) -> bytes:
+        return self._data[self._at :]
+
+
+def mutate_steps(random: Random, program: bytes, pool: list[bytes], draw: Draw) -> bytes:
+    """One to four changes of a program whose steps stay whole."""
+    steps = unpack(program)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        random.choice(_STEP_MUTATIONS)(random, steps, pool, draw)
+    return pack(steps[:STEPS_MAX])
+
+
+def _draw_some(random: Random, steps: list[Step], pool: list[bytes], draw: Draw) -> None:
+    at = random.randrange(len(steps) + 1)
+    steps[at:at] = [draw(random) for _ in range(random.choice((1, 1, 2, 4)))]
+
+
+def _draw_at_end(random: Random, steps: list[Step], pool: list[bytes], draw: Draw) -> None:
+    steps.extend(draw(random) for _ in range(random.choice((1, 2, 4, 8))))
+
+
+def _leave_out(random: Random, steps: list[Step], pool: list[bytes], draw: Draw) -> None:
+    if steps:
+        at = random.randrange(len(steps))
+        del steps[at : at + random.choice((1, 1, 2, 8))]
+
+
+def _again(random: Random, steps: list[Step], pool: list[bytes], draw: Draw) -> None:
+    if steps:
+        at = random.randrange(len(steps))
+        to = random.randrange(len(steps) + 1)
+        steps[to:to] = steps[at : at + random.choice((1, 1, 2, 8))]
+
+
+def _join(random: Random, steps: list[Step], pool: list[bytes], draw: Draw) -> None:
+    other = unpack(random.choice(pool))
+    at = random.randrange(len(other) + 1)
+    to = random.randrange(len(steps) + 1)
+    steps[to : to + random.choice((0, 0, 1, STEPS_MAX))] = other[at : at + random.choice((1, 4, STEPS_MAX))]
+
+
+def _change_step(random: Random, steps: list[Step], pool: list[bytes], draw: Draw) -> None:
+    if steps:
+        at = random.randrange(len(steps))
+        kind, data = steps[at]
+        steps[at] = kind, mutate(random, data, [data])
+
+
+_STEP_MUTATIONS = (_draw_some, _draw_at_end, _leave_out, _again, _join, _change_step, _change_step)
+
+
 class Fuzzer:
     """Inputs of one door, one after the other. `before(data)` is called ahead of each run, to leave a trace of it."""
 
@@ -154,7 +270,7 @@ class Fuzzer:
         """Mutates one input and runs it; keeps it when it showed something new."""
         recent = self.random.random() < 0.5
         base = self.pool[-1 - self.random.randrange(min(50, len(self.pool)))] if recent else None
-        data = mutate(self.random, base if base is not None else self.random.choice(self.pool), self.pool)
+        data = self._mutate(base if base is not None else self.random.choice(self.pool))
         if self._try(data):
             self.found.append(data)
             if len(self.pool) < POOL_MAX:
@@ -162,14 +278,23 @@ class Fuzzer:
             else:
                 self.pool[self.random.randrange(POOL_MAX)] = data
 
+    def _mutate(self, base: bytes) -> bytes:
+        if isinstance(self.door, StepDoor) and self.random.random() < STEP_CHANGES:
+            return mutate_steps(self.random, base, self.pool, self.door.draw)
+        return mutate(self.random, base, self.pool)
+
     def _try(self, data: bytes) -> bool:
         self._before(data)
         self.coverage.clear()
         signature = self.door.run(data)
         self.runs += 1
-        is_new = self.coverage.new() or signature not in self._signatures  # decoders in Python take no edges
-        self._signatures.add(signature)
-        return is_new
+        if isinstance(signature, frozenset):
+            parts = set(signature)
+        else:
+            parts = set(enumerate(signature)) if isinstance(signature, tuple) else {signature}
+        is_new = not parts <= self._signatures  # decoders in Python take no edges
+        self._signatures |= parts
+        return self.coverage.new() or is_new
 
 
 def name_of(data: bytes) -> str:
@@ -179,22 +304,3 @@ def name_of(data: bytes) -> str:
 def read_corpus(folder: Path) -> list[bytes]:
     """The kept inputs of a door, in the order of their names."""
     return [path.read_bytes() for path in sorted(folder.glob("*"))] if folder.is_dir() else []
-
-
-# --- programs: inputs of doors that take several things in turn -------------------------------------------------------
-
-
-def pack(steps: list[tuple[int, bytes]]) -> bytes:
-    """A program of (kind below 256, bytes) steps."""
-    return b"".join(bytes([kind]) + len(data).to_bytes(2, "little") + data for kind, data in steps)
-
-
-def unpack(program: bytes, most: int = 64) -> list[tuple[int, bytes]]:
-    """The steps of any bytes whatever; the last one may be shorter than it says."""
-    steps: list[tuple[int, bytes]] = []
-    at = 0
-    while at + 3 <= len(program) and len(steps) < most:
-        length = int.from_bytes(program[at + 1 : at + 3], "little")
-        steps.append((program[at], program[at + 3 : at + 3 + length]))
-        at += 3 + length
-    return steps

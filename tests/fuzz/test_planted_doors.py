@@ -1,0 +1,74 @@
+"""Doors to what lives on see what happens when a check is missing, by the first program that reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import archive.archive
+from archive.control import codecs as archive_codecs
+from archive.control.session import ControlSession
+from cluster.module.member_proofs import MemberProofs
+from cluster.module.sessions import OpenSessions
+from cluster.wire import codecs
+from tests.fuzz import live_doors, member_doors, recording_doors
+from tests.fuzz.driver_doors import Finding
+from tests.fuzz.engine import Step, pack
+
+
+def say(kind: int, node: int, messages: tuple[Any, ...], message: Any, *more: int) -> Step:
+    return kind, bytes([node, messages.index(message), *more])
+
+
+def planted(door: Any, patch: Callable[[], None], steps: list[Step], found: str) -> None:
+    """Nothing is found until the check is taken out."""
+    made = door()
+    try:
+        made.run(pack(steps))
+        patch()
+        with pytest.raises(Finding, match=found):
+            made.run(pack(steps))
+    finally:
+        if hasattr(made, "close"):
+            made.close()
+
+
+def test_anybody_may_close_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [say(0, 0, member_doors.INGRESS, codecs.SESSION_CLOSE_REQUEST), (4, b"\0\2")]
+    planted(
+        member_doors.SessionDoor,
+        lambda: monkeypatch.setattr(OpenSessions, "is_owner", lambda *_: True),
+        steps,
+        "the client|session",
+    )
+
+
+def test_anybody_is_believed_to_be_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    next_term = (1, 0)
+    steps = [say(1, 0, member_doors.EVERYTHING, codecs.APPEND_POSITION, *next_term), (4, b"\0\3")]
+    planted(
+        member_doors.MemberDoor,
+        lambda: monkeypatch.setattr(MemberProofs, "admits", lambda *_: True),
+        steps,
+        "another leader",
+    )
+
+
+def test_a_recording_is_cut_within_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = (0, 0, 0, 0, 0, 0, 1, 128)  # session, correlation, recording: the first known; a bit before its end
+    index = recording_doors.REQUESTS.index(archive_codecs.TRUNCATE_RECORDING_REQUEST)
+    planted(
+        recording_doors.RecordingDoor,
+        lambda: monkeypatch.setattr(archive.archive, "check_truncation", lambda *_: None),
+        [(0, bytes([index, *beside]))],
+        "DAMAGED",
+    )
+
+
+def test_the_live_stream_goes_wherever_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [(0, bytes([3])), (10, b"\2"), (7, b"\1"), (10, b"\1")]
+    planted(
+        live_doors.LiveDoor, lambda: monkeypatch.setattr(ControlSession, "is_at", lambda *_: True), steps, "not asked"
+    )
