@@ -8,15 +8,16 @@ from collections.abc import Hashable, Sequence
 from random import Random
 from typing import Any
 
-from cluster.wire import codecs, ordo_codecs
+from cluster.wire import codecs, consensus_codec, ordo_codecs
 from cluster.wire.consumer_codec import CommandKind
-from cluster.wire.streams import CONSENSUS_STREAM_ID, EGRESS_STREAM_ID, INGRESS_STREAM_ID
+from cluster.wire.streams import CONSENSUS_STREAM_ID, EGRESS_STREAM_ID, INGRESS_STREAM_ID, LOG_STREAM_ID
 from runtime.authentication import AcceptAll, SessionProxy
 from runtime.sbe import Message
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import Fields, Step, pack, unpack
 from tests.fuzz.filled import fill
 from tests.fuzz.forked import run_forked
+from tests.sequencer.receiver_frames import DATA, SETUP
 from tests.simulation.nodes import CLOCK_START_NS, PORT
 from tests.simulation.operations import Kind, Request
 from tests.simulation.options import Options
@@ -54,6 +55,14 @@ INGRESS: tuple[Message, ...] = (
     ordo_codecs.APP_DIFFERENCE,
     ordo_codecs.OPERATOR_CONNECT,
     ordo_codecs.OPERATOR_REQUEST,
+)
+CONSENSUS: tuple[Message, ...] = (
+    *consensus_codec._TABLES.values(),
+    ordo_codecs.MEMBER_CHALLENGE,
+    ordo_codecs.MEMBER_PROOF,
+    ordo_codecs.FAILURE_REPORT,
+    ordo_codecs.VERSIONS_QUESTION,
+    codecs.BACKUP_QUERY,
 )
 EVERYTHING: tuple[Message, ...] = (*codecs.MESSAGES.values(), *ordo_codecs.MESSAGES.values())
 
@@ -152,6 +161,8 @@ class LivingCluster:
         self.term_id = self.leader.leads_term
         self.session_id = self.victim.session_id
         self.number = 0
+        self.is_told_the_log = False
+        world.network.capture = self._on_datagram
 
     @property
     def victim(self) -> Any:
@@ -160,6 +171,10 @@ class LivingCluster:
     def _demand(self, condition: Any, what: str) -> None:
         if not self.world.run(ANSWERED_WITHIN_NS, condition):
             raise Finding(f"not within {ANSWERED_WITHIN_NS // S} s of virtual time: {what}")
+
+    def _on_datagram(self, now_ns: int, source: tuple[str, int], to: tuple[str, int], datagram: bytes) -> None:
+        is_log = int.from_bytes(datagram[16:20], "little") == LOG_STREAM_ID and datagram[6] in (DATA, SETUP)
+        self.is_told_the_log |= to[0] == ADDRESS and is_log
 
     # --- what is said ---------------------------------------------------------------------------------------------
 
@@ -225,9 +240,9 @@ class LivingCluster:
         if kind == 0:
             self.stranger.say(ingress, self.message(fields.choose(INGRESS), fields))
         elif kind == 1:
-            self.stranger.say(consensus, self.message(fields.choose(EVERYTHING), fields))
+            self.stranger.say(consensus, self.message(fields.choose(CONSENSUS), fields))
         elif kind == 2:
-            self.stranger.say(ingress, self.message(fields.choose(EVERYTHING), fields))
+            self.stranger.say(fields.choose((ingress, consensus)), self.message(fields.choose(EVERYTHING), fields))
         elif kind == 3:
             self.stranger.say(fields.choose((ingress, consensus)), fields.rest() or b"\0")
         self.world.run(fields.choose(TIMES_NS) if kind == 4 else 2 * MS)
@@ -241,6 +256,8 @@ class LivingCluster:
         self._demand(client.probe, "the client may ask")
         self._demand(lambda: client.answered_last > before, "the client is answered")
         self._demand(world.is_steady, "all members are steady")
+        if self.is_told_the_log:
+            raise Finding("the stranger is sent the log")
         world.check_all()
         if world.violation is not None:
             raise world.violation
@@ -256,8 +273,8 @@ class LivingCluster:
 
 
 class SessionDoor:
-    """Steps are said by a stranger, who may open sessions, to a single member: messages of clients (kind 0), of anybody
-    on the consensus stream (1) and on the ingress (2), any bytes (3); or time passes (4)."""
+    """Steps are said by a stranger, who may open sessions, to a single member: messages of clients on the ingress (kind
+    0), of members on the consensus stream (1), of anybody on either (2), any bytes (3); or time passes (4)."""
 
     name = "sessions"
     members = 1

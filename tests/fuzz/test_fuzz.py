@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Hashable
 from pathlib import Path
@@ -12,7 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.__main__ import CORPUS, DOORS
-from tests.fuzz.engine import INPUT_LENGTH_MAX, Fuzzer, mutate, name_of, pack, read_corpus, unpack
+from tests.fuzz.driver_doors import Finding
+from tests.fuzz.engine import (
+    INPUT_LENGTH_MAX,
+    STEPS_MAX,
+    Fields,
+    Fuzzer,
+    mutate,
+    mutate_steps,
+    name_of,
+    pack,
+    read_corpus,
+    unpack,
+)
+from tests.fuzz.forked import run_forked
 
 
 class Planted:
@@ -35,8 +50,20 @@ class Planted:
         return depth
 
 
-SHORT_RUN_S = 5.0
-"""For each door: a minute in continuous integration; `make fuzz` takes ten for each."""
+class Told:
+    """What a run says are its bytes."""
+
+    name = "told"
+
+    def seeds(self) -> list[bytes]:
+        return [b"aa"]
+
+    def run(self, data: bytes) -> Hashable:
+        return tuple(data)
+
+
+SHORT_RUNS_S = 48.0
+"""All doors share it: a minute in continuous integration, with their corpora; `make fuzz` takes ten for each."""
 
 
 def fuzz_planted(seed: int) -> tuple[int, bytes]:
@@ -69,6 +96,45 @@ def test_mutants_are_bounded(seed: int, data: bytes) -> None:
     assert len(mutate(Random(seed), data, [data, b""])) <= INPUT_LENGTH_MAX
 
 
+@given(st.integers(0, 1 << 32), st.binary(max_size=300))
+def test_steps_stay_whole(seed: int, data: bytes) -> None:
+    """What is drawn, left out and repeated are steps, so that a program goes as deep as the one that it was made of."""
+    drawn = 7, b"drawn step"
+    program = pack(unpack(data))
+    changed = unpack(mutate_steps(Random(seed), program, [program, pack([drawn] * 3)], lambda random: drawn))
+    assert len(changed) <= STEPS_MAX
+    known = [*unpack(program), drawn]
+    assert len({step for step in changed if step not in known}) <= 4, "at most so many steps were changed themselves"
+
+
+@given(st.binary(max_size=8), st.integers(-(1 << 63), (1 << 63) - 1))
+def test_any_bytes_are_fields(data: bytes, value: int) -> None:
+    fields = Fields(data)
+    assert fields.choose("ab") in "ab"
+    fields.near(value)
+    assert Fields(b"").near(value) == value
+    assert fields.rest() == data[2:]
+
+
+def test_a_part_of_what_a_run_says_is_new_only_once() -> None:
+    fuzzer = Fuzzer(Told(), 1, [], lambda data: None)
+    assert [fuzzer._try(data) for data in (b"ab", b"bb", b"aa", b"ba", b"cb")] == [True, True, False, False, True]
+
+
+def test_a_copy_of_the_process_is_what_it_was_at_first() -> None:
+    counted: list[int] = []
+
+    def run() -> int:
+        counted.append(1)
+        return len(counted)
+
+    assert run_forked(run) == run_forked(run) == 1
+    with pytest.raises(Finding, match="beyond"):
+        run_forked(lambda: {}["beyond"])
+    with pytest.raises(Finding, match="exit status -9"):
+        run_forked(lambda: os.kill(os.getpid(), signal.SIGKILL))  # type: ignore[func-returns-value]
+
+
 @pytest.mark.parametrize("door", DOORS)
 def test_every_kept_input_goes_through_its_door(door: str) -> None:
     made = DOORS[door]()
@@ -90,7 +156,7 @@ def test_a_short_run_of_each_door_finds_nothing(door: str, tmp_path: Path) -> No
     made, trace = DOORS[door](), tmp_path / door
     try:
         fuzzer = Fuzzer(made, 1, read_corpus(CORPUS / door), trace.write_bytes)
-        ends_s = time.monotonic() + SHORT_RUN_S
+        ends_s = time.monotonic() + SHORT_RUNS_S / len(DOORS)
         while time.monotonic() < ends_s:
             fuzzer.step()
     except Exception as error:

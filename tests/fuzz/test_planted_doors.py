@@ -47,7 +47,7 @@ def test_anybody_may_close_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_anybody_is_believed_to_be_a_member(monkeypatch: pytest.MonkeyPatch) -> None:
     next_term = (1, 0)
-    steps = [say(1, 0, member_doors.EVERYTHING, codecs.APPEND_POSITION, *next_term), (4, b"\0\3")]
+    steps = [say(1, 0, member_doors.CONSENSUS, codecs.APPEND_POSITION, *next_term), (4, b"\0\3")]
     planted(
         member_doors.MemberDoor,
         lambda: monkeypatch.setattr(MemberProofs, "admits", lambda *_: True),
