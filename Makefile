@@ -7,7 +7,8 @@ SEEDS ?= 100
 FIRST ?= 1
 FUZZ_SECONDS ?= 600
 PYTHONS ?= 3.12 3.13
-ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz
+ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz tests/cluster/container tests/cluster/wire \
+	tests/sequencer/test_live_stream.py tests/sequencer/test_hostile_live_readers.py
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $(CURDIR)/build/asan/libcoverage.so"
 BIN := .venv/bin
@@ -141,7 +142,7 @@ fuzz: sanitized ## fuzz every door with ASan: FUZZ_SECONDS=600 each, DOORS="data
 		--out $(CURDIR)/build/fuzz $(DOORS)
 
 test-asan: sanitized ## pass the native tests with ASan and UBSan
-	@cd build/asan && $(SANITIZED) $(CURDIR)/$(BIN)/python -m pytest -q -n0 -p no:cacheprovider \
+	@cd build/asan && $(SANITIZED) $(CURDIR)/$(BIN)/python -m pytest -q -n0 -p no:cacheprovider --timeout=900 \
 		$(or $(ARGS),$(ASAN_TESTS))
 
 bench-transport: build ## measure streams beside Aeron's Java driver in one run, about 4 minutes; WRITE=1 into docs/PERFORMANCE.md

@@ -161,6 +161,7 @@ class LivingCluster:
         self.term_id = self.leader.leads_term
         self.session_id = self.victim.session_id
         self.number = 0
+        self.log_session_id = int(leader.module.log._leader_log.publication.session_id)
         self.is_told_the_log = False
         world.network.capture = self._on_datagram
 
@@ -173,7 +174,8 @@ class LivingCluster:
             raise Finding(f"not within {ANSWERED_WITHIN_NS // S} s of virtual time: {what}")
 
     def _on_datagram(self, now_ns: int, source: tuple[str, int], to: tuple[str, int], datagram: bytes) -> None:
-        is_log = int.from_bytes(datagram[16:20], "little") == LOG_STREAM_ID and datagram[6] in (DATA, SETUP)
+        session_id, stream_id = (int.from_bytes(datagram[at : at + 4], "little", signed=True) for at in (12, 16))
+        is_log = (session_id, stream_id) == (self.log_session_id, LOG_STREAM_ID) and datagram[6] in (DATA, SETUP)
         self.is_told_the_log |= to[0] == ADDRESS and is_log
 
     # --- what is said ---------------------------------------------------------------------------------------------
