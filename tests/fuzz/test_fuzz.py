@@ -130,9 +130,9 @@ def test_a_copy_of_the_process_is_what_it_was_at_first() -> None:
 
     assert run_forked(run) == run_forked(run) == 1
     with pytest.raises(Finding, match="beyond"):
-        run_forked(lambda: {}["beyond"])
+        run_forked(lambda: dict[str, int]()["beyond"])
     with pytest.raises(Finding, match="exit status -9"):
-        run_forked(lambda: os.kill(os.getpid(), signal.SIGKILL))  # type: ignore[func-returns-value]
+        run_forked(lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 @pytest.mark.parametrize("door", DOORS)
