@@ -305,6 +305,13 @@ def command(streams: LivingStreams, fields: Fields) -> None:
     streams.run(MS)
 
 
+def frame_behind_length(position: int, fields: Fields) -> bytes:
+    """What a header of the writer's has after its length."""
+    term_id, offset = place(position, fields)
+    kind = fields.choose((DATA, PAD))
+    return bytes([0, 0xC0, kind, 0]) + offset + int32(WRITER) + int32(STREAM) + term_id + bytes(8)
+
+
 def scribble(streams: LivingStreams, fields: Fields) -> None:
     """The writer writes into its log buffer: near the end of the stream, or into the metadata behind the terms."""
     publication: ExclusivePublication = streams.publications[WRITER]
@@ -314,8 +321,11 @@ def scribble(streams: LivingStreams, fields: Fields) -> None:
     end = 0 if publication.is_closed else publication.position
     term_offset = end // TERM_LENGTH % 3 * TERM_LENGTH + end % TERM_LENGTH
     at = fields.choose((term_offset, term_offset, 0, *(3 * TERM_LENGTH + one for one in (0, 8, 16, 24, 28, 32))))
-    value = fields.choose((32, 64, 96, -64, 1408, 0, (FIRST_TERM << 32) | 4096, (FIRST_TERM + 1) << 32, end, 1))
-    written = int64(fields.near(value, 32))[: fields.choose((4, 8))] + fields.rest()
+    value = fields.choose(
+        (32, 64, 96, -64, 1408, TERM_LENGTH, 1 << 30, 0, (FIRST_TERM << 32) | 4096, (FIRST_TERM + 1) << 32, end, 1)
+    )
+    written = int64(fields.near(value, 32))[: fields.choose((4, 8))]
+    written += fields.choose((b"", frame_behind_length(end, fields))) + fields.rest()
     with found[0].log.view() as view:
         at = fields.near(at, 8) % len(view)
         written = written[: len(view) - at]
