@@ -7,8 +7,9 @@ SEEDS ?= 100
 FIRST ?= 1
 FUZZ_SECONDS ?= 600
 PYTHONS ?= 3.12 3.13
-ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz tests/cluster/container tests/cluster/wire \
-	tests/sequencer/test_live_stream.py tests/sequencer/test_hostile_live_readers.py
+ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz tests/sequencer/test_live_stream.py \
+	tests/cluster/client/test_requests.py tests/cluster/container/test_message_runs.py tests/cluster/container/test_outbox.py \
+	tests/cluster/module/test_prompt_commits.py tests/cluster/module/test_sequencer.py tests/cluster/wire/test_commit_hint.py
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $(CURDIR)/build/asan/libcoverage.so"
 BIN := .venv/bin
