@@ -111,29 +111,23 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
         return pb.ListSkippedResponse(records=records, asked_for=asked_for)
 
     async def Upgrade(self, request: Any, context: Any) -> Any:
+        service_id = request.service_id if request.HasField("service_id") else None
+
         def upgrade(leader: RemoteMember, timeout_s: float) -> int:
-            return upgrading.upgrade(leader, parse_version(request.version), timeout_s)
+            return upgrading.upgrade(leader, parse_version(request.version), service_id, timeout_s)
 
         return pb.UpgradeResponse(log_position=await self._order(context, upgrade))
 
     async def ListVersions(self, request: Any, context: Any) -> Any:
         found = await self._ask(context, upgrading.cluster_versions)
+        services = [pb.VersionInForce(version=one.version, since_position=one.since_position) for one in found.services]
         return pb.ListVersionsResponse(
-            in_force=found.in_force,
-            since_position=found.since_position,
+            in_force=services[0].version,
+            since_position=services[0].since_position,
             protocol_level=found.protocol_level,
             level_since_position=found.level_since_position,
-            members=[
-                pb.MemberVersions(
-                    member_id=one.member_id,
-                    role=one.role,
-                    versions=one.versions,
-                    lacks=one.lack,
-                    lack_position=one.lack_position,
-                    protocol_level=one.protocol_level,
-                )
-                for one in found.members
-            ],
+            members=[_member_versions(one) for one in found.members],
+            services=services,
         )
 
     async def ListEvidence(self, request: Any, context: Any) -> Any:
@@ -194,6 +188,21 @@ def _look(cluster: RemoteCluster) -> Any:
         assert isinstance(look, MemberLook)
         response.leader_member_id = look.get("member_id")
     return response
+
+
+def _member_versions(one: upgrading.MemberVersions) -> Any:
+    return pb.MemberVersions(
+        member_id=one.member_id,
+        role=one.role,
+        versions=one.common.versions,
+        lacks=one.common.lack,
+        lack_position=one.common.lack_position,
+        protocol_level=one.protocol_level,
+        services=[
+            pb.ServiceVersions(versions=own.versions, lacks=own.lack, lack_position=own.lack_position)
+            for own in one.services
+        ],
+    )
 
 
 def _state(endpoint: str, look: MemberLook | OrdoError) -> Any:

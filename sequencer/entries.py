@@ -37,7 +37,8 @@ class EntryKind(Enum):
     SKIP = "skip"
     """The entry at `values.skipped_position` is left out: no service's state has anything of it."""
     VERSION = "version"
-    """Services execute what follows with their code of `values.app_version`."""
+    """The service `values.service_id`, or all where that is negative, executes what follows with its code of
+    `values.app_version`."""
     STATE_HASH = "state-hash"
     """At `values.agreed_position`, an earlier such entry, a quorum of services had the state `values.agreed_digest`."""
     LEVEL = "level"

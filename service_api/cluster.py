@@ -70,6 +70,7 @@ class NewLeadershipTermEvent(NamedTuple):
     log_session_id: int
     time_unit: TimeUnit
     app_version: int
+    """Of service 0's code, where a node runs several."""
 
 
 class ClientSession(Protocol):

@@ -470,10 +470,12 @@ class SkippedRecord(_message.Message):
     def __init__(self, log_position: _Optional[int] = ..., skip_position: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class UpgradeRequest(_message.Message):
-    __slots__ = ("version",)
+    __slots__ = ("version", "service_id")
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     version: str
-    def __init__(self, version: _Optional[str] = ...) -> None: ...
+    service_id: int
+    def __init__(self, version: _Optional[str] = ..., service_id: _Optional[int] = ...) -> None: ...
 
 class UpgradeResponse(_message.Message):
     __slots__ = ("log_position",)
@@ -486,34 +488,56 @@ class ListVersionsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ListVersionsResponse(_message.Message):
-    __slots__ = ("in_force", "since_position", "protocol_level", "level_since_position", "members")
+    __slots__ = ("in_force", "since_position", "protocol_level", "level_since_position", "members", "services")
     IN_FORCE_FIELD_NUMBER: _ClassVar[int]
     SINCE_POSITION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_LEVEL_FIELD_NUMBER: _ClassVar[int]
     LEVEL_SINCE_POSITION_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    SERVICES_FIELD_NUMBER: _ClassVar[int]
     in_force: str
     since_position: int
     protocol_level: int
     level_since_position: int
     members: _containers.RepeatedCompositeFieldContainer[MemberVersions]
-    def __init__(self, in_force: _Optional[str] = ..., since_position: _Optional[int] = ..., protocol_level: _Optional[int] = ..., level_since_position: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberVersions, _Mapping]]] = ...) -> None: ...
+    services: _containers.RepeatedCompositeFieldContainer[VersionInForce]
+    def __init__(self, in_force: _Optional[str] = ..., since_position: _Optional[int] = ..., protocol_level: _Optional[int] = ..., level_since_position: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberVersions, _Mapping]]] = ..., services: _Optional[_Iterable[_Union[VersionInForce, _Mapping]]] = ...) -> None: ...
+
+class VersionInForce(_message.Message):
+    __slots__ = ("version", "since_position")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SINCE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    since_position: int
+    def __init__(self, version: _Optional[str] = ..., since_position: _Optional[int] = ...) -> None: ...
 
 class MemberVersions(_message.Message):
-    __slots__ = ("member_id", "role", "versions", "lacks", "lack_position", "protocol_level")
+    __slots__ = ("member_id", "role", "versions", "lacks", "lack_position", "protocol_level", "services")
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     VERSIONS_FIELD_NUMBER: _ClassVar[int]
     LACKS_FIELD_NUMBER: _ClassVar[int]
     LACK_POSITION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    SERVICES_FIELD_NUMBER: _ClassVar[int]
     member_id: int
     role: str
     versions: _containers.RepeatedScalarFieldContainer[str]
     lacks: str
     lack_position: int
     protocol_level: int
-    def __init__(self, member_id: _Optional[int] = ..., role: _Optional[str] = ..., versions: _Optional[_Iterable[str]] = ..., lacks: _Optional[str] = ..., lack_position: _Optional[int] = ..., protocol_level: _Optional[int] = ...) -> None: ...
+    services: _containers.RepeatedCompositeFieldContainer[ServiceVersions]
+    def __init__(self, member_id: _Optional[int] = ..., role: _Optional[str] = ..., versions: _Optional[_Iterable[str]] = ..., lacks: _Optional[str] = ..., lack_position: _Optional[int] = ..., protocol_level: _Optional[int] = ..., services: _Optional[_Iterable[_Union[ServiceVersions, _Mapping]]] = ...) -> None: ...
+
+class ServiceVersions(_message.Message):
+    __slots__ = ("versions", "lacks", "lack_position")
+    VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    LACKS_FIELD_NUMBER: _ClassVar[int]
+    LACK_POSITION_FIELD_NUMBER: _ClassVar[int]
+    versions: _containers.RepeatedScalarFieldContainer[str]
+    lacks: str
+    lack_position: int
+    def __init__(self, versions: _Optional[_Iterable[str]] = ..., lacks: _Optional[str] = ..., lack_position: _Optional[int] = ...) -> None: ...
 
 class ListEvidenceRequest(_message.Message):
     __slots__ = ()

@@ -529,14 +529,14 @@ class AdministrationServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Upgrade(self, request, context):
-        """Puts a version of the service into force, on all members at one position of the log.
+        """Puts a version of the services, or of one, into force, on all members at one position of the log.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListVersions(self, request, context):
-        """Which version of the service is in force, and which code each member has.
+        """Which version of each service is in force, and which code each member has.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

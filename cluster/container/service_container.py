@@ -30,6 +30,7 @@ from cluster.container.record_orders import RECORD_CALLBACKS, RecordOrders
 from cluster.container.snapshots import ContainerSnapshots
 from cluster.container.versions import HOLD_VERSION, ServiceVersions, VersionSwitch
 from cluster.wire import codecs, container_snapshot, ordo_codecs
+from cluster.wire.app_version import concerns
 from cluster.wire.codecs import ClusterAction
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.container_snapshot import ServiceSnapshot
@@ -450,7 +451,8 @@ class ServiceContainer(ContainerLoop):
             self.invoke("on_timer_event", True, event.correlation_id, event.timestamp)
 
     def _on_version(self, event: Any, position: int) -> None:
-        if self.marks is None or position not in self.marks:
+        is_left_out = self.marks is not None and position in self.marks
+        if concerns(event, self.service_id) and not is_left_out:
             self.versions.change(event.app_version)
 
     def _on_state_hash(self, event: Any, position: int) -> None:

@@ -261,6 +261,8 @@ class ModuleConfig(ClusterSettings):
     """What becomes of a member whose service raised at a record (cluster.module.skips)."""
     service_count: int = 1
     """How many services a node runs (cluster.module.services)."""
+    first_version: int = ConsensusConfig.app_version
+    """What a log begins with that this member is the first to lead; NO_VERSION: it can begin none."""
     state_hash_every_bytes: int = 64 * MEBIBYTE
     """How much log lies between two hashes of the services' states (cluster.module.state_hashes); 0: there are none."""
     check_log: bool = False

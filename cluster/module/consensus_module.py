@@ -48,7 +48,7 @@ from cluster.module.upkeep import Upkeep
 from cluster.wire import codecs, consensus_codec, ordo_codecs
 from cluster.wire.counter_types import ModuleState
 from cluster.wire.members import Member, ingress_endpoints
-from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
+from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, MAIN_SERVICE_ID
 from consensus import commands, messages
 from consensus.core import ConsensusCore
 from consensus.states import ElectionState
@@ -516,15 +516,17 @@ class ConsensusModule:
         """Begins a snapshot of the state after the ClusterActionRequest that was just executed."""
         values = record.values
         self.upkeep.schedule.note(record.position, values.timestamp)
-        point = SnapshotPoint(record.position, values.leadership_term_id, self.upkeep.versions.at(record.position))
+        app_version = self.upkeep.versions.log.at(record.position)[MAIN_SERVICE_ID]
+        point = SnapshotPoint(record.position, values.leadership_term_id, app_version)
         self.snapshots.begin(point, values.timestamp)
 
     def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
         configuration = self.membership.at(point.log_position)
         terms, skips = self.core.terms, self.upkeep.skips.below(point.log_position)
         level = self.upkeep.levels.at(point.log_position)
+        versions = self.upkeep.versions.log.at(point.log_position)
         timers, messages = self.services.timers, self.services.messages
-        return capture(point, self.sessions, timers, messages, configuration, terms, skips, level)
+        return capture(point, self.sessions, timers, messages, configuration, terms, skips, level, versions)
 
     def is_ready_to_end(self, log_position: int) -> bool:
         """Everything up to the position is executed, and no snapshot is under way."""
@@ -705,8 +707,8 @@ class ConsensusModule:
     def _prepare_log(self, leadership_term_id: int, base_position: int, now_ns: int) -> None:
         self.leadership_term_id = leadership_term_id
         try:
+            app_version = self.upkeep.versions.of_first_record()
             session_id = self.log.lead(leadership_term_id, base_position, self.membership.others, now_ns)
-            app_version = self.upkeep.versions.newest
             end = self.log.append_first_record(leadership_term_id, base_position, self.cluster_time, app_version)
         except StorageError:
             raise

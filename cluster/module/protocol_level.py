@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.module.host import AppendingHost, MemberHost
 from cluster.wire import ordo_codecs
-from cluster.wire.levels import APPLICATION_LEVEL, FIRST_LEVEL, LEVEL_OF, PROTOCOL_LEVEL
+from cluster.wire.levels import APPLICATION_LEVEL, FIRST_LEVEL, PROTOCOL_LEVEL, SERVICE_VERSION_LEVEL, level_of
 from runtime.errors import ClusterError, DecodeError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ProtocolLevel:
             self._demand(record.values.level, f"the log at position {record.position}")
             self._changes.append(LevelChange(record.position, record.values.level))
             return
-        needed = LEVEL_OF.get(record.table, FIRST_LEVEL)
+        needed = level_of(record.table, record.values)
         if needed > self.newest:
             raise ClusterError(
                 f"log: {record.table.name} at position {record.position} needs protocol level {needed}, and the log "
@@ -111,6 +111,11 @@ class ProtocolLevel:
     def takes_differences(self) -> bool:
         """Whether a leader may append what canaries tell of their differences."""
         return self.newest >= APPLICATION_LEVEL
+
+    @property
+    def takes_service_versions(self) -> bool:
+        """Whether a leader may append a VersionEvent that is for one service alone."""
+        return self.newest >= SERVICE_VERSION_LEVEL
 
     def execute(self, record: LogRecord) -> None:
         """A LevelEvent is committed: it holds for ever."""

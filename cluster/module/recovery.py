@@ -308,20 +308,20 @@ def check_parts(module: snapshots.ModuleSnapshot, services: Sequence[container_s
     """Raises SnapshotError where the parts of a snapshot are not of one state."""
     if len(module.trackers) != len(services):
         raise SnapshotError(f"the module's part is of {len(module.trackers)} service(s), not of {len(services)}")
-    for service in services:
-        _check_part(module, service)
+    for service_id, service in enumerate(services):
+        _check_part(module, service_id, service)
     timers = merge_timers(service.timers for service in services)
     if timers != merge_timers([module.timers]):
         raise SnapshotError(f"the services' parts have timers={timers}, the module's {module.timers}")
 
 
-def _check_part(module: snapshots.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
+def _check_part(module: snapshots.ModuleSnapshot, service_id: int, service: container_snapshot.ServiceSnapshot) -> None:
     position = module.point.log_position
     if service.log_position != position:
         raise SnapshotError(f"the service's part is of log_position={service.log_position}, the module's of {position}")
-    if service.app_version != module.point.app_version:
+    if service.app_version != (app_version := module.version_of(service_id)):
         raise SnapshotError(
-            f"the service's part is of app_version={service.app_version}, the module's of {module.point.app_version}"
+            f"the service's part is of app_version={service.app_version}, the module's of {app_version}"
         )
 
 

@@ -4,7 +4,6 @@ Each service executes the committed log by itself and may be behind or ahead of 
 apart by service id (timers, messages into the log), what they report is put together where it concerns the member as a
 whole:
 
-    versions   the member has the code that all its services have
     hashes     the hash of its state is that of its services' hashes, where all give one
     states     a state that is kept as evidence is kept of all services
     ready      log may be deleted once all services have loaded their snapshots
@@ -21,7 +20,7 @@ from cluster.module.service_messages import ServiceMessages
 from cluster.module.timers import ClusterTimers
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.snapshot_digest import combine
-from cluster.wire.version_rows import decode_codes, encode_codes, shared_codes
+from cluster.wire.streams import MAIN_SERVICE_ID
 
 if TYPE_CHECKING:
     from cluster.module.sequencer import Sequencer
@@ -29,12 +28,10 @@ if TYPE_CHECKING:
     from cluster.module.snapshot_taker import SnapshotTaker
     from cluster.module.termination import Termination
     from cluster.module.upkeep import Upkeep
-    from cluster.wire.version_rows import Code
     from runtime.clock import Clock
     from runtime.sbe import Message
     from transport.client import TransportClient
 
-MAIN_SERVICE_ID = 0
 HASHES_KEPT = 8
 """So many positions at which not all services have given a hash yet are remembered."""
 
@@ -70,7 +67,6 @@ class Services:
         self._count = count
         self._links: list[ServiceLink] = []
         self._ready: set[int] = set()
-        self._codes: dict[int, list[Code]] = {}
         self._hashes: dict[int, dict[int, bytes]] = {}
         self._kept: dict[int, tuple[int, int]] = {}
         self.timers = ClusterTimers(count)
@@ -180,9 +176,7 @@ class Services:
     def on_service_report(self, service_id: int, table: Message, values: Any) -> None:
         """One of SERVICE_REPORTS. Raises DecodeError."""
         upkeep = self._host.upkeep
-        if table is ordo_codecs.SERVICE_VERSIONS:
-            self._note_codes(service_id, values)
-        elif table is ordo_codecs.STATE_HASH:
+        if table is ordo_codecs.STATE_HASH:
             self._note_hash(service_id, values)
         elif table is ordo_codecs.STATE_KEPT:
             self._note_kept(service_id, values)
@@ -190,12 +184,8 @@ class Services:
             return  # each container has the same table
         else:
             upkeep.on_service_report(service_id, table, values, self._clock.now())
-
-    def _note_codes(self, service_id: int, values: Any) -> None:
-        self._codes[service_id] = decode_codes(values.versions)
-        if len(self._codes) == self._count:
-            shared = shared_codes(list(self._codes.values()))
-            self._report(ordo_codecs.SERVICE_VERSIONS, values._replace(versions=encode_codes(shared)))
+            if table is ordo_codecs.SERVICE_LACK:
+                self._host.snapshots.on_service_stands(service_id, values.log_position)
 
     def _note_hash(self, service_id: int, values: Any) -> None:
         found = self._hashes.setdefault(values.log_position, {})

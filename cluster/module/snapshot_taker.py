@@ -94,6 +94,8 @@ class SnapshotTaker:
         """A second snapshot, which waits for the first, and its timestamp."""
         self._early: dict[int, Callable[[], None]] = {}
         """By service: what it said of a snapshot that it has reached before the module."""
+        self._standing: dict[int, int] = {}
+        """By service: where it stands still, so that it comes to no snapshot behind that."""
         self._stream_id = local_stream(MODULE_SNAPSHOT_STREAM_ID, cluster_id)
         archive.record_subscription(SNAPSHOT_CHANNEL, local_stream(SERVICE_SNAPSHOT_STREAM_ID, cluster_id))
         archive.record_subscription(SNAPSHOT_CHANNEL, self._stream_id)
@@ -120,6 +122,20 @@ class SnapshotTaker:
         for service_id, action in early.items():
             self._sequencer.release_service(service_id)
             action()
+        self._fail_standing()
+
+    def on_service_stands(self, service_id: int, log_position: int) -> None:
+        """A service executes nothing behind this position, in this life of its member: it takes no more snapshots, and
+        the module must not wait for it, which may be needed as a leader."""
+        self._standing[service_id] = log_position
+        self._fail_standing()
+
+    def _fail_standing(self) -> None:
+        """As if services that will not come to the point had said so."""
+        for service_id, position in self._standing.items():
+            point = self._point
+            if point is not None and position < point.log_position and service_id not in self._recording_ids:
+                self.on_service_ack(service_id, point.log_position, self._timestamp, NULL_VALUE)
 
     def on_service_begun(self, service_id: int, log_position: int, session_id: int) -> None:
         """The service's state is captured, and it goes on; its ack comes when the state is recorded."""

@@ -15,6 +15,7 @@ from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
 from cluster.wire.configuration import NamedConfiguration, decode_configuration
 from cluster.wire.levels import FIRST_LEVEL
+from cluster.wire.streams import MAIN_SERVICE_ID, SERVICES_MAX
 from runtime.errors import ClusterError
 
 NULL_ENUM = -(2**31)
@@ -29,6 +30,7 @@ class SnapshotPoint:
     log_position: int
     leadership_term_id: int
     app_version: int
+    """Of service 0."""
     time_unit: ClusterTimeUnit = ClusterTimeUnit.MILLIS
 
 
@@ -73,6 +75,12 @@ class ModuleSnapshot:
     """Records below that are left out: the state is without them."""
     level: int = FIRST_LEVEL
     """Protocol level of the log there (cluster.module.protocol_level)."""
+    other_versions: dict[int, int] = field(default_factory=dict)
+    """By service: the versions that are not that of service 0."""
+
+    def version_of(self, service_id: int) -> int:
+        """The version of a service that is in force there."""
+        return self.other_versions.get(service_id, self.point.app_version)
 
 
 def capture(
@@ -84,7 +92,9 @@ def capture(
     terms: list[tuple[int, int]],
     skips: list[Skip],
     level: int,
+    versions: list[int],
 ) -> ModuleSnapshot:
+    """`versions`: by service."""
     return ModuleSnapshot(
         point,
         sessions.next_session_id,
@@ -95,6 +105,7 @@ def capture(
         [row for row in terms if row[1] < point.log_position],
         skips,
         level,
+        {one: version for one, version in enumerate(versions) if version != point.app_version},
     )
 
 
@@ -109,6 +120,14 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
             timestamp=0,
             level=snapshot.level,
             member_id=NULL_VALUE,
+        )
+    for service_id, app_version in sorted(snapshot.other_versions.items()):
+        yield ordo_codecs.VERSION_EVENT.encode(
+            leadership_term_id=snapshot.point.leadership_term_id,
+            timestamp=0,
+            app_version=app_version,
+            member_id=NULL_VALUE,
+            service_id=service_id,
         )
     for first in range(0, len(snapshot.terms), TERMS_A_MESSAGE):
         rows = snapshot.terms[first : first + TERMS_A_MESSAGE]
@@ -200,6 +219,10 @@ def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: byt
         snapshot.configuration = decode_configuration(values)
     elif table is ordo_codecs.LEVEL_EVENT:
         snapshot.level = values.level
+    elif table is ordo_codecs.VERSION_EVENT:
+        if not MAIN_SERVICE_ID < values.service_id < SERVICES_MAX:
+            raise ClusterError(f"snapshot: a version of service {values.service_id}")
+        snapshot.other_versions[values.service_id] = values.app_version
     elif table is ordo_codecs.LEADERSHIP_TERMS:
         if len(values.terms) != values.count * _TERM_ROW.size:
             raise ClusterError(f"snapshot: {values.count} leadership terms in {len(values.terms)} bytes")

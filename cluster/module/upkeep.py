@@ -23,7 +23,6 @@ from cluster.module.state_doubt import StateDoubt
 from cluster.module.state_hashes import StateHashes
 from cluster.module.versions import VersionHost, Versions
 from cluster.wire import ordo_codecs
-from cluster.wire.app_version import NO_VERSION
 from cluster.wire.members import parse_member
 from consensus.states import ElectionState
 from runtime.errors import DecodeError
@@ -131,6 +130,7 @@ class Upkeep:
     ) -> Versions:
         return Versions(
             self._host,
+            config,
             self._core,
             self._sequencer,
             self._contacts,
@@ -138,8 +138,6 @@ class Upkeep:
             self.skips,
             counters,
             self.levels,
-            self._own_id,
-            config.app_version,
             answer_tool=answer_tool,
             ask_snapshot=ask_snapshot,
         )
@@ -207,7 +205,8 @@ class Upkeep:
         self.shelf.clear_snapshots()
         self.repair.start()
         self.skips.start(contents.skips if contents else [], snapshot.log_position if snapshot else 0)
-        self.versions.start(contents.point.app_version if contents else NO_VERSION)
+        if contents is not None:
+            self.versions.log.start([contents.version_of(one) for one in range(len(contents.trackers))])
         self.hashes.start(snapshot.log_position if snapshot else 0)
         if snapshot is not None:
             self.schedule.note(snapshot.log_position, snapshot.timestamp)
@@ -217,7 +216,7 @@ class Upkeep:
     def on_record(self, record: LogRecord) -> None:
         """A record is in the own durable log; it need not be committed."""
         self.levels.on_record(record)
-        self.versions.on_record(*record)
+        self.versions.log.on_record(*record)
         self.hashes.on_record(record)
         if record.table is ordo_codecs.SKIP_EVENT:
             self.skips.on_record(record.position, record.values)
@@ -225,7 +224,7 @@ class Upkeep:
     def truncate(self, position: int) -> None:
         """The log was cut at `position`."""
         self.levels.truncate(position)
-        self.versions.truncate(position)
+        self.versions.log.truncate(position)
         self.hashes.truncate(position)
         self.skips.truncate(position)
 
@@ -235,7 +234,7 @@ class Upkeep:
             self.versions.on_service_failure(values)
             self.skips.on_service_failure(service_id, values, now_ns)
         elif table is ordo_codecs.SERVICE_VERSIONS:
-            self.versions.on_service_versions(values)
+            self.versions.on_service_versions(service_id, values)
         elif table is ordo_codecs.SERVICE_LACK:
             self.versions.on_service_lack(service_id, values)
         elif table is ordo_codecs.CONSUMERS_HOLD:
@@ -371,7 +370,7 @@ class Upkeep:
         if self._is_in_step:
             newest = self._quorum_snapshot
             self.doubt.work(self.fetch, newest, self._sequencer.append_position, now_ns)
-            self.versions.work_on_lack(self.fetch, newest, now_ns, self.reports.holders(newest) if newest else [])
+            self.versions.lacks.work(self.fetch, newest, now_ns, self.reports.holders(newest) if newest else [])
 
     @property
     def _is_in_step(self) -> bool:
@@ -420,7 +419,7 @@ class Upkeep:
             if self.doubt.position != NULL_VALUE:
                 self.doubt.install(fetched)
             else:
-                self.versions.install(fetched)
+                self.versions.lacks.install(fetched)
         else:
             self._start_from(fetched)
 

@@ -1,12 +1,12 @@
-"""Which version of the service is in force, by the log, and how the next one comes into it (docs/UPGRADES.md).
+"""Which versions of the services are in force, and how the next ones come into it (docs/UPGRADES.md).
 
-    in force   what the first record of the first leadership term says, changed by each VersionEvent, from that on
-    upgrade    an operator asks the leader; it asks all members what code they have, and appends a VersionEvent when
-               every voter has answered that it has the code
-    lack       this member's container has no code of the version in force: its service stands still, the member does
-               not stay leader, and starts again from a snapshot of the others from behind the stretch
+    in force   by the log (cluster.module.version_log)
+    upgrade    an operator asks the leader, for all services or for one; it asks all members what code they have, and
+               appends a VersionEvent when every voter has answered that it has the code
+    lack       a container of this member has no code of its version in force (cluster.module.version_lacks)
 
-A VersionEvent that is left out (cluster.module.skips) changes nothing.
+The first record of a leadership term has room for one version, and so has the module's part of a snapshot: they say
+that of service 0, the one that clients know. Nothing is decided by it but what a new log begins with, for all services.
 """
 
 from __future__ import annotations
@@ -16,46 +16,53 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.module.host import AppendingHost, MemberHost
 from cluster.module.sessions import NULL_VALUE
+from cluster.module.version_lacks import VersionLacks
+from cluster.module.version_log import VersionChange, VersionLog, find_change
 from cluster.module.version_survey import VersionSurvey
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.app_version import NO_VERSION, format_version, format_versions
-from cluster.wire.version_rows import HANDS_OVER, HASHES, MemberCode, decode_codes, encode_levels, encode_members
+from cluster.wire import ordo_codecs
+from cluster.wire.app_version import ALL_SERVICES, NO_VERSION, format_version, format_versions, is_of_one_service
+from cluster.wire.levels import describe_want_of_service_versions
+from cluster.wire.streams import MAIN_SERVICE_ID
+from cluster.wire.version_rows import (
+    HANDS_OVER,
+    HASHES,
+    InForce,
+    MemberCode,
+    decode_codes,
+    encode_in_force,
+    encode_levels,
+    encode_members,
+    encode_services,
+    shared_rows,
+)
+from runtime.errors import ClusterError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cluster.module.config import ModuleConfig
     from cluster.module.contacts import Contacts
     from cluster.module.counters import ModuleCounters
     from cluster.module.log_executor import LogRecord
     from cluster.module.protocol_level import ProtocolLevel
     from cluster.module.sequencer import Sequencer
     from cluster.module.skips import Skips
-    from cluster.module.snapshot_fetch import FetchedSnapshot, SnapshotFetch
-    from cluster.module.snapshot_reports import HeldSnapshot
     from cluster.module.state_store import StateStore
     from consensus.core import ConsensusCore
     from runtime.sbe import Message
 
 
 class VersionHost(MemberHost, AppendingHost, Protocol):
-    """The member whose service it is."""
-
-
-class VersionChange(NamedTuple):
-    """A record of the log that says what is in force behind it."""
-
-    position: int
-    app_version: int
-
-
-class Lack(NamedTuple):
-    """Where the own service stands still, and what it would need."""
-
-    log_position: int
-    app_version: int
+    """The member whose services they are."""
 
 
 class _Upgrade(NamedTuple):
     correlation_id: int
     app_version: int
+    service_id: int
+    """ALL_SERVICES, or the one that goes over."""
+    from_position: int
+    """The record that carries it out lies behind this position."""
 
 
 class Versions:
@@ -64,6 +71,7 @@ class Versions:
     def __init__(
         self,
         host: VersionHost,
+        config: ModuleConfig,
         core: ConsensusCore,
         sequencer: Sequencer,
         contacts: Contacts,
@@ -71,104 +79,84 @@ class Versions:
         skips: Skips,
         counters: ModuleCounters,
         levels: ProtocolLevel,
-        own_id: int,
-        first_version: int,
         *,
         answer_tool: Callable[[bytes], None],
         ask_snapshot: Callable[[], bool],
     ) -> None:
-        """`first_version`: what a log begins with that this member is the first to lead. `answer_tool` takes the
-        answers to tools and operators. `ask_snapshot` has the cluster take one; False: not now."""
+        """`answer_tool` takes the answers to tools and operators. `ask_snapshot` has the cluster take one; False: not
+        now."""
         self._host = host
         self._core = core
         self._sequencer = sequencer
-        self._store = store
         self._skips = skips
         self._counters = counters
         self._levels = levels
-        self._own_id = own_id
-        self._first_version = first_version
+        self._own_id = config.member_id
+        self._first_version = config.first_version
         self._answer_tool = answer_tool
         self._ask_snapshot = ask_snapshot
-        self._of_snapshot = NO_VERSION
-        self._changes: list[VersionChange] = []
-        self._lack: Lack | None = None
         self._upgrade: _Upgrade | None = None
         self._committed: VersionChange | None = None
-        self._snapshot_asked_in = NULL_VALUE
-        self.survey = VersionSurvey(core, contacts, levels, own_id, lambda: self._lack or Lack(NULL_VALUE, NO_VERSION))
+        self._snapshot_asked_for = NULL_VALUE, NULL_VALUE
+        self.log = VersionLog(config.service_count, skips.known)
+        self.lacks = VersionLacks(host, core, sequencer, store, config.service_count)
+        self.survey = VersionSurvey(core, contacts, levels, config.member_id, config.service_count, self.lacks.of)
         self.handlers: dict[Message, Callable[[Any, int], None]] = self.survey.handlers
-
-    def start(self, of_snapshot: int) -> None:
-        """`of_snapshot`: what the snapshot says that the member starts from, NO_VERSION without one. The log's own
-        records were given to `on_record` before."""
-        self._of_snapshot = of_snapshot
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
-    def on_record(self, position: int, table: Message, values: Any) -> None:
-        """A record of the own durable log; it counts for the service once it is committed."""
-        is_first = table is codecs.NEW_LEADERSHIP_TERM_EVENT and values.term_base_log_position == 0
-        if is_first or table is ordo_codecs.VERSION_EVENT:
-            self._changes.append(VersionChange(position, values.app_version))
-
-    def truncate(self, position: int) -> None:
-        """The log was cut at `position`."""
-        while self._changes and self._changes[-1].position > position:
-            self._changes.pop()
-
-    def _change_at(self, log_position: int) -> VersionChange:
-        skipped = self._skips.known
-        found = (one for one in reversed(self._changes) if one.position <= log_position and one.position not in skipped)
-        return next(found, VersionChange(NULL_VALUE, self._of_snapshot))
-
-    def at(self, log_position: int) -> int:
-        """In force for the state at a position; NO_VERSION for that of an empty log."""
-        return self._change_at(log_position).app_version
-
-    @property
-    def newest(self) -> int:
-        """In force at the end of the own log: what the first record of a leadership term says."""
-        return self.at(self._sequencer.append_position) or self._first_version
+    def of_first_record(self) -> int:
+        """What the first record of a leadership term says that begins at the end of the own log. Raises ClusterError
+        where the log is empty and there is nothing that it could begin with."""
+        app_version = self.log.at(self._sequencer.append_position)[MAIN_SERVICE_ID] or self._first_version
+        if app_version == NO_VERSION:
+            raise ClusterError(
+                "a new log begins with one version for all services, and there is none that all services of this "
+                "member have code of; give it one ([[services]] versions)"
+            )
+        return app_version
 
     @property
     def gives_hashes(self) -> bool:
-        """Whether the own container's code of the version in force gives hashes of its state."""
-        return any(code.app_version == self.newest and code.flags & HASHES for code in self.survey.own)
+        """Whether the code of all own services that is in force gives hashes of its state."""
+        return all(self._can(one, HASHES) for one in self.log.service_ids)
+
+    def _can(self, service_id: int, flag: int) -> bool:
+        """Whether the own code of a service that is in force at the end of the log has a flag."""
+        app_version = self.log.change_at(self._sequencer.append_position, service_id).app_version
+        codes = self.survey.own.get(service_id, [])
+        return any(code.app_version == app_version and code.flags & flag for code in codes)
 
     def execute(self, record: LogRecord) -> None:
         """A VersionEvent is committed: it holds for ever, unless it is left out."""
-        position, app_version = record.position, record.values.app_version
-        if position in self._skips.known:
+        change = find_change(*record)
+        if change is None or change.position in self._skips.known:
             return
         self._host.announce(
-            "cluster.version", f"version {format_version(app_version)} of the service is in force from {position} on"
+            "cluster.version",
+            f"version {format_version(change.app_version)} of {self._name(change.service_id)} is in force from "
+            f"{change.position} on",
         )
-        self._committed = VersionChange(position, app_version)
+        self._committed = change
 
-    # -- the own service -----------------------------------------------------------------------------------------------
+    def _name(self, service_id: int) -> str:
+        if service_id != ALL_SERVICES:
+            return f"service {service_id}"
+        return "the service" if len(self.log.service_ids) == 1 else "all services"
 
-    def on_service_versions(self, values: Any) -> None:
-        """The container has started, with this code. Raises DecodeError."""
-        self.survey.own = decode_codes(values.versions)
+    # -- the own services ----------------------------------------------------------------------------------------------
+
+    def on_service_versions(self, service_id: int, values: Any) -> None:
+        """The container of a service has started, with this code. Raises DecodeError."""
+        self.survey.own[service_id] = decode_codes(values.versions)
 
     def on_service_lack(self, service_id: int, values: Any) -> None:
         """The container of a service stands still."""
-        self._lack = Lack(values.log_position, values.app_version)
-        name, table = "the service", "[service]"
-        has = f"code of {format_versions([code.app_version for code in self.survey.own])} only"
-        if len(self._counters.service_positions) > 1:  # what the others have code of may not have been said yet
-            name, table, has = f"service {service_id}", "[[services]]", "no code of that for this service"
-        self._host.record_error(
-            f"{name} stands still at log position {values.log_position}: from there on version "
-            f"{format_version(values.app_version)} is in force, and this member has {has}; give it that code too "
-            f"({table} versions), or have the cluster take a snapshot from behind that stretch (`ordo cluster "
-            "snapshot`), which this member then takes"
-        )
+        self.lacks.on_service_lack(service_id, values, self.survey.own.get(service_id, []))
 
     def on_service_failure(self, values: Any) -> None:
-        """The service stands still at a record, at the hand-over perhaps: who asked for it hears why."""
-        upgrade, committed = self._upgrade, self._committed
+        """A service stands still at a record, at the hand-over perhaps: who asked for it hears why."""
+        upgrade, committed = self._upgrade, self._committed_of(self._upgrade)
         if upgrade is not None and committed is not None and committed.position == values.log_position:
             self._refuse(
                 upgrade,
@@ -178,32 +166,11 @@ class Versions:
                 f"all members stop, and `ordo cluster skip {committed.position}` leaves it out",
             )
 
-    def work_on_lack(self, fetch: SnapshotFetch, newest: HeldSnapshot | None, now_ns: int, holders: list[int]) -> None:
-        """One step towards a snapshot that has the stretch behind it. `newest`: what a quorum holds alike, by
-        `holders`."""
-        lack = self._lack
-        if lack is None:
-            return
-        if self._core.is_leading:
-            self._host.transfer.begin(None, now_ns)
-            return
-        if newest is None or not lack.log_position < newest.log_position <= self._sequencer.append_position:
-            return
-        if fetch.begin_from(holders, newest, self._core.leader_member_id, now_ns):
-            self._host.announce(
-                "cluster.snapshot-fetch",
-                f"takes the state at log position {newest.log_position} of the other members, for want of code of "
-                f"version {format_version(lack.app_version)}",
-            )
-
-    def install(self, fetched: FetchedSnapshot) -> bool:
-        """Puts the snapshot before the own ones; the log stays. False where it is not for that."""
-        if self._lack is None or fetched.entry.log_position <= self._lack.log_position:
-            return False
-        position = fetched.entry.log_position
-        self._store.replace_snapshots(fetched.entry, fetched.digest, position)
-        self._host.start_again(f"goes on from the other members' state at log position {position}")
-        return True
+    def _committed_of(self, upgrade: _Upgrade | None) -> VersionChange | None:
+        """The record that carries an upgrade out, once it is committed."""
+        committed = self._committed
+        is_its = upgrade is not None and committed is not None and committed.position > upgrade.from_position
+        return committed if is_its else None
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
@@ -213,58 +180,77 @@ class Versions:
         self.survey.begin(members, lambda found: self._tell(query.correlation_id, found), now_ns)
 
     def _tell(self, correlation_id: int, found: list[MemberCode]) -> None:
-        change = self._change_at(self._sequencer.commit_position)
-        level = self._levels.change_at(self._sequencer.commit_position)
+        position = self._sequencer.commit_position
+        in_force = [InForce(one.app_version, one.position) for one in self._changes_at(position)]
+        level = self._levels.change_at(position)
         self._answer_tool(
             ordo_codecs.VERSIONS_RESPONSE.encode(
                 correlation_id=correlation_id,
                 leader_member_id=self._core.leader_member_id,
-                app_version=change.app_version,
-                since_position=change.position,
+                app_version=in_force[MAIN_SERVICE_ID].app_version,
+                since_position=in_force[MAIN_SERVICE_ID].since_position,
                 level_since_position=level.position,
                 protocol_level=level.level,
-                members=encode_members(found),
+                members=encode_members(shared_rows(found)),
                 levels=encode_levels(self.survey.levels_of({row.member_id for row in found})),
+                in_force=encode_in_force(in_force),
+                services=encode_services(found),
             )
         )
 
+    def _changes_at(self, log_position: int) -> list[VersionChange]:
+        return [self.log.change_at(log_position, one) for one in self.log.service_ids]
+
     def on_upgrade_request(self, request: Any, now_ns: int) -> None:
         """`ordo cluster upgrade`: answered when it is committed, or with the reason for a refusal."""
-        wanted = _Upgrade(request.correlation_id, request.app_version)
+        service_id = request.service_id if is_of_one_service(request) else ALL_SERVICES
+        end = self._sequencer.append_position
+        wanted = _Upgrade(request.correlation_id, request.app_version, service_id, end)
         refusal = self._find_refusal(wanted)
+        if self._upgrade is not None:
+            refusal = f"an upgrade to version {format_version(self._upgrade.app_version)} is under way"
         if refusal:
             self._refuse(wanted, refusal)
             return
-        self._upgrade, self._committed = wanted, None
+        self._upgrade = wanted
         self.survey.begin(self._core.configuration.voter_ids, lambda found: self._decide(wanted, found), now_ns)
 
     def _find_refusal(self, wanted: _Upgrade) -> str:
-        name = format_version(wanted.app_version)
         if not self._host.is_leader:
             return f"member {self._own_id} does not lead"
-        if self._upgrade is not None:
-            return f"an upgrade to version {format_version(self._upgrade.app_version)} is under way"
-        end = self._sequencer.append_position
-        if self.at(end) != self.at(self._sequencer.commit_position):
-            return f"the upgrade to version {format_version(self.at(end))} is not committed yet"
-        if self.at(end) == wanted.app_version:
-            return f"version {name} is in force already"
-        if not any(code.app_version == self.at(end) and code.flags & HANDS_OVER for code in self.survey.own):
+        targets = self._targets(wanted)
+        if not targets:
+            return f"there is no service {wanted.service_id}: the last one is {self.log.service_ids[-1]}"
+        if wanted.service_id != ALL_SERVICES and not self._levels.takes_service_versions:
+            return describe_want_of_service_versions(self._levels.newest)
+        end = self.log.at(self._sequencer.append_position)
+        committed = self.log.at(self._sequencer.commit_position)
+        if open_ones := [end[one] for one in targets if end[one] != committed[one]]:
+            return f"the upgrade to version {format_version(open_ones[0])} is not committed yet"
+        going = [one for one in targets if end[one] != wanted.app_version]
+        if not going:
+            of_one = f" of service {wanted.service_id}" if wanted.service_id != ALL_SERVICES else ""
+            return f"version {format_version(wanted.app_version)}{of_one} is in force already"
+        if unable := [one for one in going if not self._can(one, HANDS_OVER)]:
+            name = "the service" if len(end) == 1 else f"service {unable[0]}"
             return (
-                f"the service of version {format_version(self.at(end))} cannot hand its state over to another: it does "
+                f"{name} of version {format_version(end[unable[0]])} cannot hand its state over to another: it does "
                 "not implement on_take_snapshot"
             )
         return ""
 
+    def _targets(self, wanted: _Upgrade) -> Sequence[int]:
+        """The services that are to go over."""
+        return [one for one in self.log.service_ids if wanted.service_id in (ALL_SERVICES, one)]
+
     def _decide(self, wanted: _Upgrade, found: list[MemberCode]) -> None:
-        """The voters have said what code they have."""
-        if self._upgrade != wanted:
+        """The voters have said what code they have. What the leader could do may be other by now."""
+        if self._upgrade is not wanted:
             return
-        having = {row.member_id for row in found if row.app_version == wanted.app_version}
-        without = [one for one in self._core.configuration.voter_ids if one not in having]
-        if without:
-            code = {one: [row.app_version for row in found if row.member_id == one] for one in without}
-            self._refuse(wanted, _describe_lacking(wanted.app_version, code))
+        rows = [row for row in found if row.service_id in self._targets(wanted)]
+        refusal = self._find_refusal(wanted) or describe_lacking(wanted.app_version, rows, len(self.log.service_ids))
+        if refusal:
+            self._refuse(wanted, refusal)
         elif not self._append(wanted):
             self._refuse(wanted, "the cluster takes no records at the moment; try again")
 
@@ -275,11 +261,12 @@ class Versions:
                 timestamp=self._host.cluster_time,
                 app_version=wanted.app_version,
                 member_id=self._own_id,
+                service_id=wanted.service_id,
             )
         )
 
     def _refuse(self, wanted: _Upgrade, refusal: str) -> None:
-        if self._upgrade == wanted:
+        if self._upgrade is wanted:
             self._upgrade = None
         self._respond(wanted, NULL_VALUE, refusal)
 
@@ -310,31 +297,41 @@ class Versions:
                 f"member {self._own_id} stopped leading before the upgrade was known to be done; see whether it came "
                 "about (`ordo cluster versions`), and ask the new leader if it did not",
             )
-        elif upgrade is not None and committed is not None and self._is_executed(committed):
-            self._answer(committed.position)
+        elif (done := self._committed_of(upgrade)) is not None and self._is_executed(done):
+            self._answer(done.position)
         if committed is not None:
             self._ask_for_snapshot(committed.position, snapshot_position)
 
     def _is_executed(self, change: VersionChange) -> bool:
-        return int(self._counters.service_position.value) >= change.position
+        positions = enumerate(self._counters.service_positions)
+        return all(one.value >= change.position for service_id, one in positions if change.concerns(service_id))
 
     def _ask_for_snapshot(self, position: int, snapshot_position: int) -> None:
         """Who has the new code only gets past the old stretch by a snapshot. A leader asks for it once."""
+        asked_for = self._host.leadership_term_id, position
         if snapshot_position > position:
             self._committed = None
-        elif self._host.is_leader and self._snapshot_asked_in != self._host.leadership_term_id and self._ask_snapshot():
-            self._snapshot_asked_in = self._host.leadership_term_id
+        elif self._host.is_leader and self._snapshot_asked_for != asked_for and self._ask_snapshot():
+            self._snapshot_asked_for = asked_for
 
 
-def _describe_lacking(app_version: int, code: dict[int, list[int]]) -> str:
-    """Why no upgrade: `code` is what the voters have that do not have the version."""
+def describe_lacking(app_version: int, rows: list[MemberCode], service_count: int) -> str:
+    """Why no upgrade: `rows` is what voters have for each of the services that are to go over; empty where each has the
+    code."""
+    code: dict[tuple[int, int], list[int]] = {}
+    for row in rows:
+        code.setdefault((row.member_id, row.service_id), []).append(row.app_version)
     named = [
-        f"member {one} has said nothing"
-        if not [it for it in found if it]
-        else f"member {one} has {format_versions(found)}"
-        for one, found in code.items()
+        f"member {member_id} has said nothing"
+        if found == [NO_VERSION]
+        else f"member {member_id} has {format_versions(found)}{f' for service {service_id}' * (service_count > 1)}"
+        for (member_id, service_id), found in code.items()
+        if app_version not in found
     ]
+    if not named:
+        return ""
+    table = "[service]" if service_count == 1 else "[[services]]"
     return (
-        f"not every voter has code of version {format_version(app_version)}: {'; '.join(named)}. Give it to them "
-        "([service] versions), start them again one after the other, and ask again"
+        f"not every voter has code of version {format_version(app_version)}: {'; '.join(dict.fromkeys(named))}. Give "
+        f"it to them ({table} versions), start them again one after the other, and ask again"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,41 +19,56 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print JSON; what is no
 def upgrade(
     target: Target,
     version: Annotated[str, typer.Argument(help="version of the service, as in [service] versions")],
+    service: Annotated[
+        int | None, typer.Option("--service", min=0, help="id of the one service to upgrade; all of them without it")
+    ] = None,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait")] = upgrading.UPGRADE_TIMEOUT_S,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Put a version of the service into force, on all members at one position of the log.
+    """Put a version of the services, or of one, into force, on all members at one position of the log.
 
     Every voter must have the code of the version, side by side with that of the one in force ([service] versions).
     """
     app_version = parse_version(version)
     with target.leader(timeout) as leader:
-        position = upgrading.upgrade(leader, app_version, timeout)
-    done = f"version {version} of the service is in force from log position {position:,} on"
+        position = upgrading.upgrade(leader, app_version, service, timeout)
+    name = "the service" if service is None else f"service {service}"
+    done = f"version {version} of {name} is in force from log position {position:,} on"
     if as_json:
-        print_json({"done": done, "by_member_id": leader.member_id, "log_position": position})
+        print_json({"done": done, "by_member_id": leader.member_id, "service_id": service, "log_position": position})
     else:
         show(done)
 
 
 @reaching
 def versions(target: Target, as_json: JsonOption = False) -> None:
-    """Which version of the service and which protocol level of the log are in force, and what each member has."""
+    """Which version of each service and which protocol level of the log are in force, and what each member has."""
     with target.member() as member:
         found = upgrading.cluster_versions(member)
     if as_json:
         print_json(_as_json(found))
         return
-    show(f"in force: {'version ' + found.in_force if found.in_force else 'nothing yet'}{_since(found.since_position)}")
+    for service_id, one in enumerate(found.services):
+        name = f" for service {service_id}" if len(found.services) > 1 else ""
+        version = f"version {one.version}" if one.version else "nothing yet"
+        show(f"in force{name}: {version}{_since(one.since_position)}")
     if found.protocol_level != LEVEL_UNKNOWN:
         show(f"protocol level of the log: {found.protocol_level}{_since(found.level_since_position)}")
-    table = make_table("id", "role", "has", "service", "protocol level")
+    show(_table(found))
+
+
+def _table(found: upgrading.ClusterVersions) -> Any:
+    """A row for each service of each member."""
+    is_of_one = len(found.services) == 1
+    table = make_table("id", "role", *([] if is_of_one else ["service id"]), "has", "service", "protocol level")
     for one in found.members:
-        state = f"stands still at {one.lack_position:,}: no code of version {one.lack}" if one.lack else "runs"
-        has = ", ".join(one.versions)
         level = "-" if one.protocol_level == LEVEL_UNKNOWN else str(one.protocol_level)
-        table.add_row(str(one.member_id), one.role, has or "-", state if has else "has said nothing", level)
-    show(table)
+        for service_id, own in enumerate(one.services):
+            state = f"stands still at {own.lack_position:,}: no code of version {own.lack}" if own.lack else "runs"
+            has = ", ".join(own.versions)
+            ids = [str(one.member_id), one.role, *([] if is_of_one else [str(service_id)])]
+            table.add_row(*ids, has or "-", state if has else "has said nothing", level)
+    return table
 
 
 def _since(position: int) -> str:
@@ -61,20 +76,32 @@ def _since(position: int) -> str:
 
 
 def _as_json(found: upgrading.ClusterVersions) -> dict[str, object]:
+    services = [_in_force_as_json(one) for one in found.services]
     return {
-        "in_force": found.in_force or None,
-        "since_position": found.since_position if found.since_position >= 0 else None,
+        **services[0],
+        "services": services,
         "protocol_level": found.protocol_level if found.protocol_level != LEVEL_UNKNOWN else None,
         "level_since_position": found.level_since_position if found.level_since_position >= 0 else None,
         "members": [
             {
                 "member_id": one.member_id,
                 "role": one.role,
-                "versions": one.versions or None,
-                "lacks": one.lack or None,
-                "lack_position": one.lack_position if one.lack else None,
+                **_own_as_json(one.common),
+                "services": [_own_as_json(own) for own in one.services],
                 "protocol_level": one.protocol_level if one.protocol_level != LEVEL_UNKNOWN else None,
             }
             for one in found.members
         ],
+    }
+
+
+def _in_force_as_json(one: upgrading.VersionInForce) -> dict[str, object]:
+    return {"in_force": one.version or None, "since_position": one.since_position if one.since_position >= 0 else None}
+
+
+def _own_as_json(own: upgrading.OwnVersions) -> dict[str, object]:
+    return {
+        "versions": own.versions or None,
+        "lacks": own.lack or None,
+        "lack_position": own.lack_position if own.lack else None,
     }

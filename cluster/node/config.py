@@ -19,7 +19,7 @@ from cluster.module.config import (
     SnapshotSettings,
 )
 from cluster.module.leader_ingress import check_group
-from cluster.wire.app_version import parse_version
+from cluster.wire.app_version import NO_VERSION, parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
 from cluster.wire.streams import SERVICES_MAX, SEVERAL_SERVICES_CLUSTER_ID_MAX
 from runtime.authentication import TOPIC_ROLE, check_topic_role
@@ -408,11 +408,8 @@ class NodeConfig(Settings):
             return self
         if self.service.class_ is not None or self.service.versions:
             raise ValueError("services: each table has a class or versions, and [service] has none beside them")
-        codes = [one.by_version(self.cluster.app_version) for one in self.services]
-        if not all(codes):
+        if not all(one.class_ is not None or one.versions for one in self.services):
             raise ValueError("services: each table has a class or versions")
-        if not set.intersection(*(set(one) for one in codes)):
-            raise ValueError("services: there is no version that all of them have; one version is in force for all")
         if len(self.services) > 1 and (misfit := self._misfit_of_several()):
             raise ValueError(misfit)
         return self
@@ -519,15 +516,23 @@ class NodeConfig(Settings):
         return found
 
     @property
-    def app_versions(self) -> list[int]:
-        """The versions that all services of this member have code of, lowest first."""
-        codes = [one.by_version(self.cluster.app_version) for one in self._codes]
-        return sorted(set.intersection(*(set(one) for one in codes)))
+    def app_versions(self) -> list[list[int]]:
+        """The versions that this member has code of, lowest first, by service; none where the code is not named."""
+        return [sorted(one.by_version(self.cluster.app_version)) for one in self._codes]
+
+    @property
+    def _first_version(self) -> int:
+        """What this member would begin a log with: the lowest version that all services have; NO_VERSION: they have
+        none in common."""
+        if not any(self.app_versions):
+            return self.cluster.app_version
+        return min(set.intersection(*map(set, self.app_versions)), default=NO_VERSION)
 
     def module_config(self) -> ModuleConfig:
         """What the consensus module of this node is told."""
         return ModuleConfig(
-            **{**dict(self.cluster), "app_version": min(self.app_versions, default=self.cluster.app_version)},
+            **{**dict(self.cluster), "app_version": self._first_version or self.cluster.app_version},
+            first_version=self._first_version,
             service_count=len(self.services) or 1,
             member_id=self.node.member_id,
             is_learner=self.node.learner,

@@ -7,10 +7,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from runtime.errors import ConfigurationError
 
 NO_VERSION = 0
+ALL_SERVICES = -1
+"""In the place of a service's id; what an earlier release has written reads as another negative number."""
 PLAIN_MAX = 0xFFFF
 _PART_MAX = 0xFF
 _SEMANTIC = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})", re.ASCII)
@@ -37,6 +41,16 @@ def format_version(app_version: int) -> str:
     return f"{app_version >> 16}.{app_version >> 8 & _PART_MAX}.{app_version & _PART_MAX}"
 
 
-def format_versions(app_versions: list[int]) -> str:
+def format_versions(app_versions: Iterable[int]) -> str:
     """Several, for a sentence."""
     return ", ".join(map(format_version, app_versions)) or "none"
+
+
+def is_of_one_service(event: Any) -> bool:
+    """Whether a VersionEvent, or a request for one, is for one service alone."""
+    return bool(event.service_id >= 0)
+
+
+def concerns(event: Any, service_id: int) -> bool:
+    """Whether a VersionEvent is for this service."""
+    return not is_of_one_service(event) or event.service_id == service_id

@@ -6,7 +6,10 @@ to go by the level that is in force at each record. Level 1 is that of the first
 
 from __future__ import annotations
 
+from typing import Any
+
 from cluster.wire import ordo_codecs
+from cluster.wire.app_version import is_of_one_service
 from runtime.sbe import Message
 
 FIRST_LEVEL = 0
@@ -15,10 +18,27 @@ STATE_HASH_LEVEL = 1
 """The log may have StateHashEvents."""
 APPLICATION_LEVEL = 1
 """The log may have AppDifferences."""
-PROTOCOL_LEVEL = STATE_HASH_LEVEL
+SERVICE_VERSION_LEVEL = 2
+"""The log may have VersionEvents that are for one service alone."""
+PROTOCOL_LEVEL = SERVICE_VERSION_LEVEL
 """Of this release."""
-LEVEL_OF: dict[Message, int] = {
+_LEVEL_OF: dict[Message, int] = {
     ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,
     ordo_codecs.APP_DIFFERENCE: APPLICATION_LEVEL,
 }
-"""What each kind of record needs; those that are not here have always been there."""
+"""What each kind of record needs, whatever it says; those that are not here have always been there."""
+
+
+def level_of(table: Message, values: Any) -> int:
+    """The lowest level of a log that may have this record."""
+    if table is ordo_codecs.VERSION_EVENT and is_of_one_service(values):
+        return SERVICE_VERSION_LEVEL
+    return _LEVEL_OF.get(table, FIRST_LEVEL)
+
+
+def describe_want_of_service_versions(level: int) -> str:
+    """Why one service is not upgraded alone in a log of this protocol level."""
+    return (
+        f"an upgrade of one service alone needs protocol level {SERVICE_VERSION_LEVEL} of the log, which has "
+        f"{max(level, FIRST_LEVEL)}: it gets it once every member has a release that knows it (`ordo cluster versions`)"
+    )

@@ -296,9 +296,14 @@ OPERATOR_RESPONSE = _message(
 
 # Versions of the service (docs/UPGRADES.md)
 VERSION_EVENT = _message(
-    "VersionEvent", 110, "leadership_term_id i64; timestamp i64; app_version version_t; member_id i32"
+    "VersionEvent",
+    110,
+    "leadership_term_id i64; timestamp i64; app_version version_t; member_id i32; service_id i32 2",
+    version=2,
 )
-"""A record of the log: what follows is executed by the service's code of this version. `member_id`: the leader."""
+"""A record of the log: what follows is executed by the service's code of this version. `member_id`: the leader.
+`service_id`: the one service that it is for, negative: all of them. In the consensus module's snapshot: the version of
+a service that has another one than service 0."""
 SERVICE_VERSIONS = _message("ServiceVersions", 111, "service_id i32", "versions bytes")
 """From a service container to its module, when it starts: what code it has, as rows of `cluster.wire.version_rows`."""
 SERVICE_LACK = _message("ServiceLack", 112, "log_position i64; app_version version_t")
@@ -309,12 +314,16 @@ VERSIONS_REPORT = _message(
     114,
     "request_id i64; lack_position i64; member_id i32; follower_member_id i32; lack_version version_t;"
     "protocol_level i32 2",
-    "versions bytes",
-    version=2,
+    "versions bytes; services bytes 3",
+    version=3,
 )
 """To the member that asked. `lack_version`: the service stands still for want of it, 0: it does not. `protocol_level`:
-of the member's release."""
-UPGRADE_REQUEST = _message("UpgradeRequest", 115, "correlation_id i64; app_version version_t")
+of the member's release. `versions`: those that all its services have; `services`: the same of each service."""
+UPGRADE_REQUEST = _message(
+    "UpgradeRequest", 115, "correlation_id i64; app_version version_t; service_id i32 2", version=2
+)
+"""`service_id` as in a VersionEvent. A leader that does not know this field upgrades all services: whoever asks for one
+asks first for the protocol level of the log."""
 UPGRADE_RESPONSE = _message(
     "UpgradeResponse", 116, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
 )
@@ -324,11 +333,12 @@ VERSIONS_RESPONSE = _message(
     118,
     "correlation_id i64; leader_member_id i32; app_version version_t; since_position i64;"
     "level_since_position i64 2; protocol_level i32 2",
-    "members bytes; levels bytes 2",
-    version=2,
+    "members bytes; levels bytes 2; in_force bytes 3; services bytes 3",
+    version=3,
 )
-"""`app_version`: in force since `since_position`, -1: since before the snapshot that the member started from; 0: the
-log is empty. `protocol_level`: of the log, likewise. `levels`: of the members' releases."""
+"""`app_version`: of service 0, in force since `since_position`, -1: since before the snapshot that the member started
+from; 0: the log is empty. `protocol_level`: of the log, likewise. `levels`: of the members' releases. `in_force`: of
+each service, by its id. `members`: the versions that all services of a member have; `services`: those of each."""
 
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.
 OPEN_IDENTITY = _message(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import and_
 from typing import NamedTuple
 
+from cluster.wire.app_version import NO_VERSION
 from runtime.errors import DecodeError
 
 HANDS_OVER = 1
@@ -17,6 +18,8 @@ HASHES = 2
 ROWS_MAX = 256
 _CODE = struct.Struct("<ii")
 _MEMBER = struct.Struct("<iiiqi")
+_SERVICE = struct.Struct("<iiiqii")
+_IN_FORCE = struct.Struct("<iq")
 _LEVEL = struct.Struct("<ii")
 LEVEL_UNKNOWN = -1
 
@@ -29,14 +32,25 @@ class Code(NamedTuple):
 
 
 class MemberCode(NamedTuple):
-    """One version that a member has; a member with none, or that has not said, has one row with `app_version` 0."""
+    """One version that a service of a member has; one with none, or that has not said, has one row with `app_version`
+    0."""
 
     member_id: int
     is_voter: int
     app_version: int
     lack_position: int
-    """Where its service stands still for want of `lack_version`; -1: it does not."""
+    """Where the service stands still for want of `lack_version`; -1: it does not."""
     lack_version: int
+    service_id: int = 0
+    """Not in rows that are of what all services of a member have."""
+
+
+class InForce(NamedTuple):
+    """The version of a service that is in force; NO_VERSION while the log is empty."""
+
+    app_version: int
+    since_position: int
+    """-1: since before the snapshot that the member started from."""
 
 
 class MemberLevel(NamedTuple):
@@ -64,15 +78,58 @@ def shared_codes(services: Sequence[Sequence[Code]]) -> list[Code]:
     return [Code(version, reduce(and_, (one[version] for one in by_version))) for version in sorted(versions)]
 
 
+def shared_rows(rows: Sequence[MemberCode]) -> list[MemberCode]:
+    """The versions that all services of a member have, and where the first of them stands still: what releases say, and
+    show, in which one version is in force for all services."""
+    by_member: dict[int, list[MemberCode]] = {}
+    for row in rows:
+        by_member.setdefault(row.member_id, []).append(row)
+    return [row for found in by_member.values() for row in _shared_rows(found)]
+
+
+def _shared_rows(rows: list[MemberCode]) -> list[MemberCode]:
+    """Of one member."""
+    codes: dict[int, list[Code]] = {}
+    for row in rows:
+        codes.setdefault(row.service_id, []).append(Code(row.app_version, 0))
+    first = min(rows, key=lambda row: (row.lack_position < 0, row.lack_position))._replace(service_id=0)
+    shared = [code.app_version for code in shared_codes(list(codes.values()))]
+    return [first._replace(app_version=number) for number in shared or [NO_VERSION]]
+
+
 def encode_members(rows: Iterable[MemberCode]) -> bytes:
-    return b"".join(_MEMBER.pack(*row) for row in rows)
+    return b"".join(_MEMBER.pack(*row[:-1]) for row in rows)
 
 
 def decode_members(data: bytes) -> list[MemberCode]:
     """Raises DecodeError where these are no rows."""
-    if len(data) % _MEMBER.size:
-        raise DecodeError(f"versions: {len(data)} bytes are no rows of {_MEMBER.size}")
-    return [MemberCode(*row) for row in _MEMBER.iter_unpack(data)]
+    return [MemberCode(*row) for row in _rows(_MEMBER, data)]
+
+
+def encode_services(rows: Iterable[MemberCode]) -> bytes:
+    """As `encode_members`, with the services' ids."""
+    return b"".join(_SERVICE.pack(*row) for row in rows)
+
+
+def decode_services(data: bytes) -> list[MemberCode]:
+    """Raises DecodeError where these are no rows."""
+    return [MemberCode(*row) for row in _rows(_SERVICE, data)]
+
+
+def encode_in_force(rows: Iterable[InForce]) -> bytes:
+    """By service id."""
+    return b"".join(_IN_FORCE.pack(*row) for row in rows)
+
+
+def decode_in_force(data: bytes) -> list[InForce]:
+    """Raises DecodeError where these are no rows."""
+    return [InForce(*row) for row in _rows(_IN_FORCE, data)]
+
+
+def _rows(row: struct.Struct, data: bytes) -> Iterator[tuple[int, ...]]:
+    if len(data) % row.size:
+        raise DecodeError(f"versions: {len(data)} bytes are no rows of {row.size}")
+    return row.iter_unpack(data)
 
 
 def encode_levels(rows: Iterable[MemberLevel]) -> bytes:

@@ -29,8 +29,6 @@ class Plan:
     digest: bytes
     survey: Survey
     """At the chosen position."""
-    versions: list[int]
-    """Versions of the service whose code the new cluster needs."""
     findings: list[str]
     """What was found damaged, and is not used."""
 
@@ -103,7 +101,7 @@ def _try_plan(
             raise OrdoError(
                 f"--position {position}: no record of the log ends there; the one before ends at {survey.position}"
             )
-    return Plan(stretch, snapshot, digest, survey, survey.app_versions, findings)
+    return Plan(stretch, snapshot, digest, survey, findings)
 
 
 def _describe_target(target: Target) -> str:

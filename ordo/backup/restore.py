@@ -25,11 +25,13 @@ from pathlib import Path
 
 from cluster.node.config import NodeConfig
 from cluster.wire import codecs
-from cluster.wire.app_version import format_version, format_versions
+from cluster.wire.app_version import format_versions
 from cluster.wire.configuration import NamedConfiguration
+from cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.backup.build import build_member
 from ordo.backup.folder import BackupFolder, demand_backup
 from ordo.backup.plan import Plan, Target, find_plan
+from ordo.backup.survey import Survey
 from runtime.errors import ConfigurationError
 from runtime.file_access import choose_file_access
 
@@ -46,6 +48,8 @@ class Restored:
     term_id: int
     end_position: int
     folders: dict[int, Path]
+    versions: list[int]
+    """In force, by service."""
     missing: list[int]
     """Members of the new cluster whose folders were not made."""
 
@@ -54,9 +58,10 @@ class Restored:
         yield from self.plan.findings
         time = datetime.fromtimestamp(survey.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
         begin = "the beginning of the log" if snapshot is None else f"the snapshot at {snapshot.log_position}"
+        versions = sorted(set(self.versions)) if len(set(self.versions)) == 1 else self.versions
         yield (
             f"restored to position {survey.position}, cluster time {time}, from {begin}; service version"
-            f" {format_version(survey.app_version)}"
+            f" {format_versions(versions)}{'' if len(versions) == 1 else ' (by service id)'}"
         )
         yield (
             f"the new cluster goes on in term {self.term_id} at position {self.end_position}; {len(survey.sessions)}"
@@ -94,8 +99,8 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
     with BackupFolder(path, None) as folder:
         plan = find_plan(folder, target)
         for config in configs:
-            _check_versions(config, plan.versions)
             _check_services(config, plan)
+            _check_versions(config, plan.survey)
         members = configs[0].member_list
         records, term_id = _closing_records(plan, NamedConfiguration(members, ()))
         made: dict[int, Path] = {}
@@ -114,7 +119,8 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
                 raise
             made[config.node.member_id] = config.node.data_dir
     missing = [member.id for member in members if member.id not in made]
-    return Restored(plan, term_id, end_position, made, missing)
+    versions = [plan.survey.version_of(one) for one in range(configs[0].module_config().service_count)]
+    return Restored(plan, term_id, end_position, made, versions, missing)
 
 
 def _part_of(config: NodeConfig) -> Path:
@@ -146,15 +152,19 @@ def _check_configs(configs: Sequence[NodeConfig]) -> None:
             )
 
 
-def _check_versions(config: NodeConfig, needed: list[int]) -> None:
+def _check_versions(config: NodeConfig, survey: Survey) -> None:
     """Nothing is executed with the code of another version; better said now than by every member when it starts."""
-    own = config.app_versions or [config.cluster.app_version]
-    lacking = sorted(set(needed) - set(own))
-    if lacking:
-        raise ConfigurationError(
-            f"member {config.node.member_id} has code of version {format_versions(own)} of the service, the backup"
-            f" needs {format_versions(lacking)} at this position: give it in [service] versions, or as app_version"
-        )
+    for service_id, code in enumerate(config.app_versions):
+        own = code or [config.cluster.app_version]
+        lacking = sorted(set(survey.versions_of(service_id)) - set(own))
+        if lacking:
+            name, table = "the service", "[service]"
+            if len(config.app_versions) > 1:
+                name, table = f"service {service_id}", "[[services]]"
+            raise ConfigurationError(
+                f"member {config.node.member_id} has code of version {format_versions(own)} of {name}, the backup"
+                f" needs {format_versions(lacking)} at this position: give it in {table} versions, or as app_version"
+            )
 
 
 def _check_services(config: NodeConfig, plan: Plan) -> None:
@@ -186,7 +196,7 @@ def _closing_records(plan: Plan, members: NamedConfiguration) -> tuple[list[byte
         leader_member_id=members.voters[0].id,
         log_session_id=0,
         time_unit=codecs.ClusterTimeUnit.MILLIS,
-        app_version=survey.app_version,
+        app_version=survey.version_of(MAIN_SERVICE_ID),
     )
     closed = [
         codecs.SESSION_CLOSE_EVENT.encode(

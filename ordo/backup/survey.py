@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cluster.module.version_log import VersionChange
 from cluster.wire.app_version import NO_VERSION
 from runtime.errors import ArchiveError
 from sequencer.entries import EntryKind, LogEntry, decode_entry
@@ -30,32 +31,31 @@ class Survey:
     """(term id, base position) of every leadership term below."""
     sessions: set[int] = field(default_factory=set)
     """Clients' sessions that are open."""
-    versions: list[tuple[int, int]] = field(default_factory=list)
-    """(position, app version) of the service, ascending: what is in force behind it."""
+    versions: list[VersionChange] = field(default_factory=list)
+    """What says which version is in force behind it, ascending: the services' parts of the snapshot, and records."""
     skipped: set[int] = field(default_factory=set)
     """Positions of records that are left out."""
 
     @classmethod
     def of_snapshot(cls, snapshot: ModuleSnapshot, timestamp: int) -> Survey:
-        position = snapshot.point.log_position
+        position, service_ids = snapshot.point.log_position, range(len(snapshot.trackers))
         return cls(
             position,
             timestamp,
             list(snapshot.terms),
             {session.id for session in snapshot.sessions},
-            [(position, snapshot.point.app_version)],
+            [VersionChange(position, snapshot.version_of(one), one) for one in service_ids],
             {skip.log_position for skip in snapshot.skips},
         )
 
-    @property
-    def app_versions(self) -> list[int]:
-        """Versions whose code is needed to execute what follows the snapshot, the one in force last."""
-        return [version for position, version in self.versions if position not in self.skipped]
+    def versions_of(self, service_id: int) -> list[int]:
+        """Versions of a service whose code is needed to execute what follows the snapshot, the one in force last."""
+        changes = (one for one in self.versions if one.concerns(service_id) and one.position not in self.skipped)
+        return [one.app_version for one in changes]
 
-    @property
-    def app_version(self) -> int:
-        """The version in force at the end."""
-        return self.app_versions[-1] if self.app_versions else NO_VERSION
+    def version_of(self, service_id: int) -> int:
+        """The version of a service that is in force at the end."""
+        return (self.versions_of(service_id) or [NO_VERSION])[-1]
 
     def add(self, message: RecordedMessage) -> None:
         """The next record. Raises DecodeError; ArchiveError for one that does not follow the others: a stretch that was
@@ -82,9 +82,9 @@ class Survey:
             if not self.terms or entry.leadership_term_id > self.terms[-1][0]:
                 self.terms.append((entry.leadership_term_id, base))
             if base == 0:
-                self.versions.append((entry.position, entry.values.app_version))
+                self.versions.append(VersionChange(entry.position, entry.values.app_version))
         elif entry.kind is EntryKind.VERSION:
-            self.versions.append((entry.position, entry.values.app_version))
+            self.versions.append(VersionChange.of_event(entry.position, entry.values))
         elif entry.kind is EntryKind.SKIP:
             self.skipped.add(entry.values.skipped_position)
         elif entry.kind is EntryKind.SESSION_OPEN:

@@ -15,6 +15,7 @@ import tomlkit
 from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.node.config import load_config
+from cluster.wire.levels import SERVICE_VERSION_LEVEL
 from cluster.wire.members import ENDPOINT_NAMES
 from deploy.launcher import ROOT, LocalCluster
 from ordo.errors import RejectedError
@@ -189,6 +190,22 @@ def test_versions_of_the_service(members: Any) -> None:
     done = members.Upgrade(pb.UpgradeRequest(version="2"), **shown())
     after = members.ListVersions(pb.ListVersionsRequest(), **shown())
     assert (after.in_force, after.since_position) == ("2", done.log_position)
+    assert [(one.version, one.since_position) for one in after.services] == [("2", done.log_position)]
+    assert [list(one.versions) for one in after.members[0].services] == [["1", "2"]]
+
+
+def test_an_upgrade_of_one_service(members: Any) -> None:
+    def level() -> int:
+        return int(members.ListVersions(pb.ListVersionsRequest(), **shown()).protocol_level)
+
+    await_that(lambda: level() == SERVICE_VERSION_LEVEL, "the log has the level of this release")
+    code, text = refusal(members.Upgrade, pb.UpgradeRequest(version="2", service_id=1))
+    assert code is grpc.StatusCode.FAILED_PRECONDITION and "there is no service 1: the last one is 0" in text
+    code, text = refusal(members.Upgrade, pb.UpgradeRequest(version="3", service_id=0))
+    assert code is grpc.StatusCode.FAILED_PRECONDITION and "not every voter has code of version 3" in text
+
+
+def test_no_evidence(members: Any) -> None:
     assert list(members.ListEvidence(pb.ListEvidenceRequest(), **shown()).evidence) == []
 
 

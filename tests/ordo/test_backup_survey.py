@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from archive.reader import RecordedMessage
+from cluster.module import snapshots
 from cluster.wire import codecs, ordo_codecs
 from ordo.backup.restore import parse_time
 from ordo.backup.survey import Survey
@@ -37,8 +38,10 @@ def closed(term_id: int, session_id: int) -> bytes:
     return codecs.SESSION_CLOSE_EVENT.encode(leadership_term_id=term_id, cluster_session_id=session_id, timestamp=6)
 
 
-def version(app_version: int) -> bytes:
-    return ordo_codecs.VERSION_EVENT.encode(leadership_term_id=0, timestamp=7, app_version=app_version, member_id=0)
+def version(app_version: int, service_id: int = -1) -> bytes:
+    return ordo_codecs.VERSION_EVENT.encode(
+        leadership_term_id=0, timestamp=7, app_version=app_version, member_id=0, service_id=service_id
+    )
 
 
 def skip(position: int) -> bytes:
@@ -54,7 +57,7 @@ def test_terms_sessions_and_time_up_to_a_position() -> None:
     assert survey.terms == [(0, 0), (3, 4 * LENGTH)]
     assert survey.sessions == {2}
     assert survey.timestamp == 9
-    assert survey.app_versions == [1]
+    assert survey.versions_of(0) == [1]
 
 
 def test_no_record_ends_there() -> None:
@@ -74,8 +77,22 @@ def test_a_time_is_proven_by_what_is_later() -> None:
 def test_versions_that_were_left_out_do_not_count() -> None:
     survey = Survey(0)
     assert survey.advance(log(term(0, 0), version(2), version(3), skip(3 * LENGTH)), 4 * LENGTH)
-    assert survey.app_versions == [1, 2]
-    assert survey.app_version == 2
+    assert survey.versions_of(0) == [1, 2]
+    assert survey.version_of(0) == 2
+
+
+def test_each_service_has_versions_of_its_own() -> None:
+    survey = Survey(0)
+    records = log(term(0, 0), version(2, service_id=1), version(3), version(4, service_id=0), skip(4 * LENGTH))
+    assert survey.advance(records, 5 * LENGTH)
+    assert [survey.versions_of(one) for one in (0, 1)] == [[1, 3], [1, 2, 3]]
+
+
+def test_the_snapshot_says_what_each_service_begins_with() -> None:
+    module = snapshots.ModuleSnapshot(snapshots.SnapshotPoint(LENGTH, 0, 1), other_versions={1: 2})
+    module.trackers = [snapshots.PendingTracker(one, 1, 0) for one in range(3)]
+    survey = Survey.of_snapshot(module, 7)
+    assert [survey.versions_of(one) for one in range(3)] == [[1], [2], [1]]
 
 
 def test_the_logs_of_two_clusters_are_told_apart() -> None:

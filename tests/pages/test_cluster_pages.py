@@ -41,6 +41,7 @@ MEMBERS = '["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"]'
 PLACE = re.compile(r"10\.0\.0\.([123]):(20000|20004|9014)")
 INGRESS = "tests/cluster/integration/test_ingress.py"
 ORDERS_PAGE = "tests/pages/test_operator_pages.py"
+SERVICE_VERSIONS = "tests/cluster/integration/test_service_versions.py"
 REPLICAS = "tests/cluster/integration/test_replicas_notice.py"
 TRACING = "tests/cluster/integration/test_tracing.py"
 APPLICATIONS = "tests/sequencer/test_real_applications.py"
@@ -294,6 +295,7 @@ def test_the_pages_on_retention_and_upgrades(cluster: LocalCluster, folder: Path
         (service,) = tomlkit.parse(page.take("toml")).unwrap().values()
         assert all(load_service(name) for name in service["versions"].values())
         type_in(cluster, page.take("sh"))
+        page.run_by(f"{SERVICE_VERSIONS}::test_one_service_goes_over_and_the_other_has_no_code_for_it", "--service 1")
     with open_page("RETENTION.md") as page:
         assert set(tomlkit.parse(page.take("toml")).unwrap()) == {"snapshot", "retention"}  # the cluster has them
         type_in(cluster, page.take("sh", "evidence"))

@@ -7,6 +7,7 @@ from random import Random
 from types import SimpleNamespace
 
 from cluster.node.node import FAREWELL_NS
+from cluster.wire.app_version import ALL_SERVICES
 from cluster.wire.counter_types import ControlToggle, transfer_value
 from cluster.wire.ordo_codecs import MembershipChange
 from consensus.distrust import Distrust
@@ -15,7 +16,8 @@ from tests.simulation import damage
 from tests.simulation.consumers import SimulatedConsumer
 from tests.simulation.feeds import SimulatedReader
 from tests.simulation.links import LinkFaults
-from tests.simulation.nodes import VERSIONS, SimulatedNode
+from tests.simulation.nodes import SimulatedNode
+from tests.simulation.own_code import VERSIONS
 from tests.simulation.renewals import renew_by_chance
 from tests.simulation.world import World
 
@@ -474,13 +476,15 @@ class FaultSchedule:
         self.world.at(RESUME_INTERVAL_NS, self._resume_always)
 
     def upgrade(self) -> None:
-        """Asks the leader for any version of the service, as `ordo cluster upgrade` does."""
-        leader, version = self.world.leader(), self.random.choice(VERSIONS)
+        """Asks the leader for any version of all services, or of one, as `ordo cluster upgrade` does."""
+        leader, version, service_id = self.world.leader(), self.random.choice(VERSIONS), ALL_SERVICES
+        if self.world.options.upgrades_one:
+            service_id = self.random.choice((ALL_SERVICES, *range(self.world.options.services)))
         if leader is not None:
-            request = SimpleNamespace(correlation_id=0, app_version=version)
+            request = SimpleNamespace(correlation_id=0, app_version=version, service_id=service_id)
             leader.module.upkeep.versions.on_upgrade_request(request, leader.clock.now())
-            self._count("upgrade asked for")
-            self.world.note(f"{leader.name} was asked: version {version}")
+            self._count("upgrade asked for" if service_id == ALL_SERVICES else "upgrade of one service asked for")
+            self.world.note(f"{leader.name} was asked: version {version} of service {service_id}")
 
     def change_members(self) -> None:
         """Asks the leader for a change of any member, a spare perhaps, as `ordo cluster add-learner` and its kin do."""

@@ -22,6 +22,7 @@ from runtime.errors import CorruptFrameError, OrdoError, ServiceError, StorageEr
 from runtime.memory import HeapMemoryProvider
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
 from tests.simulation.other_services import OtherObserver, OtherService
+from tests.simulation.own_code import VERSIONS, CodeWorld, OwnCode
 from tests.simulation.service import Observer, RegisterService, RunService
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, NodeActor
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 EPOCH_NS = 1_700_000_000_000_000_000
 CLOCK_START_NS = 1_000_000_000
 PORT = 9000
-VERSIONS = (1, 2, 65536)
 UNBOUNDED_BYTES = 1 << 40
 
 
@@ -47,22 +47,17 @@ def node_name(member_id: int) -> str:
     return f"host{member_id}.test"
 
 
-class NodeWorld(Observer, OtherObserver, Protocol):
+class NodeWorld(Observer, OtherObserver, CodeWorld, Protocol):
     """What a member needs of the world that it lives in."""
 
-    options: Options
     copy_failure_chance: float
-    random: RandomSource
     network: SimulatedNetwork
 
     @property
     def now_ns(self) -> int: ...
-    def note(self, text: str) -> None: ...
     def note_end(self, node: SimulatedNode) -> None: ...
     def fail(self, text: str) -> None: ...
     def on_booted(self, node: SimulatedNode) -> None: ...
-    def count_fault(self, kind: str) -> None: ...
-    def leader(self) -> SimulatedNode | None: ...
 
 
 def services_config(options: Options) -> dict[str, Any]:
@@ -137,6 +132,7 @@ class SimulatedNode(NodeActor):
         self.disk.sync_delay_ns_min = world.options.sync_min_ns
         self.disk.sync_delay_ns_max = world.options.sync_max_ns
         self.boots = 0
+        self.code = OwnCode(world, self.name)
         self.is_installed_anew = False
         """It was given the present release when it was added to the cluster again."""
         self.node: Node | None = None
@@ -196,6 +192,8 @@ class SimulatedNode(NodeActor):
     def boot(self) -> None:
         """Starts a new process on the disk as it is."""
         world = self.world
+        if self.boots > 0 and not (self.starts_again or self.waits_for_room):
+            self.code.draw()
         self.boots += 1
         self.starts_again = self.waits_for_room = False
         self.clock = VirtualClock(CLOCK_START_NS, EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS)
@@ -256,7 +254,9 @@ class SimulatedNode(NodeActor):
         return made
 
     def _other_versions(self, service_id: int) -> ServiceVersions:
-        return ServiceVersions({version: partial(self._make_other, service_id, version) for version in VERSIONS})
+        return ServiceVersions(
+            {version: partial(self._make_other, service_id, version) for version in self.code.of(service_id)}
+        )
 
     def _make_service(self, version: int) -> RegisterService:
         """The instance that executes from now on."""
@@ -270,7 +270,7 @@ class SimulatedNode(NodeActor):
         return self.service
 
     def _versions(self) -> ServiceVersions:
-        return ServiceVersions({version: partial(self._make_service, version) for version in VERSIONS})
+        return ServiceVersions({version: partial(self._make_service, version) for version in self.code.of(0)})
 
     def _gone(self, text: str) -> None:
         self.world.note(f"{self.name} {text}")

@@ -130,6 +130,10 @@ class Options:
     """Until a reader is killed or stopped."""
     upgrade_mean_ns: int = 0
     """Until an operator asks for another version of the service; with 0 there is one version only."""
+    upgrades_one: bool = False
+    """Most upgrades are of one service alone."""
+    lack_chance: float = 0.0
+    """The chance that a member is started with one version missing, while a quorum has them all."""
     levels: bool = False
     """Members have the present protocol level; otherwise that of releases before there were levels."""
     old_members: int = 0
@@ -184,6 +188,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_services(options, rng)
         options.renews = options.orders_mean_ns > 0 and rng.random() < 0.5
         options.renews_some = options.renews and not options.loss_mean_ns and rng.random() < 0.5
+        _draw_own_versions(options, rng)
     return options
 
 
@@ -366,6 +371,18 @@ def _draw_services(options: Options, rng: Random) -> None:
     if chance < 0.12 and not options.applications:
         options.services, options.service_record_limit = count, limit
         options.on_error, options.poison_chance = "stop", 0.0
+
+
+def _draw_own_versions(options: Options, rng: Random) -> None:
+    """Upgrades of one of several services alone, and members that lack code. While members lack code, only a quorum
+    takes snapshots: not together with what takes more of it away."""
+    upgrades, lacks, mean_ns, lack_chance = rng.random(), rng.random(), rng.choice((100, 500)), rng.choice((0.3, 0.7))
+    if options.services > 1 and upgrades < 0.6:
+        options.upgrades_one, options.levels = True, True
+        options.upgrade_mean_ns = options.upgrade_mean_ns or mean_ns * MS
+    takes_quorum = options.membership_mean_ns or options.difference_mean_ns or options.loss_mean_ns
+    if options.upgrade_mean_ns and options.nodes >= 3 and not takes_quorum and lacks < 0.8:
+        options.lack_chance, options.kill_mean_ns = lack_chance, options.kill_mean_ns or S
 
 
 def _draw_feeds(options: Options, rng: Random) -> None:

@@ -59,7 +59,7 @@ from service_api.service import MessageRun
 from service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
-from tests.simulation.nodes import VERSIONS
+from tests.simulation.own_code import VERSIONS
 from tests.simulation.planted_services import apply_versions_late
 from tests.simulation.service import RunService, digest_of
 from tests.simulation.timeline import HastySequencer

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from cluster.container.service_container import ServiceContainer
+from cluster.container.versions import VersionSwitch
+from cluster.module import snapshots
 from cluster.module.service_messages import PendingServiceMessages, ServiceMessages
 from cluster.module.services import Services
 from cluster.module.snapshot_taker import SnapshotTaker
 from cluster.module.timers import ClusterTimers, TimerService
+from cluster.module.version_lacks import VersionLacks
+from cluster.wire.app_version import ALL_SERVICES
 
 Patch = Callable[[object, str, Any], None]
 
@@ -90,3 +95,48 @@ def one_service_stays_at_its_version(patch: Patch) -> None:
             on_version(self, event, position)
 
     patch(ServiceContainer, "_on_version", change)
+
+
+def one_service_takes_the_versions_of_another(patch: Patch) -> None:
+    """Service 1 goes over with every upgrade, whichever service it is for, on all members alike."""
+    on_version = ServiceContainer._on_version
+
+    def change(self: Any, event: Any, position: int) -> None:
+        on_version(self, event._replace(service_id=ALL_SERVICES) if self.service_id == 1 else event, position)
+
+    patch(ServiceContainer, "_on_version", change)
+
+
+def members_execute_with_the_code_that_they_have(patch: Patch) -> None:
+    """Where one lacks the code that is in force it goes on with what it has, as the releases of no log did."""
+
+    def choose(self: VersionSwitch, app_version: int) -> bool:
+        return original(self, app_version if app_version in self._versions else self.in_force)
+
+    def change(self: VersionSwitch, app_version: int) -> None:
+        if app_version in self._versions:
+            original_change(self, app_version)
+
+    original, original_change = VersionSwitch.choose, VersionSwitch.change
+    patch(VersionSwitch, "choose", choose)
+    patch(VersionSwitch, "change", change)
+
+
+def members_without_the_code_look_for_no_snapshot(patch: Patch) -> None:
+    """They stand still until they are given the code, although a snapshot lies behind the stretch."""
+    patch(VersionLacks, "work", lambda *_: None)
+
+
+def modules_wait_for_services_that_stand_still(patch: Patch) -> None:
+    """A member without the code stops executing at the next snapshot, and leads without ever serving where it must."""
+    patch(SnapshotTaker, "on_service_stands", lambda *_: None)
+
+
+def snapshots_forget_the_versions_of_other_services(patch: Patch) -> None:
+    """The module's part says of all services that they are of service 0's version."""
+    encode = snapshots.encode
+
+    def encode_without(snapshot: snapshots.ModuleSnapshot) -> Iterator[bytes]:
+        return encode(replace(snapshot, other_versions={}))
+
+    patch(snapshots, "encode", encode_without)

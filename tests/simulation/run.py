@@ -24,6 +24,7 @@ from tests.simulation.group_queries import LastGroupQuestion
 from tests.simulation.history import Violation
 from tests.simulation.minority import FaultyMinority
 from tests.simulation.options import Options, draw
+from tests.simulation.own_code import stop_changing, with_code
 from tests.simulation.queries import LastQuestions
 from tests.simulation.world import World
 
@@ -158,7 +159,8 @@ def recover(world: World) -> None:
     for client in world.clients:
         client.is_working = False
     probes = Probes(world)
-    if not world.run(RECOVERY_NS_MAX, lambda: probes.are_answered() and world.is_steady()):
+    stop_changing(world)
+    if not world.run(RECOVERY_NS_MAX, with_code(world, lambda: probes.are_answered() and world.is_steady())):
         raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     if not world.run(RECOVERY_NS_MAX, lambda: all(client.has_all_answers for client in world.clients)):
         raise Violation(f"requests are not answered {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")

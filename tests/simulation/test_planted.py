@@ -42,6 +42,7 @@ FIRST_SEEDS: dict[str, int] = {
     "members_in_doubt_serve": 5,
     "successors_go_by_their_own_clocks": 2,
     "service_runs_ahead_of_its_snapshot": 24,
+    "modules_wait_for_services_that_stand_still": 9,
 }
 """Where the seeds begin for bugs that not every seed shows: the first that showed it when this was written."""
 MS = 1_000_000
@@ -112,6 +113,8 @@ SERVED = Options(
     kill_mean_ns=S, outage_mean_ns=300 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
 SERVED_UPGRADED = replace(SERVED, upgrade_mean_ns=300 * MS)
+SERVED_APART = replace(SERVED_UPGRADED, upgrades_one=True, levels=True)
+LACKING = replace(SERVED_APART, lack_chance=0.5, kill_mean_ns=400 * MS, duration_ns=4 * S)
 READING = Options(
     duration_ns=4 * S, clients=2, query_mean_ns=2 * MS, operation_mean_ns=3 * MS, strand_mean_ns=S // 3,
     outage_mean_ns=300 * MS, reordering=0.1, delay_max_ns=5 * MS, reorder_delay_ns=50 * MS,
@@ -135,6 +138,13 @@ OPTIONS = {
     "services_number_their_messages_together": SERVED,
     "one_service_applies_versions_late": SERVED_UPGRADED,
     "one_service_stays_at_its_version": SERVED_UPGRADED,
+    "one_service_takes_the_versions_of_another": SERVED_APART,
+    "snapshots_forget_the_versions_of_other_services": replace(
+        SERVED_APART, retention_bytes=0, retention_patience_s=0, snapshots_kept=1
+    ),
+    "members_execute_with_the_code_that_they_have": LACKING,
+    "members_without_the_code_look_for_no_snapshot": LACKING,
+    "modules_wait_for_services_that_stand_still": LACKING,
     "nobody_minds_another_hash": HASHED,
     "nobody_asks_for_the_snapshot_that_is_needed": HASHED,
     "leaders_write_what_old_members_cannot_read": replace(HASHED, old_members=1),

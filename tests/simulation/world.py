@@ -145,7 +145,6 @@ class World(Timeline):
                 node.close()
                 node.was_removed = not node.starts_again
             if node.starts_again and not node.is_alive:
-                node.starts_again = False
                 self.trace.count_fault("started again by itself")
                 node.boot()
         for node in self.nodes:

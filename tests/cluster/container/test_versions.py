@@ -12,6 +12,7 @@ import pytest
 from cluster.container.service_container import ContainerState, ServiceContainer
 from cluster.container.versions import ServiceVersions
 from cluster.wire import codecs, ordo_codecs
+from cluster.wire.app_version import ALL_SERVICES
 from cluster.wire.version_rows import HANDS_OVER, Code, decode_codes
 from runtime.errors import ServiceError
 from service_api.service import Cluster, ClusteredService, Role
@@ -73,10 +74,14 @@ def node(tmp_path: Path) -> Iterator[ServiceNode]:
     node.close()
 
 
-def upgrade(node: ServiceNode, app_version: int) -> int:
+def upgrade(node: ServiceNode, app_version: int, service_id: int = ALL_SERVICES) -> int:
     return node.append(
         ordo_codecs.VERSION_EVENT.encode(
-            leadership_term_id=node.leadership_term_id, timestamp=node.time, app_version=app_version, member_id=0
+            leadership_term_id=node.leadership_term_id,
+            timestamp=node.time,
+            app_version=app_version,
+            member_id=0,
+            service_id=service_id,
         )
     )
 
@@ -106,6 +111,29 @@ def test_each_stretch_is_executed_by_its_own_code(node: ServiceNode) -> None:
     assert first.calls[0] == ("start", 0) and first.calls[-1] == ("terminate", position)
     assert second.calls == [("start", position), ("role", Role.LEADER), ("terminate", end)]
     assert container.service is third
+    container.on_close()
+
+
+def test_an_upgrade_of_another_service_changes_nothing(node: ServiceNode) -> None:
+    """Neither where the code is there nor where it is not."""
+    node.begin_term(0, leads=False, app_version=1)
+    node.open_session(1)
+    upgrade(node, 2, 1)
+    upgrade(node, 3, 2)
+    node.message(1, b"10")
+    container = run(node, {1: Adder, 2: Doubler})
+    (only,) = MADE
+    assert (only.total, only.calls, container.versions.in_force) == (10, [("start", 0)], 1)
+    container.on_close()
+
+
+def test_an_upgrade_of_this_service_alone_is_one(node: ServiceNode) -> None:
+    node.begin_term(0, leads=False, app_version=1)
+    node.open_session(1)
+    upgrade(node, 2, 0)
+    node.message(1, b"10")
+    container = run(node, {1: Adder, 2: Doubler})
+    assert isinstance(container.service, Doubler) and container.service.total == 20
     container.on_close()
 
 

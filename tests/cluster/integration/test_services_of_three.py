@@ -121,7 +121,7 @@ def test_an_upgrade_under_a_client_that_goes_on(start_cluster: StartCluster) -> 
         for member_id in cluster.member_ids:
             give(cluster, member_id, BOTH, BOTH if member_id < 2 else (1,))
             asking.await_answers()
-        demand_one_line(upgrade(cluster, 2), 1, "not every voter has code of version 2: member 2 has 1")
+        demand_one_line(upgrade(cluster, 2), 1, "not every voter has code of version 2: member 2 has 1 for service 1")
         give(cluster, 2, BOTH, BOTH)
         done = upgrade(cluster, 2)
         assert done.returncode == 0 and "version 2 of the service is in force" in done.stdout, done
@@ -147,7 +147,7 @@ def _demand_standstill(cluster: LocalCluster, asking: Asking) -> None:
     await_that(lambda: versions(cluster)["members"][member_id]["lacks"] == "2", "it says what it lacks")
     said = [line for line in errors_of(cluster, member_id).splitlines() if "stands still" in line]
     assert said and all("service 1 stands still at log position" in line for line in said)
-    assert "version 2 is in force, and this member has no code of that for this service" in said[-1]
+    assert "version 2 is in force, and this member has code of 1 only" in said[-1]
     stands_at = executed_by_all(cluster, member_id)
     asking.await_answers()
     assert executed_by_all(cluster, member_id) == stands_at

@@ -48,6 +48,10 @@ def hash_event(position: int) -> LogRecord:
     return LogRecord(position, ordo_codecs.STATE_HASH_EVENT, SimpleNamespace())
 
 
+def version_event(position: int, service_id: int) -> LogRecord:
+    return LogRecord(position, ordo_codecs.VERSION_EVENT, SimpleNamespace(service_id=service_id))
+
+
 def level_event(position: int, level: int) -> LogRecord:
     return LogRecord(position, ordo_codecs.LEVEL_EVENT, SimpleNamespace(level=level))
 
@@ -101,6 +105,20 @@ def test_a_record_that_the_log_may_not_have_is_refused() -> None:
     restarted = Member()
     restarted.level.start(1)
     restarted.level.on_record(hash_event(300))
+
+
+def test_a_version_of_one_service_needs_a_level_and_one_of_all_does_not() -> None:
+    member = Member(own_level=2)
+    for level, position in ((0, 100), (1, 300)):
+        member.level.on_record(version_event(position, -1))
+        member.level.on_record(version_event(position, -(2**31)))  # as an earlier release has written it
+        text = f"VersionEvent at position {position} needs protocol level 2, and the log has {level} there"
+        with pytest.raises(ClusterError, match=text):
+            member.level.on_record(version_event(position, 0))
+        assert not member.level.takes_service_versions
+        member.level.on_record(level_event(position + 100, level + 1))
+    member.level.on_record(version_event(500, 0))
+    assert member.level.takes_service_versions
 
 
 def test_a_level_that_is_none_is_refused() -> None:

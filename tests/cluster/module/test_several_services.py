@@ -13,7 +13,7 @@ from cluster.module.timers import ClusterTimers
 from cluster.wire import ordo_codecs
 from cluster.wire.part_lengths import pack_lengths, unpack_lengths
 from cluster.wire.snapshot_digest import combine
-from cluster.wire.version_rows import Code, decode_codes, encode_codes, shared_codes
+from cluster.wire.version_rows import Code, shared_codes
 from runtime.clock import VirtualClock
 from runtime.errors import ClusterError, DecodeError
 
@@ -57,7 +57,7 @@ def test_messages_are_numbered_by_service() -> None:
         messages.execute(first_log_session_id(2) + 1)
 
 
-def test_a_member_has_the_versions_that_all_its_services_have() -> None:
+def test_versions_that_all_services_have() -> None:
     services = [[Code(1, 1), Code(2, 3)], [Code(2, 1), Code(3, 1)]]
     assert shared_codes(services) == [Code(2, 1)]
 
@@ -76,18 +76,12 @@ def test_what_services_report_is_put_together() -> None:
     upkeep = Upkeep()
     host: Any = SimpleNamespace(upkeep=upkeep)
     services = Services(host, VirtualClock(), 2)
-    for service_id, codes in enumerate(([Code(1, 1), Code(2, 1)], [Code(1, 1)])):
-        values = ordo_codecs.SERVICE_VERSIONS.decode(
-            ordo_codecs.SERVICE_VERSIONS.encode(service_id=service_id, versions=encode_codes(codes))
-        )
-        services.on_service_report(service_id, ordo_codecs.SERVICE_VERSIONS, values)
     for service_id, digest in enumerate((b"a" * 16, b"b" * 16)):
         values = ordo_codecs.STATE_HASH.decode(
             ordo_codecs.STATE_HASH.encode(log_position=320, service_id=service_id, digest=digest)
         )
         services.on_service_report(service_id, ordo_codecs.STATE_HASH, values)
-    (_, versions), (_, state_hash) = upkeep.reports
-    assert decode_codes(versions.versions) == [Code(1, 1)]
+    ((_, state_hash),) = upkeep.reports
     assert state_hash.digest == combine(b"a" * 16, b"b" * 16)
 
 

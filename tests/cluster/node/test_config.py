@@ -6,6 +6,7 @@ import pytest
 
 from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig, load_config
+from cluster.wire.app_version import NO_VERSION
 from runtime.authentication import ALL_TOPICS, EVERYTHING, Right
 from runtime.clock import SystemClock
 from runtime.errors import ConfigurationError
@@ -163,11 +164,17 @@ versions = { "1" = "audit.v1:Audit", "2" = "audit.v2:Audit" }
 """
 
 
-def test_services_are_listed_by_id_and_share_a_version(tmp_path: Path) -> None:
+def test_services_are_listed_by_id_and_a_log_begins_with_a_version_of_all(tmp_path: Path) -> None:
     config = _load(tmp_path, GOOD.replace(ONE_SERVICE, SEVERAL))
     assert config.services_by_id == [{1: "bank:Bank"}, {1: "audit.v1:Audit", 2: "audit.v2:Audit"}]
-    assert config.app_versions == [1]
-    assert (config.module_config().service_count, config.module_config().app_version) == (2, 1)
+    assert config.app_versions == [[1], [1, 2]]
+    module = config.module_config()
+    assert (module.service_count, module.app_version, module.first_version) == (2, 1, 1)
+
+
+def test_services_without_a_common_version_go_on_with_a_log_and_begin_none(tmp_path: Path) -> None:
+    text = GOOD.replace(ONE_SERVICE, SEVERAL.replace('"1" = "audit.v1:Audit", ', ""))
+    assert _load(tmp_path, text).module_config().first_version == NO_VERSION
 
 
 @pytest.mark.parametrize(
@@ -175,10 +182,6 @@ def test_services_are_listed_by_id_and_share_a_version(tmp_path: Path) -> None:
     [
         (GOOD + SEVERAL, "[service] has none beside them"),
         (GOOD.replace(ONE_SERVICE, "[[services]]\n"), "each table has a class or versions"),
-        (
-            GOOD.replace(ONE_SERVICE, SEVERAL.replace('"1" = "audit.v1:Audit", ', "")),
-            "no version that all of them have",
-        ),
         (GOOD.replace(ONE_SERVICE, '[service]\non_error = "restore"\n' + SEVERAL), "for a node with one service"),
         (GOOD.replace(ONE_SERVICE, '[[services]]\nclass = "a:B"\n' * 11), "services"),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from cluster.wire.app_version import NO_VERSION
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 class ServicesAgree(Invariant):
     """The first member to execute a position decides what state a service has there; nobody leaves one out, and a
-    snapshot gives the state of its position back. All services execute a record with code of the same version."""
+    snapshot gives the state of its position back. Each executes a record with code of its version that is in force."""
 
     name = "services agree"
 
@@ -24,21 +25,30 @@ class ServicesAgree(Invariant):
         """By service: where records end that it has executed."""
         self._digests: dict[int, dict[int, str]] = {}
         self._next: dict[tuple[int, int], int] = {}
-        self._versions: dict[int, int] = {}
-        """By position: that of the code that executed the record first."""
+        self._changes: dict[int, tuple[int, int]] = {}
+        """By position of a record in front of one that was executed: the version, and the service that it is for."""
         self._compares_versions = world.options.services > 1 and world.options.upgrade_mean_ns > 0
 
     def on_executed(self, node: SimulatedNode, record: Executed) -> None:
         if self._compares_versions and node.service is not None:
-            self._compare_version(node.member_id, 0, record.position, node.service.version)
+            self._compare_version(node, 0, record.position, node.service.version)
 
-    def _compare_version(self, member_id: int, service_id: int, position: int, version: int) -> None:
-        known = self._versions.setdefault(position, version)
-        if version != known:
+    def _compare_version(self, node: SimulatedNode, service_id: int, position: int, version: int) -> None:
+        self._note_changes(node, position)
+        of_service = (one for one, (_, its) in self._changes.items() if one < position and its in (service_id, -1))
+        newest = max(of_service, default=None)
+        in_force = NO_VERSION if newest is None else self._changes[newest][0]
+        if in_force not in (version, NO_VERSION):  # of the first record no service knows before what is in force
             self.fail(
-                f"node{member_id} service {service_id} executed {position} with code of version {version}, and {known} "
+                f"{node.name} service {service_id} executed {position} with code of version {version}, and {in_force} "
                 "is in force"
             )
+
+    def _note_changes(self, node: SimulatedNode, position: int) -> None:
+        """What the log of this member has in front of a record that is committed."""
+        for at, version, service_id in node.module.upkeep.versions.log.changes:
+            if at < position:
+                self._changes[at] = version, service_id
 
     def on_other_started(self, member_id: int, service_id: int, position: int, digest: str) -> None:
         positions = self._positions.setdefault(service_id, [])
@@ -51,7 +61,7 @@ class ServicesAgree(Invariant):
 
     def on_other_executed(self, member_id: int, service_id: int, position: int, digest: str, version: int) -> None:
         if self._compares_versions:
-            self._compare_version(member_id, service_id, position, version)
+            self._compare_version(self.world.nodes[member_id], service_id, position, version)
         positions, digests = self._positions[service_id], self._digests[service_id]
         index = self._next[member_id, service_id]
         self._next[member_id, service_id] = index + 1
