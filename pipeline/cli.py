@@ -344,6 +344,9 @@ def replay(
     end: Annotated[
         str | None, typer.Option(help="replay up to here: a position, or `snapshot` for the last one")
     ] = None,
+    service_id: Annotated[
+        int | None, typer.Option(min=0, help="id of the service among several: upgrades of the others change nothing")
+    ] = None,
     report: ReportTo = "replay",
     commit: Commit = "auto",
     storage: StorageOption = None,
@@ -362,12 +365,12 @@ def replay(
     options = parse_storage(storage)
     if engine is Engine.LOCAL:
         _refuse_spark_options(master, cores)
-        facts = replay_job.replay(None, folder, service, baseline, commit, end, options)
+        facts = replay_job.replay(None, folder, service, baseline, commit, end, options, service_id)
     else:
         look_at_archives([folder], "log", commit, storage)
         look_at_services(service, baseline)
         with running("replay", master, cores) as job:
-            facts = replay_job.replay(job.spark, folder, service, baseline, commit, end, options)
+            facts = replay_job.replay(job.spark, folder, service, baseline, commit, end, options, service_id)
     page, said = replay_job.write_report(facts, report), replay_job.describe_status(facts)
     first = facts["first_difference"]
     typer.echo(f"{facts['records']:,} records, {facts['emitted']:,} effects, {facts['snapshots_compared']} snapshots")

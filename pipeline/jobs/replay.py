@@ -37,13 +37,15 @@ def replay(
     commit: str = "auto",
     end: str | None = None,
     storage: Mapping[str, Any] | None = None,
+    service_id: int | None = None,
 ) -> dict[str, Any]:
-    """Facts of the report. Services are `module:Class`; `end` is a position, or `snapshot` for the last one.
+    """Facts of the report. Services are `module:Class`; `end` is a position, or `snapshot` for the last one;
+    `service_id` says which of several services of the node is run.
 
     `status` is `agrees` when every stretch was checked and agrees, `differs`, `partly checked` or `not checked`;
     `coverage` counts records by verdict; then `first_difference` and `stretches`.
     """
-    cut = cut_log(directory, commit, end, spark, storage)
+    cut = cut_log(directory, commit, end, spark, storage, service_id)
     results = collect_tasks(spark, list(cut.stretches), partial(run_stretch, service, baseline))
     return {
         **verdict_of(results),

@@ -41,6 +41,8 @@ class Stretch:
     """Records that are left out, by position."""
     feeds: dict[str, tuple[Run, ...]] = field(default_factory=dict)
     """The recordings of what was published, by topic."""
+    service_id: int | None = None
+    """Of several services the one that is run; None: not said."""
 
     def records(self) -> Iterator[dict[str, Any]]:
         """In the order of the log. Raises VersionChangesError where the service was upgraded before the end."""
@@ -48,7 +50,7 @@ class Stretch:
         for record in iterate(read_runs(self.log, predicates, COLUMNS, 8192, True)):
             is_executed = record["kind"] == "other" and record["position"] not in self.skips
             if is_executed and record["position"] < self.end:
-                refuse_version_event(bytes(record["payload"]), record["position"])
+                refuse_version_event(bytes(record["payload"]), record["position"], self.service_id)
             yield record
 
 
@@ -96,8 +98,10 @@ def cut_log(
     end: str | None = None,
     spark: SparkSession | None = None,
     storage: Mapping[str, Any] | None = None,
+    service_id: int | None = None,
 ) -> Cut:
     """How a node's log is cut, up to `end`: a position, `snapshot` for the last one, or None for all that may be read.
+    `service_id`: of several services the one that is run over it.
 
     With `spark`, its tasks look for what is left out, which is all over the log.
     Raises PipelineError when nothing tells the state at the log's beginning.
@@ -122,7 +126,8 @@ def cut_log(
     for found in collect_tasks(spark, [part.log for part in parts], _find_skips):
         for position, text in found:
             skips.setdefault(position, text)
-    return Cut(tuple(replace(part, skips=_between(skips, part), feeds=feeds) for part in parts), read.unreadable)
+    completed = (replace(one, skips=_between(skips, one), feeds=feeds, service_id=service_id) for one in parts)
+    return Cut(tuple(completed), read.unreadable)
 
 
 def _find_skips(runs: tuple[Run, ...]) -> list[tuple[int, str]]:

@@ -97,7 +97,10 @@ def write_hashed_log(folder: Path) -> tuple[str, list[int]]:
     return directory, events
 
 
-UPGRADE = ordo_codecs.VERSION_EVENT.encode(leadership_term_id=0, timestamp=50, app_version=2 << 16, member_id=1)
+def upgrade(service_id: int) -> bytes:
+    """To version 2.0.0."""
+    fields = {"leadership_term_id": 0, "timestamp": 50, "app_version": 2 << 16, "member_id": 1}
+    return ordo_codecs.VERSION_EVENT.encode(**fields, service_id=service_id)
 
 
 def write_log(
@@ -106,6 +109,7 @@ def write_log(
     count: int = 12,
     left_out: int | None = None,
     upgraded_after: int | None = None,
+    upgraded_service: int = -1,
 ) -> tuple[str, list[int]]:
     """A log of `count` messages to a Tally, and the position after each; one of them may be left out."""
     directory = str(folder / "node0" / "archive")
@@ -118,7 +122,7 @@ def write_log(
             if number == left_out:
                 builder.append(skip_event(ends[-1]))
             if number + 1 == upgraded_after:
-                ends.append(builder.append(UPGRADE))
+                ends.append(builder.append(upgrade(upgraded_service)))
             if number + 1 in snapshots_after:
                 with RecordingBuilder(directory, stream_id=106) as snapshot:
                     snapshot.append(marker(0, ends[-1]))
@@ -189,6 +193,15 @@ def test_a_stretch_that_two_versions_executed_is_not_checked(tmp_path: Path) -> 
     assert [result["reason"] for result in results[1:]] == ["no snapshot at its end, and no baseline"]
     with pytest.raises(VersionChangesError, match="one class cannot execute"):
         list(cut_log(directory).stretches[1].records())
+
+
+@pytest.mark.parametrize(("service_id", "verdicts"), [(0, ["agrees", "agrees"]), (1, ["agrees", "not checked"])])
+def test_a_stretch_in_which_another_service_was_upgraded_is_checked(
+    tmp_path: Path, service_id: int, verdicts: list[str]
+) -> None:
+    directory, _ = write_log(tmp_path, (4, 8), count=8, upgraded_after=6, upgraded_service=1)
+    stretches = cut_log(directory, end="snapshot", service_id=service_id).stretches
+    assert [run_stretch(f"{HERE}:Tally", None, one)["verdict"] for one in stretches] == verdicts
 
 
 def test_what_lies_behind_the_last_snapshot_is_not_checked(tmp_path: Path) -> None:
