@@ -79,8 +79,8 @@ def test_more_segments_than_one_batch_holds(network: UdpNetwork) -> None:
 
 
 def test_datagrams_that_come_alone_and_those_behind_them(network: UdpNetwork) -> None:
-    """Where one came at a time, one is asked for: another right behind it, an empty one, and segments that came together
-    are not lost, and a burst is taken together again."""
+    """Where one came at a time, one is asked for: another right behind it, an empty one, and segments that came
+    together are not lost, and a burst is taken together again."""
     receiver = network.open(LOCAL, rcvbuf=1 << 20)
     sender = network.open(LOCAL, connect=receiver.local_address)
     for number in range(12):
