@@ -45,9 +45,12 @@ class ServicesAgree(Invariant):
             )
 
     def _note_changes(self, node: SimulatedNode, position: int) -> None:
-        """What the log of this member has in front of a record that is committed."""
+        """What the log of this member has in front of a record that is committed; what is left out changes nothing."""
+        skipped = node.module.upkeep.skips.known
         for at, version, service_id in node.module.upkeep.versions.log.changes:
-            if at < position:
+            if at in skipped:
+                self._changes.pop(at, None)
+            elif at < position:
                 self._changes[at] = version, service_id
 
     def on_other_started(self, member_id: int, service_id: int, position: int, digest: str) -> None:
