@@ -25,18 +25,19 @@ DURATION_NS_MAX = 60_000_000_000
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
-def take_snapshot(cluster: LocalCluster) -> None:
-    """Through the command, on the leader; every member has it when this returns."""
+def take_snapshot(cluster: LocalCluster, *, others_come: bool = False) -> None:
+    """Through the command, on the leader; every member has it when this returns. `others_come`: the cluster takes more
+    of them by itself."""
     before = {member_id: counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT) for member_id in cluster.member_ids}
     done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
     assert (done.returncode, done.stderr) == (0, ""), done
-    for member_id, count in before.items():
-        cluster.await_value(
-            lambda member_id=member_id, count=count: (  # type: ignore[misc]
-                counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT) > count or None
-            ),
-            f"the snapshot of member {member_id}",
-        )
+
+    def is_there(member_id: int) -> bool | None:
+        taken = counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT) - before[member_id]
+        return taken == 1 or (others_come and taken > 1) or None
+
+    for member_id in before:
+        cluster.await_value(partial(is_there, member_id), f"the snapshot of member {member_id}")
 
 
 def demand_durations(cluster: LocalCluster) -> None:

@@ -142,7 +142,7 @@ def test_nothing_grows_and_a_restart_is_short_whatever_ran_before(start_cluster:
     )
     with NativeLoad(cluster.ingress_endpoints, SIZE_BYTES) as load:
         seen = send_at_half_speed(cluster, load)
-        take_snapshot(cluster)
+        take_snapshot(cluster, others_come=True)
         with ClusterClient(cluster.ingress_endpoints) as client:
             (snapshot_total, _) = map(int, client.query(b"", timeout_s=60).payload.split())
         load.pipelined(BEHIND_COUNT, WINDOW)
