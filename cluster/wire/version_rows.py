@@ -126,9 +126,9 @@ def decode_in_force(data: bytes) -> list[InForce]:
     return [InForce(*row) for row in _rows(_IN_FORCE, data)]
 
 
-def _rows(row: struct.Struct, data: bytes) -> Iterator[tuple[int, ...]]:
+def _rows(row: struct.Struct, data: bytes, what: str = "versions") -> Iterator[tuple[int, ...]]:
     if len(data) % row.size:
-        raise DecodeError(f"versions: {len(data)} bytes are no rows of {row.size}")
+        raise DecodeError(f"{what}: {len(data)} bytes are no rows of {row.size}")
     return row.iter_unpack(data)
 
 
@@ -138,6 +138,4 @@ def encode_levels(rows: Iterable[MemberLevel]) -> bytes:
 
 def decode_levels(data: bytes) -> list[MemberLevel]:
     """Raises DecodeError where these are no rows."""
-    if len(data) % _LEVEL.size:
-        raise DecodeError(f"levels: {len(data)} bytes are no rows of {_LEVEL.size}")
-    return [MemberLevel(*row) for row in _LEVEL.iter_unpack(data)]
+    return [MemberLevel(*row) for row in _rows(_LEVEL, data, "levels")]
