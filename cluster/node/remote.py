@@ -98,7 +98,7 @@ class RemoteCluster(Closing):
         return parse_details(self.describe(members[member_id], timeout_s))
 
     def _describe_all(self, timeout_s: float) -> list[tuple[int, dict[str, Any]]]:
-        return [(one, self.describe(endpoint)) for one, endpoint in sorted(self._find_all(timeout_s).items())]
+        return [(one, self.describe(to, timeout_s)) for one, to in sorted(self._find_all(timeout_s).items())]
 
     def _find_all(self, timeout_s: float) -> dict[int, str]:
         """The ingress of every member that answers, by its id."""
