@@ -8,6 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from cluster.node.counters import read_counters
+from cluster.wire.counter_types import CounterType
+from deploy.launcher import LocalCluster
 from ordo import AsyncClusterClient, ClientEvent, ClientSettings, ClusterClient, Unsequenced
 from ordo.errors import ClusterError, ClusterTimeoutError, SessionClosedError
 from service_api.service import OfferResult
@@ -16,6 +19,17 @@ from tests.cluster.integration.conftest import StartCluster
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ECHO = "ordo.bench.echo:Echo"
 SETTINGS = ClientSettings(keep_alive_interval_s=0.2, message_timeout_s=20)
+
+
+def await_closed_session(cluster: LocalCluster) -> None:
+    """Until the leader, whoever that is by now, has no session."""
+
+    def closed() -> bool | None:
+        leader = cluster.leader()
+        counters = [] if leader is None else read_counters(cluster.aeron_dir(leader))
+        return True if counters and all(one.type_id != CounterType.SESSION for one in counters) else None
+
+    cluster.await_value(closed, "the end of the session")
 
 
 def test_a_client_that_is_not_called_keeps_its_session(start_cluster: StartCluster) -> None:
@@ -108,7 +122,8 @@ def test_a_client_that_stays_has_a_new_session_and_knows_what_was_lost_with_the_
         cluster.ingress_endpoints, settings=settings, on_event=events.append, on_unsequenced=given_back.append
     ) as client:
         client.send(b"before", until="executed")
-        time.sleep(4)
+        await_closed_session(cluster)
+        time.sleep(1.5)  # what the leader said of it is here, and the client knows that it stood still
         client.offer(b"into a session that is gone")
         client.send(b"after", until="executed")
         client.await_sequenced()
