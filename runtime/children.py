@@ -5,12 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import subprocess
 
 PR_SET_PDEATHSIG = 1
+POLL_INTERVAL_S = 0.001
 
 
 def die_with_parent(parent_pid: int, signal_number: signal.Signals) -> bool:
@@ -19,13 +22,22 @@ def die_with_parent(parent_pid: int, signal_number: signal.Signals) -> bool:
     return os.getppid() == parent_pid
 
 
-def end_child(process: subprocess.Popen[bytes], timeout_s: float) -> None:
-    """Asks a child to end (SIGTERM), and kills it when it has not within the time."""
-    from subprocess import TimeoutExpired
+def end_children(
+    processes: Sequence[subprocess.Popen[bytes]], timeout_s: float, meanwhile: Callable[[], object] | None = None
+) -> None:
+    """Asks children to end (SIGTERM), all at once, and kills those that have not within the time.
 
-    process.terminate()
-    try:
-        process.wait(timeout_s)
-    except TimeoutExpired:
-        process.kill()
-        process.wait()
+    `meanwhile` is called until then, again and again, and may wait for a moment: what the children wait for.
+    """
+    for process in processes:
+        process.terminate()
+    deadline_s = time.monotonic() + timeout_s
+    while any(process.poll() is None for process in processes) and time.monotonic() < deadline_s:
+        if meanwhile is None:
+            time.sleep(POLL_INTERVAL_S)
+        else:
+            meanwhile()
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+            process.wait()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cluster.wire.app_version import format_version
 from cluster.wire.component_errors import read_component_errors
 from cluster.wire.mark_file import container_mark_file_name
-from runtime.children import end_child
+from runtime.children import end_children
 from runtime.exit_status import EXIT_STATUS_SERVICE
 from runtime.memory import FileMemoryProvider
 
@@ -62,17 +62,17 @@ class ContainerProcess:
             str(os.getpid()),
         ]
         self._mark_file = str(config.cluster_dir / container_mark_file_name(service_id))
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._watch_ns = 0
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
+        return self.process.pid if self.process is not None else None
 
     def start(self) -> None:
         # Strings hash alike on every member, so that a service which iterates over a set of them does so, too.
         environment = {**os.environ, "PYTHONHASHSEED": HASH_SEED}
-        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
+        self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
 
     def has_ended(self, now_ns: int) -> bool:
         """Whether it is seen to have ended; looks a few times a second, however often it is called."""
@@ -82,23 +82,17 @@ class ContainerProcess:
         return not self.is_alive()
 
     def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self.process is not None and self.process.poll() is None
 
-    def stop(self) -> str | None:
-        """Ends the child, and returns the reason in one line when it had died by itself."""
-        process = self._process
-        if process is None:
-            return None
-        status = process.poll()
-        if status is not None:
-            return self._describe(status)
-        end_child(process, STOP_TIMEOUT_S)
-        return None
+    def failure(self) -> str | None:
+        """Why it died by itself, in one line; None while it runs, and when it ended in order."""
+        status = self.process.poll() if self.process is not None else None
+        return self._describe(status) if status is not None else None
 
     @property
     def has_raised(self) -> bool:
         """Whether it ended because its service raised, as it would again after a new start."""
-        return self._process is not None and self._process.poll() == EXIT_STATUS_SERVICE
+        return self.process is not None and self.process.poll() == EXIT_STATUS_SERVICE
 
     def _describe(self, status: int) -> str | None:
         if status == 0:
@@ -114,3 +108,9 @@ class ContainerProcess:
             return "it left nothing in its error log"
         lines = max(observations, key=lambda one: one.last_ms).text.splitlines()
         return " | ".join(dict.fromkeys((lines[0], lines[-1])))
+
+
+def end_containers(containers: Iterable[ContainerProcess], meanwhile: Callable[[], object] | None) -> None:
+    """Ends those that run, all at once; `meanwhile` as `end_children` has it."""
+    running = [one.process for one in containers if one.process is not None and one.is_alive()]
+    end_children(running, STOP_TIMEOUT_S, meanwhile)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from runtime.children import end_child
+from runtime.children import end_children
 from runtime.errors import ConfigurationError
 from runtime.spans import check_packages
 
@@ -78,6 +78,6 @@ class MetricsProcess:
     def close(self) -> None:
         """Ends the process and lets the port go."""
         if self._process is not None and self._process.poll() is None:
-            end_child(self._process, STOP_TIMEOUT_S)
+            end_children([self._process], STOP_TIMEOUT_S)
         if self._listener is not None:
             self._listener.close()

@@ -22,7 +22,7 @@ from cluster.module.state_store import open_state_store
 from cluster.node.archive_service import serve_archive
 from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig
-from cluster.node.container_process import ContainerProcess
+from cluster.node.container_process import ContainerProcess, end_containers
 from cluster.node.cycle import NodeCycle
 from cluster.node.disk_wait import DiskWait, is_want_of_room
 from cluster.node.driver_bounds import driver_bounds
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 TIMER_INTERVAL_NS = 100_000_000
 FAREWELL_NS = 3 * TIMER_INTERVAL_NS
 """The publication drains at one driver timer, and says so with its next heartbeat."""
-FAREWELL_PARK_NS = 1_000_000
+PARK_NS = 1_000_000
 LOW_SPACE_SHARE = 8
 """No recording begins with less room than this share of disk_low; below a quarter of it none of the log does."""
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
@@ -376,9 +376,14 @@ class Node:
         is_leading = self.module.sequencer.leading_term_id >= 0
         self.module.on_close()
         deadline_ns = self._seams.clock.now() + FAREWELL_NS
-        while is_leading and self.driver is not None and (now_ns := self._seams.clock.now()) < deadline_ns:
-            if self.driver.do_work(now_ns) == 0:
-                self.driver.park(now_ns, FAREWELL_PARK_NS)
+        while is_leading and self.driver is not None and self._seams.clock.now() < deadline_ns:
+            self.run_driver()
+
+    def run_driver(self) -> None:
+        """Has the node's own driver work, and waits for a moment where it has nothing to do."""
+        now_ns = self._seams.clock.now()
+        if self.driver is not None and self.driver.do_work(now_ns) == 0:
+            self.driver.park(now_ns, PARK_NS)
 
     def close(self) -> None:
         """Closes in reverse order of building; the first error is raised when all are done."""
@@ -465,7 +470,7 @@ def _run_once(
         failure = raised.message
         raise raised from error
     finally:
-        status, lost = _close(node, children)
+        status, lost = _close(node, children, has_failed=bool(failure))
         if has_started:
             reason = failure or lost or _stop_reason(node.module, causes)
             log_stop(config, log, reason, has_failed=bool(failure or status))
@@ -489,11 +494,15 @@ def _one_line(error: Exception) -> OrdoError:
     return ClusterError(f"the node ended on {type(error).__name__}: {error}; its error log has the traceback")
 
 
-def _close(node: Node, children: Sequence[ContainerProcess]) -> tuple[int, str]:
-    """Ends the containers first, so that none outlives its node. Returns the exit status, and what went wrong."""
+def _close(node: Node, children: Sequence[ContainerProcess], *, has_failed: bool) -> tuple[int, str]:
+    """Ends the containers first, so that none outlives its node. Returns the exit status, and what went wrong.
+
+    A container may wait for an answer of the driver, which goes on unless the node `has_failed`, perhaps in the driver.
+    """
     status, lost = 0, ""
-    for child in children:
-        failure = child.stop()
+    failures = [(child, child.failure()) for child in children]
+    end_containers(children, None if has_failed or node.driver is None else node.run_driver)
+    for child, failure in failures:
         if failure is not None:
             node.module.record_error(failure)
             lost = lost or failure
