@@ -37,6 +37,8 @@ def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[St
     known = {entry.descriptor.recording_id: entry for entry in store.manifest()}
     for recording in open_recordings([folder], "all", commit):
         entry = known.get(recording.recording_id) or StoredRecording(recording.node, recording.descriptor)
+        if recording.owner is not None:
+            entry = replace(entry, owner=recording.owner)
         _check_same(entry, recording, store)
         for segment in _closed_segments(recording):
             is_whole = segment.end == segment.base + recording.descriptor.segment_length

@@ -19,6 +19,7 @@ from typing import Any
 from archive.catalog import RecordingDescriptor
 from pipeline.cursor import MessageCursor
 from pipeline.errors import PipelineError
+from pipeline.snapshot_owners import SnapshotOwner
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -47,6 +48,8 @@ class StoredRecording:
     node: str
     descriptor: RecordingDescriptor
     segments: tuple[StoredSegment, ...] = ()
+    owner: SnapshotOwner | None = None
+    """Of a service's snapshot, where it is known whose it is."""
 
     @property
     def end(self) -> int:
@@ -127,6 +130,7 @@ class Store:
                     entry["node"],
                     RecordingDescriptor(**entry["descriptor"]),
                     tuple(StoredSegment(**segment) for segment in entry["segments"]),
+                    SnapshotOwner(**entry["owner"]) if "owner" in entry else None,
                 )
                 for entry in content["recordings"]
             ]
@@ -139,6 +143,7 @@ class Store:
                 "node": entry.node,
                 "descriptor": entry.descriptor._asdict(),
                 "segments": [asdict(segment) for segment in entry.segments],
+                **({} if entry.owner is None else {"owner": entry.owner._asdict()}),
             }
             for entry in recordings
         ]

@@ -12,10 +12,12 @@ from typing import Any
 from archive.catalog import CATALOG_NAME, NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
 from archive.lmdb_store import open_lmdb
 from archive.segments import parse_segment_name, segment_name
+from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
 from pipeline.commit import live_commit_position
 from pipeline.cursor import MessageCursor
 from pipeline.errors import PipelineError
 from pipeline.object_store import ObjectFile, Store, StoredRecording
+from pipeline.snapshot_owners import SnapshotOwner, snapshot_owners
 from runtime.storage import FileStorage
 
 LOG_STREAM_ID = 100
@@ -59,6 +61,8 @@ class Recording:
     exact: bool
     copied: tuple[Segment, ...] = ()
     """Of a copy in object storage: all its segments, whatever the limit."""
+    owner: SnapshotOwner | None = None
+    """Of a service's snapshot, where it is known whose it is."""
 
     @property
     def recording_id(self) -> int:
@@ -68,6 +72,10 @@ class Recording:
     def key(self) -> str:
         """Names the recording in streaming offsets."""
         return f"{self.node}/{self.recording_id}"
+
+    @property
+    def is_service_snapshot(self) -> bool:
+        return self.descriptor.stream_id == SERVICE_SNAPSHOT_STREAM_ID
 
     @property
     def is_log(self) -> bool:
@@ -203,8 +211,11 @@ def _told_apart(recordings: list[Recording]) -> list[Recording]:
 
 
 def _open_folder(directory: str, wanted: str, commit: str, node: str) -> Iterator[Recording]:
-    for entry in selected(read_catalog(directory), wanted, directory):
-        yield _bounded(node, directory, entry, commit)
+    chosen = selected(read_catalog(directory), wanted, directory)
+    has_snapshots = any(entry.stream_id == SERVICE_SNAPSHOT_STREAM_ID for entry in chosen)
+    owners = snapshot_owners(directory) if has_snapshots else {}
+    for entry in chosen:
+        yield replace(_bounded(node, directory, entry, commit), owner=owners.get(entry.recording_id))
 
 
 def _open_copy(
@@ -223,7 +234,8 @@ def _open_copy(
         end = min(int(commit), entry.end) if commit.isdigit() else entry.end
         shown = descriptor if descriptor.is_active else descriptor._replace(stop_position=entry.end)
         segments = tuple(_copied_segments(store, entry, names))
-        yield Recording(node or entry.node, store.url, shown, end, not commit.isdigit(), segments)
+        exact = not commit.isdigit()
+        yield Recording(node or entry.node, store.url, shown, end, exact, segments, entry.owner)
 
 
 def _copied_segments(store: Store, entry: StoredRecording, names: frozenset[str]) -> Iterator[Segment]:

@@ -22,7 +22,10 @@ ARROWS: dict[str, tuple[str, ...]] = {
         *("runtime", "transport", "service_api", "cluster.client", "cluster.wire", "sequencer"),
         *("cluster.node.orders", "cluster.node.remote", "cluster.node.top", "cluster.node.upgrading"),
     ),
-    "pipeline": ("runtime", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
+    "pipeline": (
+        *("runtime", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
+        "cluster.module.state_store",
+    ),
     "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),
     "ordo": (
         *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer"),

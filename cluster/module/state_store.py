@@ -80,9 +80,14 @@ class Evidence(NamedTuple):
     """Of the services 1, 2, ...; `service_recording_id` is that of service 0."""
 
     @property
+    def service_recording_ids(self) -> tuple[int, ...]:
+        """Of all services, by their ids."""
+        return self.service_recording_id, *self.more_recording_ids
+
+    @property
     def recording_ids(self) -> tuple[int, ...]:
         """The services', and the module's where there is one."""
-        found = (self.service_recording_id, *self.more_recording_ids, self.module_recording_id)
+        found = (*self.service_recording_ids, self.module_recording_id)
         return tuple(one for one in found if one != NULL_VALUE)
 
     def describe(self) -> dict[str, int | str]:

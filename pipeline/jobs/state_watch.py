@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 from cluster.wire.snapshot_digest import MessagesDigest
 from pipeline.errors import PipelineError
 from pipeline.jobs.alerts import Alert
-from pipeline.jobs.stretches import SERVICE_SNAPSHOT_STREAM
 from pipeline.planner import read_runs, whole_runs
 from pipeline.predicates import Predicates
 from pipeline.recordings import Recording, open_recordings
 from pipeline.replay_cluster import snapshot_position
+
+UNKNOWN = -1
+"""Of a snapshot whose service is not known."""
 
 
 class StateWatch:
@@ -22,26 +25,26 @@ class StateWatch:
     def __init__(self, folders: list[str], commit: str = "auto", storage: Mapping[str, Any] | None = None) -> None:
         self._folders, self._commit, self._storage = folders, commit, storage
         self._known: dict[str, tuple[int, str]] = {}
-        self._told: set[int] = set()
+        self._told: set[tuple[int, int]] = set()
 
     def look(self) -> list[Alert]:
-        """Positions at which snapshots differ, each once."""
-        digests: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        """Positions at which snapshots of a service differ, each once."""
+        digests: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for recording in open_recordings(self._folders, "all", self._commit, storage=self._storage):
             found = self._digest(recording)
             if found is not None:
-                digests[found[0]][recording.node].add(found[1])
+                service_id = UNKNOWN if recording.owner is None else recording.owner.service_id
+                digests[found[0], service_id][recording.node].add(found[1])
         alerts = []
-        for position, nodes in sorted(digests.items()):
-            if len(set().union(*nodes.values())) > 1 and position not in self._told:
-                self._told.add(position)
-                alerts.append(_alert(position, nodes))
+        for state, nodes in sorted(digests.items()):
+            if _differ(nodes, is_of_one=state[1] != UNKNOWN) and state not in self._told:
+                self._told.add(state)
+                alerts.append(_alert(*state, nodes))
         return alerts
 
     def _digest(self, recording: Recording) -> tuple[int, str] | None:
         """Log position and digest of a service's snapshot; None for what is none, is not finished, or is damaged."""
-        descriptor = recording.descriptor
-        if descriptor.stream_id != SERVICE_SNAPSHOT_STREAM or descriptor.is_active:
+        if not recording.is_service_snapshot or recording.descriptor.is_active:
             return None
         if recording.key not in self._known:
             try:
@@ -63,10 +66,20 @@ def _read(recording: Recording) -> tuple[int, str]:
     return position, digest.digest().hex()
 
 
-def _alert(position: int, nodes: dict[str, set[str]]) -> Alert:
+def _differ(nodes: Mapping[str, set[str]], *, is_of_one: bool) -> bool:
+    """Snapshots at one position, of one service or nobody knows of which: then nodes must have the same ones, as far as
+    each has any."""
+    if is_of_one:
+        return len(set().union(*nodes.values())) > 1
+    return any(not (one <= other or other <= one) for one, other in combinations(nodes.values(), 2))
+
+
+def _alert(position: int, service_id: int, nodes: dict[str, set[str]]) -> Alert:
     held = {node: ",".join(sorted(digests)) for node, digests in sorted(nodes.items())}
     shown = "; ".join(f"{node} {digest}" for node, digest in held.items())
+    of = f" of service {service_id}" if service_id > 0 else ""
     return {
-        "id": f"state:{position}", "kind": "state", "log": ",".join(held), "position": position, "time": None,
-        "text": f"the state at position {position} is not the same everywhere: {shown}", "digests": held,
+        "id": f"state:{position}" + (f":{service_id}" if of else ""),
+        "kind": "state", "log": ",".join(held), "position": position, "time": None,
+        "text": f"the state{of} at position {position} is not the same everywhere: {shown}", "digests": held,
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
@@ -14,6 +15,7 @@ from pipeline.recorded_feeds import feed_runs
 from pipeline.recordings import Recording, open_recordings
 from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
 from pipeline.skips import find_skips
+from pipeline.snapshot_owners import SnapshotOwner
 from pipeline.tasks import collect_tasks
 from pipeline.time_unit import time_unit_of
 from pipeline.version_events import refuse_version_event
@@ -21,7 +23,6 @@ from pipeline.version_events import refuse_version_event
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SERVICE_SNAPSHOT_STREAM = 106
 LAST_SNAPSHOT = "snapshot"
 COLUMNS = ("kind", "position", "cluster_time", "session_id", "correlation_id", "payload", "timestamp")
 _HEAD_ROWS = 64
@@ -68,20 +69,40 @@ class Snapshots:
     unreadable: tuple[str, ...]
 
 
-def snapshots(recordings: list[Recording]) -> Snapshots:
-    """Reads no more than the head of each snapshot: the tasks read the rest."""
-    found: dict[int, tuple[Run, ...]] = {}
+def snapshots(recordings: list[Recording], service_id: int = 0) -> Snapshots:
+    """Those of one service, without evidence. Reads no more than the head of each snapshot: the tasks read the rest."""
+    known: dict[int, tuple[Run, ...]] = {}
+    strays: dict[int, dict[int, tuple[Run, ...]]] = defaultdict(dict)
     unreadable = []
     for recording in recordings:
-        if recording.descriptor.stream_id != SERVICE_SNAPSHOT_STREAM or recording.limit <= recording.start:
+        is_other = recording.owner not in (None, SnapshotOwner(service_id))
+        if not recording.is_service_snapshot or is_other or recording.limit <= recording.start:
             continue
         runs = whole_runs(recording, recording.start, recording.limit, 0, recording.exact)
         rows = iterate(read_runs(runs, Predicates(), ("payload",), _HEAD_ROWS, True))
         try:
-            found[snapshot_position(row["payload"] for row in islice(rows, 1))] = runs
+            position = snapshot_position(row["payload"] for row in islice(rows, 1))
         except PipelineError as error:
             unreadable.append(f"recording {recording.recording_id}: {error}")
-    return Snapshots(found, tuple(unreadable))
+            continue
+        if recording.owner is None:
+            strays[position][recording.recording_id] = runs
+        else:
+            known[position] = runs
+    for position, found in strays.items():
+        if len(found) == 1:
+            known.setdefault(position, *found.values())
+        elif position not in known:
+            unreadable.append(_of_unknown_services(position, list(found)))
+    return Snapshots(known, tuple(unreadable))
+
+
+def _of_unknown_services(position: int, recording_ids: list[int]) -> str:
+    listed = ", ".join(map(str, recording_ids))
+    return (
+        f"recordings {listed}: snapshots at position {position}, and nothing says of which service each is; give the "
+        f"archive where its node has it, beside the folder `cluster`, or a copy of that"
+    )
 
 
 @dataclass(frozen=True)
@@ -111,7 +132,7 @@ def cut_log(
     if not logs:
         raise PipelineError(f"no recording of the log in {directory}; nothing to replay")
     log = logs[-1]
-    read = snapshots(recordings)
+    read = snapshots(recordings, service_id or 0)
     known = {position: runs for position, runs in read.by_position.items() if log.start <= position <= log.limit}
     limit = _limit(log, known, end)
     cuts = _cuts(directory, log, known, limit)
