@@ -79,8 +79,10 @@ class SimulatedReader(LogFollowerProcess):
         self.end_step(now_ns)
 
     def _is_kept(self) -> bool:
-        """Whether a member that runs has the feed from its beginning on: disks are lost, and snapshots replace logs."""
-        archives = [node.node.archive for node in self.world.nodes if node.node is not None]
+        """Whether a member that runs, and that it was told of, has the feed from its beginning on: disks are lost, and
+        snapshots replace logs."""
+        known = [self.world.nodes[one].node for one in self.known_ids]
+        archives = [node.archive for node in known if node is not None]
         return any(
             one.start_position == 0 and f"alias={feed_alias(FEED_TOPIC)}" in one.original_channel
             for archive in archives

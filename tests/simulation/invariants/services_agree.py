@@ -33,6 +33,11 @@ class ServicesAgree(Invariant):
         if self._compares_versions and node.service is not None:
             self._compare_version(node, 0, record.position, node.service.version)
 
+    def on_snapshot(self, node: SimulatedNode, position: int, digest: str) -> None:
+        """Nothing but the snapshot may have been executed behind a change, and the log may go with it."""
+        if self._compares_versions:
+            self._note_changes(node, position + 1)
+
     def _compare_version(self, node: SimulatedNode, service_id: int, position: int, version: int) -> None:
         self._note_changes(node, position)
         of_service = (one for one, (_, its) in self._changes.items() if one < position and its in (service_id, -1))
