@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from cluster.module.version_log import VersionChange
 from consensus.configuration import Configuration
-from tests.simulation.invariants import CommitIsOnAQuorum
+from tests.simulation.history import Executed
+from tests.simulation.invariants import CommitIsOnAQuorum, ServicesAgree
 
 THREE = Configuration((0, 1, 2))
 ALONE = Configuration((0,))
@@ -57,3 +59,32 @@ def test_a_commit_and_the_configuration_behind_it_in_one_duty_cycle(at_position:
 def test_a_commit_that_no_configuration_allows_is_found() -> None:
     (failure,) = commit({0}, in_force=THREE, at_position=None)
     assert "commits position 960, which is durable on members [0] only" in failure
+
+
+def versions_found(executed: list[tuple[int, int]], *, snapshot_position: int) -> list[str]:
+    """What the invariant says of a member whose log took version 2 at 192, which took a snapshot and began anew behind
+    it, and then executed records with code: (position, version)."""
+    changes = [VersionChange(96, 1), VersionChange(192, 2)]
+    log = SimpleNamespace(changes=changes)
+    upkeep = SimpleNamespace(versions=SimpleNamespace(log=log), skips=SimpleNamespace(known={}))
+    world: Any = World(set())
+    world.options = SimpleNamespace(services=2, upgrade_mean_ns=1)
+    node: Any = world.nodes[0]
+    node.name, node.module = "node-0", SimpleNamespace(upkeep=upkeep)
+    invariant = ServicesAgree(world)
+    node.service = SimpleNamespace(version=1)
+    invariant.on_executed(node, Executed(160, "", ""))
+    invariant.on_snapshot(node, snapshot_position, "")
+    changes.clear()
+    for position, version in executed:
+        node.service = SimpleNamespace(version=version)
+        invariant.on_executed(node, Executed(position, "", ""))
+    failures: list[str] = world.failures
+    return failures
+
+
+def test_a_version_that_a_snapshot_was_taken_behind_is_in_force() -> None:
+    """The log went with what was known of it: the code of the new version was taken for the wrong one."""
+    assert versions_found([(288, 2)], snapshot_position=192) == []
+    (failure,) = versions_found([(288, 1)], snapshot_position=192)
+    assert "executed 288 with code of version 1, and 2 is in force" in failure
