@@ -1,9 +1,10 @@
-"""A client in a container beside the nodes, which demands that every total is the next one."""
+"""A client beside the nodes, which demands that every total is the next one."""
 
 from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from tests.docker.engine import ROOT, Engine
 
 T = TypeVar("T")
 CLIENT = "test-client"
+PROGRAM = ROOT / "tests" / "docker" / "client.py"
 GAP_MAX_S = 20.0
 
 
@@ -24,21 +26,24 @@ def await_value(
     return value
 
 
-class Client:
-    """tests/docker/client.py in a container beside the nodes."""
+class Counting(ABC):
+    """tests/docker/client.py, wherever it runs."""
 
-    def __init__(self, engine: Engine, image: str, network: str, endpoints: Sequence[str]) -> None:
-        self.engine = engine
-        self._last_lines: list[dict[str, Any]] | None = None
-        """What it said in all, once its container is gone."""
-        mount = f"{ROOT / 'tests' / 'docker' / 'client.py'}:/client.py:ro"
-        words = ("run", "-d", "--name", CLIENT, "--no-healthcheck", "--network", network, "-v", mount)
-        engine.docker(*words, "--entrypoint", "python3", image, "/client.py", *endpoints)
+    _last_lines: list[dict[str, Any]] | None = None
+    """What it said in all, once it is gone."""
+
+    @abstractmethod
+    def said(self) -> str:
+        """All that it has printed."""
+
+    @abstractmethod
+    def end(self) -> str:
+        """Has it end; returns all that it printed."""
 
     def lines(self) -> list[dict[str, Any]]:
-        if self._last_lines is not None:
-            return self._last_lines
-        text = self.engine.docker("logs", CLIENT)
+        return self._lines_of(self.said()) if self._last_lines is None else self._last_lines
+
+    def _lines_of(self, text: str) -> list[dict[str, Any]]:
         wrong = [text.find(word) for word in ("Traceback", '"expected"') if word in text]
         assert not wrong, text[min(wrong) :][:4000]
         return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
@@ -56,9 +61,26 @@ class Client:
 
     def stop(self) -> int:
         """How many requests were made and answered, each with the next number."""
-        self.engine.docker("stop", "-t", "70", CLIENT)
-        self._last_lines = self.lines()
-        self.engine.docker("rm", CLIENT)
+        self._last_lines = self._lines_of(self.end())
         last = self._last_lines[-1]
         assert last.get("end") is True, last
         return int(last["total"])
+
+
+class Client(Counting):
+    """In a container beside the nodes."""
+
+    def __init__(self, engine: Engine, image: str, network: str, endpoints: Sequence[str]) -> None:
+        self.engine = engine
+        mount = f"{PROGRAM}:/client.py:ro"
+        words = ("run", "-d", "--name", CLIENT, "--no-healthcheck", "--network", network, "-v", mount)
+        engine.docker(*words, "--entrypoint", "python3", image, "/client.py", *endpoints)
+
+    def said(self) -> str:
+        return self.engine.docker("logs", CLIENT)
+
+    def end(self) -> str:
+        self.engine.docker("stop", "-t", "70", CLIENT)
+        text = self.said()
+        self.engine.docker("rm", CLIENT)
+        return text
