@@ -20,7 +20,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 
 .DEFAULT_GOAL := help
 .PHONY: help build verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker pictures
+	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker test-kubernetes pictures
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,12 +75,12 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/python -m tools.top_picture
 
 test: build .venv/.all ## pass all tests
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel and not docker and not releases and not stores' $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel and not docker and not kubernetes and not releases and not stores' $(ARGS)
 
 # The processes that tests start, and what Cython compiled, are not seen.
 coverage: build .venv/.all ## Python line coverage of the quick tests: build/coverage/index.html; ARGS=tests/archive
 	@mkdir -p build/coverage && COVERAGE_FILE=build/coverage/data $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile \
-		-m 'not slow and not spark and not root and not soak and not wheel and not docker and not releases and not stores' \
+		-m 'not slow and not spark and not root and not soak and not wheel and not docker and not kubernetes and not releases and not stores' \
 		--cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(ARGS)
 
 test-python: build ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
@@ -191,6 +191,9 @@ test-stores: build .venv/.all ## export to S3 by Hadoop, read tables by Delta La
 
 test-docker: build .venv/.all ## build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
 	$(BIN)/python -m pytest -q -n0 -s -m docker tests/docker $(ARGS)
+
+test-kubernetes: build .venv/.all ## run deploy/kubernetes on a Kubernetes of three nodes; needs what test-docker does, Go, containerd, runc, containernetworking-plugins
+	$(BIN)/python -m pytest -q -n0 -s -m kubernetes tests/kubernetes $(ARGS)
 
 clean: ## remove what was built, keep .venv
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache

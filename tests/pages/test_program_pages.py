@@ -161,4 +161,5 @@ def test_where_blocks_of_other_pages_are_run() -> None:
             "tests/deploy/test_kubernetes.py::test_kubectl_applies_the_folder_and_pods_mount_what_it_made_of_the_configurations",
             "kubectl apply",
         )
+        page.run_by("tests/kubernetes/test_manifests.py::test_maintenance_takes_one_node_at_a_time", "kubectl drain")
         page.run_by("tests/deploy/test_deploy.py::test_the_commands_of_the_page_install_the_unit", "useradd")
