@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from cluster.node.numbers import parse_int64
 from runtime.errors import DecodeError
 
 NULL_VALUE = -1
-INT64_MAX = (1 << 63) - 1
 
 
 class HeldSnapshot(NamedTuple):
@@ -60,30 +60,24 @@ def parse_details(found: Mapping[str, Any]) -> MemberDetails:
     """Raises DecodeError where a member told something else than is asked for."""
     try:
         return MemberDetails(
-            log_start_position=_int64(found["log_start"]),
-            state_hash_position=_int64(found.get("state_hash_position", NULL_VALUE)),
-            terms=[HeldTerm(*map(_int64, row)) for row in found["terms"]],
-            snapshots=[HeldSnapshot(*map(_int64, row)) for row in found["snapshots"]],
+            log_start_position=parse_int64(found["log_start"]),
+            state_hash_position=parse_int64(found.get("state_hash_position", NULL_VALUE)),
+            terms=[HeldTerm(*map(parse_int64, row)) for row in found["terms"]],
+            snapshots=[HeldSnapshot(*map(parse_int64, row)) for row in found["snapshots"]],
             sessions=[
                 HeldSession(
-                    session_id=_int64(row["id"]),
-                    opened_log_position=_int64(row["opened"]),
+                    session_id=parse_int64(row["id"]),
+                    opened_log_position=parse_int64(row["opened"]),
                     principal=str(row["principal"]),
                     address=str(row["address"]),
-                    active_ms=_int64(row["active_ms"]),
+                    active_ms=parse_int64(row["active_ms"]),
                 )
                 for row in found["sessions"]
             ],
             errors=[
-                HeldError(_int64(row["count"]), _int64(row["last_ms"]), str(row["text"])) for row in found["errors"]
+                HeldError(parse_int64(row["count"]), parse_int64(row["last_ms"]), str(row["text"]))
+                for row in found["errors"]
             ],
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DecodeError(f"a member told nothing that describes it: {error}") from None
-
-
-def _int64(value: Any) -> int:
-    found = int(value)
-    if abs(found) > INT64_MAX:
-        raise ValueError(f"{str(found)[:40]} is no number of 64 bits")
-    return found

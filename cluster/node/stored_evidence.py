@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from cluster.module.state_store import Evidence
 from cluster.node.config import NodeConfig
 from cluster.node.member_store import open_stored
+from cluster.node.numbers import parse_int64
 from runtime.errors import DecodeError
 
 
@@ -32,15 +33,15 @@ def parse_evidence(rows: Any) -> list[Evidence]:
     try:
         return [
             Evidence(
-                log_position=int(row["log_position"]),
-                found_position=int(row["found_position"]),
-                since_position=int(row["since_position"]),
-                service_recording_id=int(row["service_recording_id"]),
-                module_recording_id=int(row["module_recording_id"]),
-                length_bytes=int(row["length_bytes"]),
+                log_position=parse_int64(row["log_position"]),
+                found_position=parse_int64(row["found_position"]),
+                since_position=parse_int64(row["since_position"]),
+                service_recording_id=parse_int64(row["service_recording_id"]),
+                module_recording_id=parse_int64(row["module_recording_id"]),
+                length_bytes=parse_int64(row["length_bytes"]),
                 own_digest=bytes.fromhex(row["own_digest"]),
                 their_digest=bytes.fromhex(row["their_digest"]),
-                more_recording_ids=tuple(map(int, row.get("more_recording_ids", ()))),
+                more_recording_ids=tuple(map(parse_int64, row.get("more_recording_ids", ()))),
             )
             for row in rows
         ]

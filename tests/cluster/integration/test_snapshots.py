@@ -28,7 +28,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 def take_snapshot(cluster: LocalCluster, *, others_come: bool = False) -> None:
     """Through the command, on the leader; every member has it when this returns. `others_come`: the cluster takes more
     of them by itself."""
-    before = {member_id: counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT) for member_id in cluster.member_ids}
+
+    def count_of(member_id: int) -> int | None:
+        count = counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT)
+        return count if count >= 0 else None  # a member that has just begun has no counter yet
+
+    before = {
+        member_id: cluster.await_value(partial(count_of, member_id), "a count") for member_id in cluster.member_ids
+    }
     done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
     assert (done.returncode, done.stderr) == (0, ""), done
 
