@@ -156,12 +156,14 @@ def test_a_member_told_at_length(members: Any, cluster: LocalCluster) -> None:
     before = members.ListSnapshots(pb.ListSnapshotsRequest(), **shown()).snapshots
     members.TakeSnapshot(pb.TakeSnapshotRequest(), **shown())
     *rest, taken = members.ListSnapshots(pb.ListSnapshotsRequest(), **shown()).snapshots
-    assert len(rest) == len(before) and (taken.member_id, taken.leadership_term_id) == (0, 0)
+    assert len(rest) == len(before) and taken.member_id == 0
     with ClusterClient(cluster.ingress_endpoints, settings=settings(TRADER)) as client:
         client.request(b"1", timeout_s=40)
         found = members.DescribeMember(pb.DescribeMemberRequest(member_id=0), **shown())
     assert list(found.snapshots) == [*rest, taken]
-    assert [(one.leadership_term_id, one.base_position) for one in found.terms] == [(0, 0)]
+    terms = [(one.leadership_term_id, one.base_position) for one in found.terms]
+    assert terms[0] == (0, 0) and terms == sorted(terms), "with two voters there may have been elections"
+    assert taken.leadership_term_id in dict(terms)
     assert "trader" in [one.principal for one in found.sessions if one.active_ms > taken.timestamp]
     assert found.log_start_position == 0 < found.sessions[-1].opened_log_position
     code, text = refusal(members.DescribeMember, pb.DescribeMemberRequest(member_id=9))
