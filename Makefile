@@ -74,13 +74,16 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/python -m tools.errors_page
 	$(BIN)/python -m tools.top_picture
 
+# What needs nothing but this checkout; the others have a target each.
+HERE := not root and not soak and not wheel and not docker and not kubernetes and not releases and not stores
+
 test: build .venv/.all ## pass all tests
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m 'not root and not soak and not wheel and not docker and not kubernetes and not releases and not stores' $(ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m '$(HERE)' $(ARGS)
 
 # The processes that tests start, and what Cython compiled, are not seen.
 coverage: build .venv/.all ## Python line coverage of the quick tests: build/coverage/index.html; ARGS=tests/archive
 	@mkdir -p build/coverage && COVERAGE_FILE=build/coverage/data $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile \
-		-m 'not slow and not spark and not root and not soak and not wheel and not docker and not kubernetes and not releases and not stores' \
+		-m 'not slow and not spark and $(HERE)' \
 		--cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(ARGS)
 
 test-python: build ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
