@@ -18,7 +18,7 @@ from pipeline.cursor import MessageCursor
 from pipeline.errors import PipelineError
 from pipeline.object_store import MANIFEST, Store, StoredRecording, StoredSegment
 from pipeline.predicates import INT64_MAX
-from pipeline.recordings import Recording, Segment, is_copy, open_recordings
+from pipeline.recordings import Recording, Segment, is_copy, open_recordings, with_owners
 from pipeline.scanner import walk
 from runtime.storage import FileStorage
 
@@ -35,7 +35,7 @@ def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[St
     if is_copy(folder):
         raise PipelineError(f"{folder}: only an archive folder can be copied; give one, such as data/node0/archive")
     known = {entry.descriptor.recording_id: entry for entry in store.manifest()}
-    for recording in open_recordings([folder], "all", commit):
+    for recording in with_owners(open_recordings([folder], "all", commit)):
         entry = known.get(recording.recording_id) or StoredRecording(recording.node, recording.descriptor)
         if recording.owner is not None:
             entry = replace(entry, owner=recording.owner)

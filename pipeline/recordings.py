@@ -62,7 +62,7 @@ class Recording:
     copied: tuple[Segment, ...] = ()
     """Of a copy in object storage: all its segments, whatever the limit."""
     owner: SnapshotOwner | None = None
-    """Of a service's snapshot, where it is known whose it is."""
+    """Of a service's snapshot in a copy, and after `with_owners`, where it is known whose it is."""
 
     @property
     def recording_id(self) -> int:
@@ -196,6 +196,19 @@ def open_recordings(
     return _told_apart(found)
 
 
+def with_owners(recordings: Iterable[Recording]) -> list[Recording]:
+    """The same, with the owners of snapshots, for whoever tells services apart. Raises PipelineError."""
+    found = list(recordings)
+    folders = {entry.directory for entry in found if entry.is_service_snapshot and not entry.copied}
+    owners = {directory: snapshot_owners(directory) for directory in folders}
+    return [
+        replace(entry, owner=owners[entry.directory].get(entry.recording_id))
+        if entry.is_service_snapshot and not entry.copied
+        else entry
+        for entry in found
+    ]
+
+
 def is_copy(path: str) -> bool:
     """Is this the address of a copy? `file:/data/node0/archive` is not: so Spark names a folder of this machine."""
     return "://" in path and not os.path.exists(os.path.join(path.removeprefix("file:"), CATALOG_NAME))
@@ -211,11 +224,8 @@ def _told_apart(recordings: list[Recording]) -> list[Recording]:
 
 
 def _open_folder(directory: str, wanted: str, commit: str, node: str) -> Iterator[Recording]:
-    chosen = selected(read_catalog(directory), wanted, directory)
-    has_snapshots = any(entry.stream_id == SERVICE_SNAPSHOT_STREAM_ID for entry in chosen)
-    owners = snapshot_owners(directory) if has_snapshots else {}
-    for entry in chosen:
-        yield replace(_bounded(node, directory, entry, commit), owner=owners.get(entry.recording_id))
+    for entry in selected(read_catalog(directory), wanted, directory):
+        yield _bounded(node, directory, entry, commit)
 
 
 def _open_copy(

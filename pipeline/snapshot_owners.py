@@ -6,6 +6,7 @@ archive folder, as a node lays them out.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,12 +27,12 @@ class SnapshotOwner(NamedTuple):
 
 
 def snapshot_owners(directory: str) -> dict[int, SnapshotOwner]:
-    """By recording id; nothing where no store is beside.
+    """By recording id; nothing where no store is seen beside.
 
     Raises PipelineError for a store that cannot be read.
     """
     path = Path(directory).resolve().parent / _STORE
-    if not path.exists():
+    if not os.path.exists(path):  # nor where this user may not look into the folder
         return {}
     try:
         store = StateStore(FileStorage(open_lmdb).open_metadata(str(path), read_only=True))

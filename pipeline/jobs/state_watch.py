@@ -12,7 +12,7 @@ from pipeline.errors import PipelineError
 from pipeline.jobs.alerts import Alert
 from pipeline.planner import read_runs, whole_runs
 from pipeline.predicates import Predicates
-from pipeline.recordings import Recording, open_recordings
+from pipeline.recordings import Recording, open_recordings, with_owners
 from pipeline.replay_cluster import snapshot_position
 
 UNKNOWN = -1
@@ -30,7 +30,7 @@ class StateWatch:
     def look(self) -> list[Alert]:
         """Positions at which snapshots of a service differ, each once."""
         digests: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for recording in open_recordings(self._folders, "all", self._commit, storage=self._storage):
+        for recording in with_owners(open_recordings(self._folders, "all", self._commit, storage=self._storage)):
             found = self._digest(recording)
             if found is not None:
                 service_id = UNKNOWN if recording.owner is None else recording.owner.service_id

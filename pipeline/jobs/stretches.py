@@ -12,7 +12,7 @@ from pipeline.errors import CorruptRecordingError, PipelineError
 from pipeline.planner import Run, read_runs, whole_runs
 from pipeline.predicates import Predicates
 from pipeline.recorded_feeds import feed_runs
-from pipeline.recordings import Recording, open_recordings
+from pipeline.recordings import Recording, open_recordings, with_owners
 from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
 from pipeline.skips import find_skips
 from pipeline.snapshot_owners import SnapshotOwner
@@ -127,7 +127,7 @@ def cut_log(
     With `spark`, its tasks look for what is left out, which is all over the log.
     Raises PipelineError when nothing tells the state at the log's beginning.
     """
-    recordings = open_recordings([directory], "all", commit, storage=storage)
+    recordings = with_owners(open_recordings([directory], "all", commit, storage=storage))
     logs = [entry for entry in recordings if entry.is_log]
     if not logs:
         raise PipelineError(f"no recording of the log in {directory}; nothing to replay")

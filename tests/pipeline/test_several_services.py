@@ -12,11 +12,12 @@ from archive.lmdb_store import open_lmdb
 from cluster.module.state_store import Evidence, SnapshotEntry, StateStore
 from pipeline.errors import PipelineError
 from pipeline.generate import RecordingBuilder
+from pipeline.jobs.audit import audit
 from pipeline.jobs.state_watch import StateWatch
 from pipeline.jobs.stretches import read_snapshot, snapshots
 from pipeline.object_copy import copy_archive
 from pipeline.object_store import Store
-from pipeline.recordings import open_recordings
+from pipeline.recordings import open_recordings, with_owners
 from runtime.storage import FileStorage
 from tests.pipeline.exchange import marker
 from tests.pipeline.test_network import write_log
@@ -56,7 +57,7 @@ def open_store(data_dir: Path) -> StateStore:
 
 def states_of(source: str, service_id: int) -> tuple[dict[int, bytes], tuple[str, ...]]:
     """What the snapshots of a service hold, by position, and which were passed over."""
-    read = snapshots(open_recordings([source], "all"), service_id)
+    read = snapshots(with_owners(open_recordings([source], "all")), service_id)
     return {position: read_snapshot(runs).data for position, runs in sorted(read.by_position.items())}, read.unreadable
 
 
@@ -96,7 +97,8 @@ def test_a_store_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     folder = write_node(tmp_path, "node0", *BOTH)
     (tmp_path / "node0" / "cluster" / "state.mdb").write_bytes(b"no store" * 4096)
     with pytest.raises(PipelineError, match=r"which snapshots are of which service cannot be told: .*state.mdb"):
-        open_recordings([folder], "all")
+        with_owners(open_recordings([folder], "all"))
+    assert audit(None, [folder])["status"] == "clean", "what needs no owners does not read the store"
 
 
 def test_services_of_one_member_are_not_compared_with_each_other(tmp_path: Path) -> None:
