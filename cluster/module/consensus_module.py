@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 SESSION_ID_MAX = 2**62
 SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)
 """What a client asks of its session; each names it, and the term of the leader that it was sent to."""
+WAITING_STATES = frozenset({ElectionState.CLOSED, ElectionState.CANVASS, ElectionState.FOLLOWER_BALLOT})
+"""In which nothing is to be done until a message comes, or a time that ten milliseconds do not matter to."""
 
 
 @dataclass(frozen=True)
@@ -334,13 +336,14 @@ class ConsensusModule:
         return self.is_leader and not is_held and self.sequencer.append(record) > 0
 
     def wants_quick_ticks(self) -> bool:
-        """Whether an election, a join, a transfer or a request is under way."""
-        self.chores.is_busy = (
-            (self.core.state is not ElectionState.CLOSED or self.log.is_joining or self.snapshots.wants_quick_ticks)
+        """Whether a ballot, a join, a transfer or a request is under way."""
+        has_work = (
+            (self.core.state not in WAITING_STATES or self.log.is_joining or self.snapshots.wants_quick_ticks)
             or (self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping)
             or (len(self.requests) > 0 or self.operators.has_work or self.backups.has_work)
         )
-        return self.chores.is_busy
+        self.chores.is_busy = has_work or self.core.state is not ElectionState.CLOSED
+        return has_work
 
     @property
     def has_timers(self) -> bool:
@@ -700,6 +703,7 @@ class ConsensusModule:
                     leadership_term_id=self.core.leadership_term_id,
                 )
                 self.sequencer.is_steady = new_state is ElectionState.CLOSED
+                self.sequencer.wants_tick = True
                 self.counters.on_election_state(int(new_state), self.core.leadership_term_id)
             case _:
                 assert_never(command)

@@ -399,6 +399,7 @@ cdef class Sequencer:
             if not self._take_positions(&fragment, source.member_id, now_ns):
                 message = PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes)
                 self.module.on_consensus(source, message, now_ns)
+                self.wants_tick |= not self.is_steady
         if count:
             image.publish_position()
         return count

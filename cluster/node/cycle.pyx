@@ -104,7 +104,7 @@ cdef class NodeCycle(Agent):
 
     cdef int _rare_work(self, int64_t now_ns) except -1:
         """The slow tick when it is due. What the driver has to tell, new images above all, does not wait for it."""
-        if (self.sequencer.wants_tick or not self.sequencer.is_steady) and self.next_tick_ns > now_ns + QUICK_TICK_NS:
+        if self.sequencer.wants_tick and self.next_tick_ns > now_ns + QUICK_TICK_NS:
             self.next_tick_ns = now_ns + QUICK_TICK_NS
         if now_ns >= self.next_tick_ns or self.archive.needs_attention():
             return self._slow_tick(now_ns)
@@ -120,7 +120,7 @@ cdef class NodeCycle(Agent):
         self.tick(now_ns)
         if self.module.wants_quick_ticks():
             self.next_tick_ns = now_ns + QUICK_TICK_NS
-        elif self.module.is_leader and (self.has_worked or self.module.has_timers):
+        elif not self.sequencer.is_steady or (self.module.is_leader and (self.has_worked or self.module.has_timers)):
             self.next_tick_ns = now_ns + SLOW_TICK_NS
         else:
             self.next_tick_ns = now_ns + self.idle_tick_ns
