@@ -351,11 +351,11 @@ class Skips:
 
     def _learners_confirm(self, now_ns: int) -> bool:
         """A sole voter is a quorum by itself: only the learners tell an error of its own from one of the record. Those
-        that say nothing for some seconds are not waited for."""
+        that say nothing for some seconds are not waited for; what one said that has been removed since still counts."""
+        if FailureVerdict.EXECUTED in self._answers.values():
+            return False
         others = [one for one in self._core.configuration.member_ids if one != self._own_id]
         verdicts = [self._answers.get(one, FailureVerdict.UNKNOWN) for one in others]
-        if FailureVerdict.EXECUTED in verdicts:
-            return False
         return all(one is FailureVerdict.FAILED for one in verdicts) or now_ns >= self._failed_ns + UNDECIDED_NS_MAX
 
     def _is_under_way(self, position: int) -> bool:
