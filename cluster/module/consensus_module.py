@@ -693,20 +693,24 @@ class ConsensusModule:
                 self.membership.apply()
             case commands.ChangeRole(role):
                 self.counters.role.set(int(role))
-            case commands.Transition(old_state, new_state, reason):
-                self._seams.events(
-                    "cluster.election",
-                    member_id=self.member_id,
-                    state=new_state.name,
-                    previous=old_state.name,
-                    reason=reason,
-                    leadership_term_id=self.core.leadership_term_id,
-                )
-                self.sequencer.is_steady = new_state is ElectionState.CLOSED
-                self.sequencer.wants_tick = True
-                self.counters.on_election_state(int(new_state), self.core.leadership_term_id)
+            case commands.Transition():
+                self._on_transition(command)
             case _:
                 assert_never(command)
+
+    def _on_transition(self, transition: commands.Transition) -> None:
+        leadership_term_id, new_state = self.core.leadership_term_id, transition.new_state
+        self._seams.events(
+            "cluster.election",
+            member_id=self.member_id,
+            state=new_state.name,
+            previous=transition.old_state.name,
+            reason=transition.reason,
+            leadership_term_id=leadership_term_id,
+        )
+        self.sequencer.is_steady = new_state is ElectionState.CLOSED
+        self.sequencer.wants_tick = True
+        self.counters.on_election_state(int(new_state), leadership_term_id)
 
     def _prepare_log(self, leadership_term_id: int, base_position: int, now_ns: int) -> None:
         self.leadership_term_id = leadership_term_id
