@@ -6,9 +6,11 @@ whole; what is wrong with another one the archive says itself.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections import deque
+from collections.abc import Callable, Generator
 
 from archive.catalog import RecordingDescriptor
+from archive.client import replay
 from archive.client.client import ArchiveClient
 from archive.client.replay import ReplayStream
 from archive.control.codes import ErrorCode
@@ -22,14 +24,22 @@ REASON_TIMEOUT_NS = 1_000_000_000
 """How long the archive's reason may come after the end of the replay that it broke off."""
 
 
-def verify(client: ArchiveClient, recording_id: int | None = None) -> Iterator[Verification]:
+def _go_on() -> None:
+    """The check of those who always want the rest."""
+
+
+def verify(
+    client: ArchiveClient, recording_id: int | None = None, *, check: Callable[[], object] = _go_on
+) -> Generator[Verification]:
     """Has the archive send every recording, or one, up to what it has now; the bytes are thrown away.
+
+    `check` is called again and again while an archive sends; what it raises ends the replay.
 
     Raises UnknownRecordingError, ArchiveTimeoutError, and ArchiveError when the archive refuses to replay.
     """
     for descriptor in client.list_recordings() if recording_id is None else [_describe(client, recording_id)]:
         try:
-            yield _verify_recording(client, descriptor)
+            yield _verify_recording(client, descriptor, check)
         except UnknownRecordingError:
             if recording_id is not None:
                 raise  # of all recordings, one may have been deleted since they were listed
@@ -42,31 +52,40 @@ def _describe(client: ArchiveClient, recording_id: int) -> RecordingDescriptor:
     return found
 
 
-def _verify_recording(client: ArchiveClient, descriptor: RecordingDescriptor) -> Verification:
+def _verify_recording(
+    client: ArchiveClient, descriptor: RecordingDescriptor, check: Callable[[], object]
+) -> Verification:
     start, damage = client.start_position(descriptor.recording_id), None
     stop = client.max_recorded_position(descriptor.recording_id)
     try:
         if start < stop:
             with client.open_replay(descriptor.recording_id, position=start, length=stop - start) as stream:
-                _pass_over(client, stream)
+                while not stream.is_done:
+                    check()
+                    _take(client, stream, stream.pass_over)
     except ArchiveError as error:
-        is_answer = error.code == ErrorCode.GENERIC and not isinstance(error, ArchiveTimeoutError)
-        if client.is_closed or not is_answer:
+        if not is_damage(client, error):
             raise
         damage = error
     return Verification(descriptor.recording_id, start, stop, None, descriptor.is_active, damage)
 
 
-def _pass_over(client: ArchiveClient, stream: ReplayStream) -> None:
-    """Raises the reason that the archive gives when it ends the replay before its time."""
+def is_damage(client: ArchiveClient, error: ArchiveError) -> bool:
+    """Whether the error of a replay says that the recording is damaged: the archive lives, and has no other reason."""
+    return error.code == ErrorCode.GENERIC and not isinstance(error, ArchiveTimeoutError) and not client.is_closed
+
+
+def _take(client: ArchiveClient, stream: ReplayStream, take: Callable[[], int]) -> None:
+    """Takes what has come, or waits a moment. Raises the reason that the archive gives when it ends the replay before
+    its time, and ArchiveTimeoutError where it gives none."""
     try:
-        while not stream.is_done:
-            if stream.pass_over() == 0:
-                client.park(PARK_NS)
-    except ArchiveError:
-        if stream.is_cut_short:  # the reason comes in another stream
-            _await_reason(client)
-        raise
+        if take() == 0 and not stream.is_done:
+            client.park(PARK_NS)
+    except ArchiveError as error:
+        if not stream.is_cut_short:
+            raise
+        _await_reason(client)  # comes in another stream
+        raise ArchiveTimeoutError(f"{error.message}, and the archive does not say why; ask again") from error
 
 
 def _await_reason(client: ArchiveClient) -> None:
@@ -76,13 +95,36 @@ def _await_reason(client: ArchiveClient) -> None:
             client.park(PARK_NS)
 
 
-def dump(client: ArchiveClient, recording_id: int, from_position: int | None = None) -> Generator[RecordedMessage]:
+def dump(
+    client: ArchiveClient,
+    recording_id: int,
+    from_position: int | None = None,
+    *,
+    check: Callable[[], object] = _go_on,
+) -> Generator[RecordedMessage]:
     """The messages of a recording from a position on, where one begins (default its start), up to what there is now.
 
-    Raises UnknownRecordingError, ArchiveTimeoutError, and ArchiveError, also where the recording is damaged.
+    `check` as in `verify`. Raises UnknownRecordingError, ArchiveTimeoutError, and ArchiveError, also where the
+    recording is damaged.
     """
     descriptor = _describe(client, recording_id)
-    for position, payload in client.replay(recording_id, position=from_position):
+    for position, payload in _replay(client, recording_id, from_position, check):
         start = position - framed_bytes(len(payload), descriptor.mtu)
         term_id = descriptor.initial_term_id + start // descriptor.term_length
         yield RecordedMessage(payload, start, position, term_id)
+
+
+def _replay(
+    client: ArchiveClient, recording_id: int, from_position: int | None, check: Callable[[], object]
+) -> Generator[replay.RecordedMessage]:
+    start = client.start_position(recording_id) if from_position is None else from_position
+    stop = client.max_recorded_position(recording_id)
+    if start == stop:
+        return
+    come: deque[replay.RecordedMessage] = deque()
+    with client.open_replay(recording_id, position=start, length=stop - start) as stream:
+        while not stream.is_done:
+            check()
+            _take(client, stream, lambda: stream.poll(come.append))
+            while come:
+                yield come.popleft()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 import grpc
@@ -18,6 +20,10 @@ BEARER = "bearer "
 LOG_POSITION = "ordo-log-position"
 IDENTITY_BYTES = 16
 NUMBER_MAX = (1 << 62) - 1
+KEEP_INTERVAL_S = 0.2
+"""While a caller takes nothing, its reader still says to the archive that it is there."""
+Keep = Callable[[], Awaitable[object]]
+"""Says so."""
 
 
 class Deadline:
@@ -50,6 +56,19 @@ async def refuse_with(context: Any, error: OrdoError) -> NoReturn:
     if isinstance(error, SessionsFullError):
         await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
     await refuse(context, status_of(error), error.message)
+
+
+async def write(context: Any, message: Any, keep: Keep) -> None:
+    """Sends a message of a stream; `keep` is called from time to time until the caller has taken it."""
+    writing = asyncio.ensure_future(context.write(message))
+    try:
+        while not writing.done():
+            done, _ = await asyncio.wait((writing,), timeout=KEEP_INTERVAL_S)
+            if not done:
+                await keep()
+        await writing
+    finally:
+        writing.cancel()
 
 
 async def session_of(

@@ -12,6 +12,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from gateway.administration import AdministrationCalls
+from gateway.archive_calls import ArchiveCalls
+from gateway.archive_visits import ArchiveVisits
 from gateway.bounds import Bounds
 from gateway.consumer_calls import ConsumerCalls
 from gateway.operations import Operations
@@ -76,6 +78,8 @@ class Gateway:
         operations = Operations(settings)
         ordo_pb2_grpc.add_AdministrationServicer_to_server(AdministrationCalls(operations), server)  # type: ignore[no-untyped-call]
         ordo_pb2_grpc.add_ConsumersServicer_to_server(ConsumerCalls(operations), server)  # type: ignore[no-untyped-call]
+        visits = ArchiveVisits(settings, self._stopping)
+        ordo_pb2_grpc.add_ArchivesServicer_to_server(ArchiveCalls(visits), server)  # type: ignore[no-untyped-call]
         await self._tell_health(NOT_SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)

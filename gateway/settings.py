@@ -14,6 +14,10 @@ from runtime.errors import ConfigurationError
 LISTEN = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
 MESSAGE_BYTES_MAX = 4 << 20
 """The longest gRPC message, which is gRPC's own default; the cluster's limit of one payload is lower."""
+COUNTS = (
+    *("requests_max", "request_bytes_max", "stream_requests_max"),
+    *("sessions_max", "subscriptions_max", "archive_calls_max"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class GatewaySettings:
     session_idle_s: float = 60.0
     """A session of callers that are silent for so long is closed."""
     subscriptions_max: int = 32
+    archive_calls_max: int = 2
+    """So many calls may read or verify recordings; each takes one of the replays of a node, `max_replays` in all."""
     timeout_s: float = 30.0
     """How long a call without a deadline of its own waits for the cluster."""
     grace_s: float = 10.0
@@ -68,7 +74,7 @@ class GatewaySettings:
             raise ConfigurationError("TLS needs both: a certificate and its key")
         if self.client_ca and not self.certificate:
             raise ConfigurationError("client_ca: callers can be asked for a certificate only with TLS: give both")
-        for name in ("requests_max", "request_bytes_max", "stream_requests_max", "sessions_max", "subscriptions_max"):
+        for name in COUNTS:
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: must be above 0")
         for name in ("session_idle_s", "timeout_s", "grace_s"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from grpc import StatusCode
 
+from archive.control.codes import ErrorCode
 from cluster.client.relay_outcome import Outcome
 from runtime import errors
 from runtime.errors import OrdoError
@@ -34,13 +35,25 @@ ERRORS: dict[type[OrdoError], StatusCode] = {
     errors.SessionClosedError: StatusCode.UNAVAILABLE,
     errors.QueryFailedError: StatusCode.FAILED_PRECONDITION,
     errors.ClusterError: StatusCode.FAILED_PRECONDITION,
+    errors.CorruptFrameError: StatusCode.DATA_LOSS,
     errors.ArchiveError: StatusCode.UNAVAILABLE,
     errors.TransportError: StatusCode.UNAVAILABLE,
     errors.OrdoError: StatusCode.INTERNAL,
 }
 """The nearest class of an error counts."""
 
+REFUSALS: dict[int, StatusCode] = {
+    ErrorCode.UNKNOWN_RECORDING: StatusCode.NOT_FOUND,
+    ErrorCode.MAX_REPLAYS: StatusCode.RESOURCE_EXHAUSTED,
+    ErrorCode.AUTHENTICATION_REJECTED: StatusCode.UNAUTHENTICATED,
+    ErrorCode.UNAUTHORISED_ACTION: StatusCode.PERMISSION_DENIED,
+    ErrorCode.INVALID_POSITION: StatusCode.OUT_OF_RANGE,
+}
+"""By the code of an ArchiveError: what the archive refuses for a reason that the caller can do something about."""
+
 
 def status_of(error: OrdoError) -> StatusCode:
-    """The status of an error: that of its nearest class in the table."""
+    """The status of an error: that of its code, when an archive has refused, else of its nearest class in the table."""
+    if isinstance(error, errors.ArchiveError) and error.code in REFUSALS:
+        return REFUSALS[error.code]
     return next(ERRORS[kind] for kind in type(error).__mro__ if kind in ERRORS)

@@ -9,17 +9,13 @@ from typing import Any
 import grpc
 
 from gateway.batches import KINDS, Batches, LogBatches, TopicBatches
-from gateway.calls import Deadline, credentials_of, refuse, refuse_with, session_of
+from gateway.calls import Deadline, credentials_of, refuse, refuse_with, session_of, write
 from gateway.sessions import GatewaySessions
 from gateway.settings import GatewaySettings
-from runtime.errors import ArchiveError, OrdoError
-from sequencer.reader import NOT_ALLOWED, POSITION_GONE
+from runtime.errors import OrdoError
 
 POLL_PAUSE_S = 0.002
 POLL_PAUSE_S_MAX = 0.02
-KEEP_INTERVAL_S = 0.2
-"""While a caller takes nothing, its reader still says to the archive that it is there."""
-STATUSES = {POSITION_GONE: grpc.StatusCode.OUT_OF_RANGE, NOT_ALLOWED: grpc.StatusCode.PERMISSION_DENIED}
 
 
 class Subscriptions:
@@ -55,8 +51,6 @@ class Subscriptions:
         self._count += 1
         try:
             await self._send(make_batches(request, self._addresses, credentials), context)
-        except ArchiveError as error:
-            await refuse(context, STATUSES.get(error.code, grpc.StatusCode.UNAVAILABLE), error.message)
         except OrdoError as error:
             await refuse_with(context, error)
         finally:
@@ -66,6 +60,10 @@ class Subscriptions:
 
     async def _send(self, batches: Batches, context: Any) -> None:
         """Sends what comes, and at once where the subscription begins; at its end, how far it went."""
+
+        async def keep() -> None:
+            batches.reader.keep_alive()
+
         with batches.reader:
             pause_s = POLL_PAUSE_S
             told: int | None = None
@@ -73,10 +71,10 @@ class Subscriptions:
                 polled = batches.poll()
                 if polled.item_count or (told is None and batches.place is not None):
                     told = batches.place
-                    await _write(context, polled.batch, batches)
+                    await write(context, polled.batch, keep)
                 if batches.has_ended:
                     if told != batches.place:
-                        await _write(context, polled.batch, batches)
+                        await write(context, polled.batch, keep)
                     return
                 pause_s = POLL_PAUSE_S if polled.fragment_count else min(pause_s * 2, POLL_PAUSE_S_MAX)
                 await asyncio.sleep(0 if polled.fragment_count else pause_s)
@@ -89,16 +87,3 @@ def _problem_of(request: Any) -> str:
     if request.from_position < 0 or request.until_position < 0:
         return "from_position and until_position must be 0 or the position of an entry"
     return ""
-
-
-async def _write(context: Any, batch: Any, batches: Batches) -> None:
-    """Sends a batch; the reader goes on saying that it is there until the caller has taken it."""
-    writing = asyncio.ensure_future(context.write(batch))
-    try:
-        while not writing.done():
-            done, _ = await asyncio.wait((writing,), timeout=KEEP_INTERVAL_S)
-            if not done:
-                batches.reader.keep_alive()
-        await writing
-    finally:
-        writing.cancel()

@@ -778,3 +778,115 @@ class UpgradeGroupResponse(_message.Message):
     LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
     log_position: int
     def __init__(self, log_position: _Optional[int] = ...) -> None: ...
+
+class ListRecordingsRequest(_message.Message):
+    __slots__ = ("member_id",)
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    def __init__(self, member_id: _Optional[int] = ...) -> None: ...
+
+class ListRecordingsResponse(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[MemberRecordings]
+    def __init__(self, members: _Optional[_Iterable[_Union[MemberRecordings, _Mapping]]] = ...) -> None: ...
+
+class MemberRecordings(_message.Message):
+    __slots__ = ("member_id", "archive_endpoint", "trouble", "recordings")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVE_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    RECORDINGS_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    archive_endpoint: str
+    trouble: str
+    recordings: _containers.RepeatedCompositeFieldContainer[Recording]
+    def __init__(self, member_id: _Optional[int] = ..., archive_endpoint: _Optional[str] = ..., trouble: _Optional[str] = ..., recordings: _Optional[_Iterable[_Union[Recording, _Mapping]]] = ...) -> None: ...
+
+class Recording(_message.Message):
+    __slots__ = ("recording_id", "start_position", "stop_position", "start_timestamp", "stop_timestamp", "initial_term_id", "segment_length", "term_length", "mtu", "session_id", "stream_id", "stripped_channel", "original_channel", "source_identity", "state")
+    RECORDING_ID_FIELD_NUMBER: _ClassVar[int]
+    START_POSITION_FIELD_NUMBER: _ClassVar[int]
+    STOP_POSITION_FIELD_NUMBER: _ClassVar[int]
+    START_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    STOP_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_TERM_ID_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    TERM_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    MTU_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_ID_FIELD_NUMBER: _ClassVar[int]
+    STRIPPED_CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    ORIGINAL_CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    recording_id: int
+    start_position: int
+    stop_position: int
+    start_timestamp: int
+    stop_timestamp: int
+    initial_term_id: int
+    segment_length: int
+    term_length: int
+    mtu: int
+    session_id: int
+    stream_id: int
+    stripped_channel: str
+    original_channel: str
+    source_identity: str
+    state: str
+    def __init__(self, recording_id: _Optional[int] = ..., start_position: _Optional[int] = ..., stop_position: _Optional[int] = ..., start_timestamp: _Optional[int] = ..., stop_timestamp: _Optional[int] = ..., initial_term_id: _Optional[int] = ..., segment_length: _Optional[int] = ..., term_length: _Optional[int] = ..., mtu: _Optional[int] = ..., session_id: _Optional[int] = ..., stream_id: _Optional[int] = ..., stripped_channel: _Optional[str] = ..., original_channel: _Optional[str] = ..., source_identity: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class VerifyRecordingsRequest(_message.Message):
+    __slots__ = ("member_id", "recording_id")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    RECORDING_ID_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    recording_id: int
+    def __init__(self, member_id: _Optional[int] = ..., recording_id: _Optional[int] = ...) -> None: ...
+
+class VerifiedRecording(_message.Message):
+    __slots__ = ("recording_id", "start_position", "stop_position", "is_active", "is_good", "damage")
+    RECORDING_ID_FIELD_NUMBER: _ClassVar[int]
+    START_POSITION_FIELD_NUMBER: _ClassVar[int]
+    STOP_POSITION_FIELD_NUMBER: _ClassVar[int]
+    IS_ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    IS_GOOD_FIELD_NUMBER: _ClassVar[int]
+    DAMAGE_FIELD_NUMBER: _ClassVar[int]
+    recording_id: int
+    start_position: int
+    stop_position: int
+    is_active: bool
+    is_good: bool
+    damage: str
+    def __init__(self, recording_id: _Optional[int] = ..., start_position: _Optional[int] = ..., stop_position: _Optional[int] = ..., is_active: _Optional[bool] = ..., is_good: _Optional[bool] = ..., damage: _Optional[str] = ...) -> None: ...
+
+class ReadRecordingRequest(_message.Message):
+    __slots__ = ("member_id", "recording_id", "from_position", "message_count_max")
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    RECORDING_ID_FIELD_NUMBER: _ClassVar[int]
+    FROM_POSITION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_COUNT_MAX_FIELD_NUMBER: _ClassVar[int]
+    member_id: int
+    recording_id: int
+    from_position: int
+    message_count_max: int
+    def __init__(self, member_id: _Optional[int] = ..., recording_id: _Optional[int] = ..., from_position: _Optional[int] = ..., message_count_max: _Optional[int] = ...) -> None: ...
+
+class RecordingBatch(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[RecordedMessage]
+    def __init__(self, messages: _Optional[_Iterable[_Union[RecordedMessage, _Mapping]]] = ...) -> None: ...
+
+class RecordedMessage(_message.Message):
+    __slots__ = ("start_position", "position", "term_id", "payload")
+    START_POSITION_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    TERM_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    start_position: int
+    position: int
+    term_id: int
+    payload: bytes
+    def __init__(self, start_position: _Optional[int] = ..., position: _Optional[int] = ..., term_id: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...

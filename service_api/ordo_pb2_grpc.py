@@ -1578,3 +1578,173 @@ class Consumers:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class ArchivesStub:
+    """The recordings of members' archives, to look at. A token needs the role `operator`, by which the gateway learns where the
+    archives are, and the role `log`, which the archives ask for. What `ordo archive list`, `describe`, `verify` and `dump` do
+    with --endpoints.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ListRecordings = channel.unary_unary(
+                '/ordo.v1.Archives/ListRecordings',
+                request_serializer=service__api_dot_ordo__pb2.ListRecordingsRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ListRecordingsResponse.FromString,
+                _registered_method=True)
+        self.VerifyRecordings = channel.unary_stream(
+                '/ordo.v1.Archives/VerifyRecordings',
+                request_serializer=service__api_dot_ordo__pb2.VerifyRecordingsRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.VerifiedRecording.FromString,
+                _registered_method=True)
+        self.ReadRecording = channel.unary_stream(
+                '/ordo.v1.Archives/ReadRecording',
+                request_serializer=service__api_dot_ordo__pb2.ReadRecordingRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.RecordingBatch.FromString,
+                _registered_method=True)
+
+
+class ArchivesServicer:
+    """The recordings of members' archives, to look at. A token needs the role `operator`, by which the gateway learns where the
+    archives are, and the role `log`, which the archives ask for. What `ordo archive list`, `describe`, `verify` and `dump` do
+    with --endpoints.
+    """
+
+    def ListRecordings(self, request, context):
+        """What the catalog holds of each recording, of one member's archive or of all that answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def VerifyRecordings(self, request, context):
+        """Has a member's archive check every frame of its recordings, or of one, up to what it has now. Results come one by one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadRecording(self, request, context):
+        """The messages of a recording, up to what there is now. The call may be ended at any time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_ArchivesServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ListRecordings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRecordings,
+                    request_deserializer=service__api_dot_ordo__pb2.ListRecordingsRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ListRecordingsResponse.SerializeToString,
+            ),
+            'VerifyRecordings': grpc.unary_stream_rpc_method_handler(
+                    servicer.VerifyRecordings,
+                    request_deserializer=service__api_dot_ordo__pb2.VerifyRecordingsRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.VerifiedRecording.SerializeToString,
+            ),
+            'ReadRecording': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadRecording,
+                    request_deserializer=service__api_dot_ordo__pb2.ReadRecordingRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.RecordingBatch.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'ordo.v1.Archives', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('ordo.v1.Archives', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Archives:
+    """The recordings of members' archives, to look at. A token needs the role `operator`, by which the gateway learns where the
+    archives are, and the role `log`, which the archives ask for. What `ordo archive list`, `describe`, `verify` and `dump` do
+    with --endpoints.
+    """
+
+    @staticmethod
+    def ListRecordings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ordo.v1.Archives/ListRecordings',
+            service__api_dot_ordo__pb2.ListRecordingsRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ListRecordingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifyRecordings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ordo.v1.Archives/VerifyRecordings',
+            service__api_dot_ordo__pb2.VerifyRecordingsRequest.SerializeToString,
+            service__api_dot_ordo__pb2.VerifiedRecording.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadRecording(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/ordo.v1.Archives/ReadRecording',
+            service__api_dot_ordo__pb2.ReadRecordingRequest.SerializeToString,
+            service__api_dot_ordo__pb2.RecordingBatch.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
