@@ -14,6 +14,7 @@ from archive.client import replay
 from archive.client.client import ArchiveClient
 from archive.client.replay import ReplayStream
 from archive.control.codes import ErrorCode
+from archive.positions import FRAME_ALIGNMENT
 from archive.reader import RecordedMessage
 from archive.tools import Verification
 from runtime.errors import ArchiveError, ArchiveTimeoutError, UnknownRecordingError
@@ -64,7 +65,7 @@ def _verify_recording(
                     check()
                     _take(client, stream, stream.pass_over)
     except ArchiveError as error:
-        if not is_damage(client, error):
+        if not is_damage(client, error) and not _lacks_first_frame(client, descriptor.recording_id, start, error):
             raise
         damage = error
     return Verification(descriptor.recording_id, start, stop, None, descriptor.is_active, damage)
@@ -73,6 +74,11 @@ def _verify_recording(
 def is_damage(client: ArchiveClient, error: ArchiveError) -> bool:
     """Whether the error of a replay says that the recording is damaged: the archive lives, and has no other reason."""
     return error.code == ErrorCode.GENERIC and not isinstance(error, ArchiveTimeoutError) and not client.is_closed
+
+
+def _lacks_first_frame(client: ArchiveClient, recording_id: int, start: int, error: ArchiveError) -> bool:
+    """Whether the archive finds no frame where the recording starts, and it still starts there."""
+    return error.code == ErrorCode.INVALID_POSITION and client.start_position(recording_id) == start
 
 
 def _take(client: ArchiveClient, stream: ReplayStream, take: Callable[[], int]) -> None:
@@ -118,6 +124,9 @@ def _replay(
     client: ArchiveClient, recording_id: int, from_position: int | None, check: Callable[[], object]
 ) -> Generator[replay.RecordedMessage]:
     start = client.start_position(recording_id) if from_position is None else from_position
+    if start % FRAME_ALIGNMENT:
+        text = f"no message begins at position={start}: give the position after a message"
+        raise ArchiveError(text, code=ErrorCode.INVALID_POSITION)
     stop = client.max_recorded_position(recording_id)
     if start == stop:
         return

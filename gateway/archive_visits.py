@@ -96,7 +96,7 @@ class Visit(Generic[T]):
     def keep(self) -> None:
         """Says to the archive that this visit goes on, although it takes nothing."""
         if self._archive is not None:
-            self._archive.work()
+            self._archive.drive()
 
     def close(self) -> None:
         if self._found is not None:
@@ -163,19 +163,20 @@ class ArchiveVisits:
             )
             async with asyncio.timeout(deadline.seconds if deadline.is_callers else None):
                 bounds = await enter()
-                await self._carry_out(visit, look, give, bounds)
+                is_whole = await self._carry_out(visit, look, give, bounds)
         except TimeoutError:
             text = "the call's deadline came before all was found: give it more time, or ask for less"
             await refuse(context, grpc.StatusCode.DEADLINE_EXCEEDED, text)
         except OrdoError as error:
             await refuse_with(context, error)
-        if self._stopping.is_set():
+        if not is_whole:
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: ask another one for the rest")
 
     async def _carry_out(
         self, visit: Visit[T], look: Look[T], give: Callable[[T, Keep], Awaitable[None]], bounds: Bounds
-    ) -> None:
-        """Ends early when the gateway stops. The room is free again when the visit's thread has ended."""
+    ) -> bool:
+        """Returns whether all was found: False where the gateway stops before. The room is free again when the visit's
+        thread has ended."""
         loop = asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, "ordo-archive")
         stopping = asyncio.ensure_future(self._stopping.wait())
@@ -193,10 +194,13 @@ class ArchiveVisits:
             while not self._stopping.is_set():
                 fetching = loop.run_in_executor(thread, visit.fetch)
                 await asyncio.wait((fetching, stopping), return_when=asyncio.FIRST_COMPLETED)
-                one = fetching.result() if fetching.done() else None
+                if not fetching.done():
+                    break
+                one = fetching.result()
                 if one is None:
-                    return
+                    return True
                 await give(one, keep)
+            return False
         finally:
             visit.end()
             stopping.cancel()

@@ -19,7 +19,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "cluster": ("runtime", "transport", "archive", "consensus", "service_api"),
     "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
     "gateway": (
-        *("runtime", "transport", "service_api", "cluster.client", "cluster.wire", "sequencer"),
+        *("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
         *("cluster.node.orders", "cluster.node.remote", "cluster.node.top", "cluster.node.upgrading"),
     ),
     "pipeline": (

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from archive import tools
+from archive import elsewhere, tools
 from archive.catalog import Catalog
 from archive.lmdb_store import open_lmdb
 from ordo.cli import run
+from runtime.errors import ArchiveError
 from runtime.storage import FileStorage
 from runtime.tokens import new_token
 from tests.archive.served import Served, record, token_table
@@ -51,6 +53,8 @@ def test_messages_are_dumped_from_afar_as_from_the_folder(recorded: Served, caps
     ]
     assert "bytes more" not in shown
     assert run(["archive", "dump", *place, "--from", str(here[120]["position"] + 32)]) == 1
+    assert run(["archive", "dump", *place, "--from", "33"]) == 1
+    assert "no message begins at position=33" in capsys.readouterr().err
     assert run(["archive", "dump", "7", "--endpoints", recorded.address]) == 1
     assert "recording 7 is not in the archive" in capsys.readouterr().err
 
@@ -79,6 +83,10 @@ def test_recordings_are_verified_by_their_archive(recorded: Served, capsys: pyte
     segment.unlink()
     assert run(["archive", "verify", *place, "--recording", "0"]) == 1
     assert "missing" in capsys.readouterr().out
+    flip(recorded.folder / "0-0.rec", 8)
+    assert run(["archive", "verify", *place]) == 1
+    _, damaged, whole = capsys.readouterr().out.splitlines()
+    assert whole == lines[1] and "recording 0: UNREADABLE" in damaged and "position=0" in damaged, "its first header"
 
 
 def test_archives_that_do_not_answer_keep_nobody_from_being_asked(
@@ -94,6 +102,31 @@ def test_archives_that_do_not_answer_keep_nobody_from_being_asked(
     flip(recorded.folder / "0-0.rec", 5000)
     assert run(["archive", "verify", *endpoints]) == 1, "damage counts for more"
     assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_who_wants_no_more_ends_the_check(recorded: Served) -> None:
+    checks = count()
+
+    def check() -> None:
+        if next(checks) == 1:
+            raise InterruptedError
+
+    with recorded.connect() as client:
+        with pytest.raises(InterruptedError):
+            list(elsewhere.verify(client, check=check))
+        with pytest.raises(InterruptedError):
+            checks = count(1)
+            list(elsewhere.dump(client, 0, check=check))
+        assert [one.is_good for one in elsewhere.verify(client, check=check)] == [True, True]
+
+
+@pytest.mark.slow
+def test_an_archive_that_dies_is_not_called_damaged(served: Served, free_port: Callable[[], int]) -> None:
+    """The recording is longer than what is sent before any of it is taken."""
+    with served.connect() as client:
+        record(client, f"aeron:udp?endpoint=127.0.0.1:{free_port()}", [bytes(8_000)] * 500)
+        with pytest.raises(ArchiveError):
+            list(elsewhere.verify(client, check=served.process.kill))
 
 
 def test_credentials_that_do_not_suffice_are_status_4(

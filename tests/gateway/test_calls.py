@@ -37,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries", "log"]},
         {"principal": "rival", "hash": hash_token(RIVAL), "roles": ["ingress", "queries"]},
         {"principal": "viewer", "hash": hash_token(VIEWER), "roles": ["topic:bal*"]},
-        {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator"]},
+        {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator", "log"]},
     ]
     root = tmp_path_factory.mktemp("calls")
     with LocalCluster(PUBLISHER, root=root / "cluster", tables={"tokens": tokens}, member_count=3) as started:
@@ -314,12 +314,14 @@ def test_grpcurl_finds_the_contract_by_reflection(gateway: GatewayProcess, grpcu
         assert done.returncode == 0, done
         return done.stdout
 
-    listing, submit, look = text.replace("\\\n", " ").splitlines()
-    assert {"ordo.v1.Sequencer", "ordo.v1.Administration", "grpc.health.v1.Health"} <= set(call(listing).split())
+    listing, submit, look, recordings = text.replace("\\\n", " ").splitlines()
+    services = {f"ordo.v1.{name}" for name in ("Sequencer", "Administration", "Consumers", "Archives")}
+    assert {*services, "grpc.health.v1.Health"} <= set(call(listing).split())
     answer = json.loads(call(submit, "-H", bearer(TRADER)))
     assert answer == json.loads(call(submit, "-H", bearer(TRADER)))
     assert int(answer["log_position"]) == json.loads(base64.b64decode(answer["payload"]))["position"]
     assert len(json.loads(call(look))["members"]) == 3
+    assert all(one["recordings"] for one in json.loads(call(recordings))["members"])
 
 
 def bearer(token: str) -> str:

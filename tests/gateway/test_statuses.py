@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from grpc import StatusCode
 
+from archive.control.codes import ErrorCode
 from cluster.client.relay_outcome import Outcome
 from deploy.launcher import ROOT
-from gateway.statuses import ERRORS, OUTCOMES, status_of
+from gateway.statuses import ERRORS, OUTCOMES, REFUSALS, status_of
 from runtime import errors
 from runtime.errors import OrdoError
 
@@ -25,16 +26,20 @@ def test_every_outcome_has_a_status() -> None:
         (errors.OutcomeUnknownError("x"), StatusCode.DEADLINE_EXCEEDED),
         (errors.RejectedError("x"), StatusCode.FAILED_PRECONDITION),
         (errors.ArchiveTimeoutError("x"), StatusCode.UNAVAILABLE),
+        (errors.ArchiveError("x", code=ErrorCode.UNKNOWN_REPLAY), StatusCode.UNAVAILABLE),
+        (errors.ArchiveError("x", code=ErrorCode.INVALID_POSITION), StatusCode.OUT_OF_RANGE),
+        (errors.UnknownRecordingError("x", code=ErrorCode.UNKNOWN_RECORDING), StatusCode.NOT_FOUND),
+        (errors.CorruptFrameError("x"), StatusCode.DATA_LOSS),
         (errors.DriverTimeoutError("x"), StatusCode.UNAVAILABLE),
         (errors.ServiceError("x"), StatusCode.INTERNAL),
     ],
 )
-def test_the_nearest_class_of_an_error_counts(error: OrdoError, status: StatusCode) -> None:
+def test_the_code_or_the_nearest_class_of_an_error_counts(error: OrdoError, status: StatusCode) -> None:
     assert status_of(error) is status
 
 
 def test_the_docs_explain_every_status() -> None:
     page = (ROOT / "docs" / "GATEWAY.md").read_text()
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
-    used = {*OUTCOMES.values(), *ERRORS.values()} - {StatusCode.INTERNAL}
+    used = {*OUTCOMES.values(), *ERRORS.values(), *REFUSALS.values()} - {StatusCode.INTERNAL}
     assert {status.name for status in used} <= rows
