@@ -83,7 +83,7 @@ def test_pinned_seed(seed: int) -> None:
 
 
 FOUND_AS_DRAWN: dict[int, str] = {
-    708: "a sole voter left out a record that a learner had executed, which said so and was removed: the error was its own",
+    708: "a sole voter left out a record that a learner had executed, which said so and was removed: its own error",
     851: "with the third member deaf, one whose state was in doubt kept back the vote that was needed",
     1180: "the same, with the third member down",
     561: "a leader that began with a snapshot and no log behind it went by its wall clock, which was behind",
