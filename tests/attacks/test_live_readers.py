@@ -115,8 +115,8 @@ class Hostile:
 def cluster(
     request: pytest.FixtureRequest, start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch
 ) -> LocalCluster:
-    """Keys are in the environment."""
-    started = start_cluster(encrypted=request.param)
+    """Keys are in the environment. The leader stays on a busy machine, too: these tests are of its readers."""
+    started = start_cluster(encrypted=request.param, cluster={"leader_heartbeat_timeout": "2s"})
     for name, path in started.client_keys.items():
         monkeypatch.setenv(f"ORDO_{name.upper()}", str(path))
     return started

@@ -33,10 +33,14 @@ StartCluster = Callable[..., LocalCluster]
 
 @pytest.fixture
 def start_cluster(java: JavaPeers, tmp_path: Path) -> Iterator[StartCluster]:
-    """Starts three nodes of the echo service, with these settings, and waits for their leader."""
+    """Starts three nodes of the echo service, with these settings, and waits for their leader.
+
+    It is given time enough to stay the leader beside Java's machines.
+    """
     with ExitStack() as stack:
 
         def start(tables: Mapping[str, Any] | None = None, **settings: str | int | bool) -> LocalCluster:
+            settings = {"leader_heartbeat_timeout": "2s"} | settings
             nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", cluster=settings, tables=tables)
             stack.enter_context(nodes).await_leader(60)
             await_members(nodes)
@@ -92,7 +96,7 @@ def await_sessions(cluster: LocalCluster, count: int) -> None:
 
 def test_session_from_connect_to_close(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
     """10,000 messages of 1 B to 100 KiB; the leader dies; the session goes on with the next one, and closes."""
-    cluster = start_cluster(leader_heartbeat_timeout="2s")  # one change of the leader, on a busy machine, too
+    cluster = start_cluster()
     leader = cluster.await_leader()
     peer, connected_to = start_client(java, shm_path / "java", endpoints(cluster))
     assert connected_to == leader
@@ -171,7 +175,7 @@ def test_leader_that_stands_still(java: JavaPeers, start_cluster: StartCluster, 
 
 def test_silent_session_times_out(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
     """A session that is kept alive lives through three timeouts; one that falls silent is told why it was closed."""
-    cluster = start_cluster(session_timeout="2s", leader_heartbeat_timeout="2s")  # one leader, on a busy machine, too
+    cluster = start_cluster(session_timeout="2s")
     peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
     with pytest.raises(PeerFailedError, match="nothing like 'event'"):
         peer.await_line("event", 6)
@@ -250,7 +254,7 @@ def test_java_client_through_shared_memory(java: JavaPeers, start_cluster: Start
 
 def test_java_client_of_a_multicast_group(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
     """The new leader listens to the group as soon as it serves."""
-    cluster = start_cluster(ingress_channel=GROUP, leader_heartbeat_timeout="2s")
+    cluster = start_cluster(ingress_channel=GROUP)
     peer, leader = start_client(java, shm_path / "java", GROUP)
     peer.tell("send 2000")
     await_echoes(peer, 2000)
