@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 NULL_VALUE = -1
 AGREED_MAX = 4096
 """So much of what the log says is kept for a service that has not executed so far."""
+HELP_INTERVAL_NS = 20_000_000_000
+"""A snapshot that is needed is asked for again after so long: the copies that wrote the last one may have died."""
 
 
 class StateHashes:
@@ -69,7 +71,9 @@ class StateHashes:
         """By the committed log, of positions that the own service has not come to."""
         self._told_position = NULL_VALUE
         self._alike_position = NULL_VALUE
-        self._helped_position = NULL_VALUE
+        self._differing_position = NULL_VALUE
+        """The newest at which a member was seen to have another state than a quorum."""
+        self._help_due_ns = 0
         self.agreed_position = NULL_VALUE
         self.handlers: dict[Message, Callable[[Any, int], None]] = {ordo_codecs.STATE_HASH_REPORT: self._on_report}
 
@@ -140,10 +144,10 @@ class StateHashes:
         for agreed in found:
             self._compare(agreed)
         self._doubt.tell_dissent(self._reports.find_dissent(configuration.voter_ids, configuration.quorum_threshold))
+        self._note_differing(found)
         if self._host.is_leader:
-            newest = found[-1] if found else None
-            self._append_due(newest)
-            self._help(newest, snapshot)
+            self._append_due(found[-1] if found else None)
+            self._help(snapshot, now_ns)
 
     def _append_due(self, newest: HeldSnapshot | None) -> None:
         """Leader: asks all services for the hash of their state, and tells what was agreed of an earlier one."""
@@ -162,12 +166,16 @@ class StateHashes:
             )
         )
 
-    def _help(self, newest: HeldSnapshot | None, snapshot: HeldSnapshot | None) -> None:
-        """Leader: a member with another state needs a snapshot from behind where that was found."""
-        known_position = max(self._helped_position, snapshot.log_position if snapshot else 0)
-        if newest is None or newest.log_position <= known_position:
-            return
+    def _note_differing(self, found: list[HeldSnapshot]) -> None:
+        """`found`: what quorums had. A member that differs stands still, and has nothing of the positions behind that;
+        after some of them nobody tells of where it differed any more."""
         members = self._core.configuration.member_ids
-        differs = any(self._reports.find_difference(newest, one) is not None for one in members)
-        if differs and self._ask_snapshot():
-            self._helped_position = newest.log_position
+        for agreed in found:
+            if any(self._reports.find_difference(agreed, one) is not None for one in members):
+                self._differing_position = max(self._differing_position, agreed.log_position)
+
+    def _help(self, snapshot: HeldSnapshot | None, now_ns: int) -> None:
+        """Leader: a member with another state needs a snapshot of a quorum from behind where that was found."""
+        has_one = self._differing_position <= (snapshot.log_position if snapshot else 0)
+        if not has_one and now_ns >= self._help_due_ns and self._ask_snapshot():
+            self._help_due_ns = now_ns + HELP_INTERVAL_NS

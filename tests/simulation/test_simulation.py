@@ -96,6 +96,7 @@ FOUND_AS_DRAWN: dict[int, str] = {
     801026: "the terms of a log that was lost, and came again up to behind a snapshot, were not stored before a crash",
     500230: "a member that caught up filled its disk between two looks at it",
     288: "a leader stood still at an error of its own for ever, since the member that could confirm it was dead",
+    11001611: "copies died that wrote what a member with another state needed, and nobody ordered another snapshot",
 }
 """The same, with everything that is drawn today."""
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from cluster.module.log_executor import LogRecord
-from cluster.module.snapshot_reports import HeldSnapshot
-from cluster.module.state_hashes import StateHashes
+from cluster.module.snapshot_reports import ROWS_MAX, HeldSnapshot
+from cluster.module.state_hashes import HELP_INTERVAL_NS, StateHashes
 from cluster.wire import ordo_codecs
 from runtime.errors import DecodeError
 
@@ -77,8 +77,8 @@ class Member:
         report = SimpleNamespace(member_id=member_id, hashes=packed)
         self.hashes.handlers[ordo_codecs.STATE_HASH_REPORT](report, 0)
 
-    def work(self, snapshot_position: int = -1) -> None:
-        self.hashes.work(0, HeldSnapshot(snapshot_position, A) if snapshot_position >= 0 else None)
+    def work(self, snapshot_position: int = -1, now_ns: int = 0) -> None:
+        self.hashes.work(now_ns, HeldSnapshot(snapshot_position, A) if snapshot_position >= 0 else None)
 
 
 def test_an_event_follows_after_so_much_log_and_tells_what_was_agreed() -> None:
@@ -149,7 +149,8 @@ def test_what_the_log_says_is_compared_by_who_executes_it_later(service_is_late:
     assert member.found == [(100, -1)]
 
 
-def test_a_leader_has_a_snapshot_taken_for_the_one_that_differs_once() -> None:
+def test_a_leader_has_a_snapshot_taken_for_the_one_that_differs_until_a_quorum_has_one() -> None:
+    """Seed 11001611: the copies that wrote it died, and the one that differed stood still for ever."""
     member = Member(every_bytes=0)
     for one, digest in ((1, A), (2, B)):
         member.hear(one, (100, digest))
@@ -159,6 +160,16 @@ def test_a_leader_has_a_snapshot_taken_for_the_one_that_differs_once() -> None:
     member.work(snapshot_position=50)
     member.work(snapshot_position=50)
     assert member.asked == 1 and member.found == []
+    later = [(position, A) for position in range(200, 200 + 100 * ROWS_MAX, 100)]
+    member.hear(1, *later)  # member 2 has nothing of what is behind its own
+    for row in later:
+        member.have(*row)
+    member.work(snapshot_position=50, now_ns=HELP_INTERVAL_NS - 1)
+    assert member.asked == 1, "it may be under way"
+    member.work(snapshot_position=50, now_ns=HELP_INTERVAL_NS)
+    assert member.asked == 2
+    member.work(snapshot_position=300, now_ns=3 * HELP_INTERVAL_NS)
+    assert member.asked == 2
 
 
 def test_no_quorum_is_told_of() -> None:
