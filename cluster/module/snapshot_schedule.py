@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 MILLISECOND_NS = 1_000_000
+AGAIN_NS = 20_000 * MILLISECOND_NS
+"""A snapshot that is needed is ordered again after so long: the copies that wrote the last one may have died."""
 
 
 class SnapshotSchedule:
@@ -44,3 +46,18 @@ class SnapshotSchedule:
         is_time = 0 < self._every_ms <= cluster_time_ms - self._last_ms
         if is_due or is_time:
             self._ask()
+
+
+class NeededSnapshot:
+    """A snapshot that a member waits for, which cannot go on without one that a quorum holds."""
+
+    def __init__(self, ask: Callable[[], bool]) -> None:
+        """`ask` as that of a schedule."""
+        self._ask = ask
+        self._behind = -1
+        self._due_ns = 0
+
+    def order(self, behind: int, now_ns: int) -> None:
+        """To be called on the leader as long as no quorum has one from behind this position."""
+        if (behind != self._behind or now_ns >= self._due_ns) and self._ask():
+            self._behind, self._due_ns = behind, now_ns + AGAIN_NS

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.module.host import AppendingHost
 from cluster.module.snapshot_reports import ROWS_MAX, HeldSnapshot, StateReports
+from cluster.module.snapshot_schedule import NeededSnapshot
 from cluster.wire import ordo_codecs
 from cluster.wire.levels import STATE_HASH_LEVEL
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 NULL_VALUE = -1
 AGREED_MAX = 4096
 """So much of what the log says is kept for a service that has not executed so far."""
-HELP_INTERVAL_NS = 20_000_000_000
-"""A snapshot that is needed is asked for again after so long: the copies that wrote the last one may have died."""
 
 
 class StateHashes:
@@ -62,7 +61,7 @@ class StateHashes:
         self._doubt = doubt
         self._own_id = own_id
         self._every_bytes = every_bytes
-        self._ask_snapshot = ask_snapshot
+        self._needed_snapshot = NeededSnapshot(ask_snapshot)
         self._reports = StateReports(own_id)
         self._own: dict[int, bytes] = {}
         self._events: list[int] = []
@@ -73,7 +72,6 @@ class StateHashes:
         self._alike_position = NULL_VALUE
         self._differing_position = NULL_VALUE
         """The newest at which a member was seen to have another state than a quorum."""
-        self._help_due_ns = 0
         self.agreed_position = NULL_VALUE
         self.handlers: dict[Message, Callable[[Any, int], None]] = {ordo_codecs.STATE_HASH_REPORT: self._on_report}
 
@@ -176,6 +174,5 @@ class StateHashes:
 
     def _help(self, snapshot: HeldSnapshot | None, now_ns: int) -> None:
         """Leader: a member with another state needs a snapshot of a quorum from behind where that was found."""
-        has_one = self._differing_position <= (snapshot.log_position if snapshot else 0)
-        if not has_one and now_ns >= self._help_due_ns and self._ask_snapshot():
-            self._help_due_ns = now_ns + HELP_INTERVAL_NS
+        if self._differing_position > (snapshot.log_position if snapshot else 0):
+            self._needed_snapshot.order(self._differing_position, now_ns)

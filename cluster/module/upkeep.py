@@ -356,7 +356,7 @@ class Upkeep:
         if host.is_leader:
             self.schedule.work(self._sequencer.commit_position, host.cluster_time)
         digests = self.shelf.digests()
-        self.versions.work(now_ns, max(digests, default=NULL_VALUE))
+        self.versions.work(now_ns, self._quorum_snapshot.log_position if self._quorum_snapshot else NULL_VALUE)
         is_free = self._is_in_step and self.doubt.position == NULL_VALUE and not self.repair.is_under_way
         self.snapshot_repair.work(self.fetch, self._core.leader_member_id, now_ns, is_free=is_free)
         if now_ns < self._due_ns and digests.keys() == self._reported.keys():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.module.host import AppendingHost, MemberHost
 from cluster.module.sessions import NULL_VALUE
+from cluster.module.snapshot_schedule import NeededSnapshot
 from cluster.module.version_lacks import VersionLacks
 from cluster.module.version_log import VersionChange, VersionLog, find_change
 from cluster.module.version_survey import VersionSurvey
@@ -94,10 +95,9 @@ class Versions:
         self._own_id = config.member_id
         self._first_version = config.first_version
         self._answer_tool = answer_tool
-        self._ask_snapshot = ask_snapshot
+        self._needed_snapshot = NeededSnapshot(ask_snapshot)
         self._upgrade: _Upgrade | None = None
         self._committed: VersionChange | None = None
-        self._snapshot_asked_for = NULL_VALUE, NULL_VALUE
         self.log = VersionLog(config.service_count, skips.known)
         self.lacks = VersionLacks(host, core, sequencer, store, config.service_count)
         self.survey = VersionSurvey(core, contacts, levels, config.member_id, config.service_count, self.lacks.of)
@@ -288,7 +288,7 @@ class Versions:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int, snapshot_position: int) -> None:
-        """Called with every slow tick. `snapshot_position`: of the newest snapshot that this member holds."""
+        """Called with every slow tick. `snapshot_position`: of the newest snapshot that a quorum holds alike."""
         self.survey.work(now_ns)
         upgrade, committed = self._upgrade, self._committed
         if upgrade is not None and not self._host.is_leader:
@@ -300,19 +300,18 @@ class Versions:
         elif (done := self._committed_of(upgrade)) is not None and self._is_executed(done):
             self._answer(done.position)
         if committed is not None:
-            self._ask_for_snapshot(committed.position, snapshot_position)
+            self._order_snapshot(committed.position, snapshot_position, now_ns)
 
     def _is_executed(self, change: VersionChange) -> bool:
         positions = enumerate(self._counters.service_positions)
         return all(one.value >= change.position for service_id, one in positions if change.concerns(service_id))
 
-    def _ask_for_snapshot(self, position: int, snapshot_position: int) -> None:
-        """Who has the new code only gets past the old stretch by a snapshot. A leader asks for it once."""
-        asked_for = self._host.leadership_term_id, position
+    def _order_snapshot(self, position: int, snapshot_position: int, now_ns: int) -> None:
+        """Who has the new code only gets past the old stretch by a snapshot."""
         if snapshot_position > position:
             self._committed = None
-        elif self._host.is_leader and self._snapshot_asked_for != asked_for and self._ask_snapshot():
-            self._snapshot_asked_for = asked_for
+        elif self._host.is_leader:
+            self._needed_snapshot.order(position, now_ns)
 
 
 def describe_lacking(app_version: int, rows: list[MemberCode], service_count: int) -> str:

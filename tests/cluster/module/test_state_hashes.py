@@ -10,7 +10,8 @@ import pytest
 
 from cluster.module.log_executor import LogRecord
 from cluster.module.snapshot_reports import ROWS_MAX, HeldSnapshot
-from cluster.module.state_hashes import HELP_INTERVAL_NS, StateHashes
+from cluster.module.snapshot_schedule import AGAIN_NS
+from cluster.module.state_hashes import StateHashes
 from cluster.wire import ordo_codecs
 from runtime.errors import DecodeError
 
@@ -164,11 +165,11 @@ def test_a_leader_has_a_snapshot_taken_for_the_one_that_differs_until_a_quorum_h
     member.hear(1, *later)  # member 2 has nothing of what is behind its own
     for row in later:
         member.have(*row)
-    member.work(snapshot_position=50, now_ns=HELP_INTERVAL_NS - 1)
+    member.work(snapshot_position=50, now_ns=AGAIN_NS - 1)
     assert member.asked == 1, "it may be under way"
-    member.work(snapshot_position=50, now_ns=HELP_INTERVAL_NS)
+    member.work(snapshot_position=50, now_ns=AGAIN_NS)
     assert member.asked == 2
-    member.work(snapshot_position=300, now_ns=3 * HELP_INTERVAL_NS)
+    member.work(snapshot_position=300, now_ns=3 * AGAIN_NS)
     assert member.asked == 2
 
 

@@ -10,6 +10,7 @@ import pytest
 from cluster.module.config import ModuleConfig
 from cluster.module.log_executor import LogRecord
 from cluster.module.snapshot_reports import HeldSnapshot
+from cluster.module.snapshot_schedule import AGAIN_NS
 from cluster.module.version_lacks import Lack, VersionLacks
 from cluster.module.version_log import VersionLog
 from cluster.module.versions import Versions
@@ -266,7 +267,7 @@ def test_a_log_that_has_lost_its_level_meanwhile_gets_no_record_that_needs_it() 
     assert "needs protocol level 2" in member.refusal() and not member.records
 
 
-def test_a_snapshot_is_asked_for_behind_each_upgrade_once_a_term() -> None:
+def test_a_snapshot_is_ordered_behind_each_upgrade_until_a_quorum_has_one() -> None:
     member = Member((1, 2), (1, 2))
     for service_id in (0, 1):
         upgraded(member, 2, service_id, (1, 2), (1, 2))
@@ -274,9 +275,18 @@ def test_a_snapshot_is_asked_for_behind_each_upgrade_once_a_term() -> None:
         member.work()
         member.work()
         assert member.snapshots_asked == service_id + 1
-        member.work(member.commit_position + 96)
+        if service_id == 0:
+            member.work(member.commit_position + 96)
+    member.now_ns += AGAIN_NS // 2
+    member.work(member.commit_position - 96)
+    assert member.snapshots_asked == 2, "it may be under way"
+    member.now_ns += AGAIN_NS
+    member.work(member.commit_position - 96)
+    assert member.snapshots_asked == 3
+    member.now_ns += AGAIN_NS
+    member.work(member.commit_position + 96)
     member.work()
-    assert member.snapshots_asked == 2
+    assert member.snapshots_asked == 3
 
 
 def test_a_refused_upgrade_is_not_answered_by_the_one_before() -> None:
