@@ -40,7 +40,7 @@ def start_cluster(java: JavaPeers, tmp_path: Path) -> Iterator[StartCluster]:
     with ExitStack() as stack:
 
         def start(tables: Mapping[str, Any] | None = None, **settings: str | int | bool) -> LocalCluster:
-            settings = {"leader_heartbeat_timeout": "2s"} | settings
+            settings.setdefault("leader_heartbeat_timeout", "2s")
             nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", cluster=settings, tables=tables)
             stack.enter_context(nodes).await_leader(60)
             await_members(nodes)
