@@ -216,6 +216,8 @@ def test_durable_consumers(consumers: Any, cluster: LocalCluster) -> None:
     unknown = refusal(consumers.DescribeConsumer, pb.DescribeConsumerRequest(**named))
     assert unknown[0] is grpc.StatusCode.FAILED_PRECONDITION
     endpoints = list(cluster.ingress_endpoints.values())
+    with ClusterClient(endpoints, settings=settings(TRADER)) as client:
+        client.request(b"1", timeout_s=40)
     with Consumer(endpoints, "billing", settings=settings(OPERATOR)) as consumer:
         next(consumer.entries(timeout_s=30))
         found = consumers.DescribeConsumer(pb.DescribeConsumerRequest(**named), **shown())
