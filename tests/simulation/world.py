@@ -124,7 +124,8 @@ class World(Timeline):
 
     def note_end(self, node: SimulatedNode) -> None:
         """A duty cycle ended in the middle: what it had acknowledged or committed may be known to others already."""
-        self.on_moved(node)
+        for invariant in self.invariants:
+            invariant.on_ended(node)
 
     def check_all(self) -> None:
         """The costly checks."""

@@ -56,6 +56,10 @@ class Invariant:
     def on_moved(self, node: SimulatedNode) -> None:
         """After each duty cycle of a live member that raised positions of its log, and changed nothing else."""
 
+    def on_ended(self, node: SimulatedNode) -> None:
+        """After a duty cycle that an error or a loss of power ended in the middle: others may know what it did."""
+        self.on_moved(node)
+
     def on_checkpoint(self) -> None:
         """Every 200 ms of virtual time, and at the end."""
 

@@ -21,6 +21,9 @@ class LeadersHaveVotes(Invariant):
         super().__init__(world)
         self._votes: dict[tuple[int, int], int] = {}
         """By term and member: whom it has voted for."""
+        self._unsure: set[tuple[int, int, int]] = set()
+        """By term, member and candidate: votes of duty cycles that ended in the middle, before they were stored or
+        after they were sent."""
         self._terms: dict[int, int] = {}
         """The newest term that a member was bound to, over all its lives."""
         self._elected: set[tuple[int, int, int]] = set()
@@ -37,6 +40,10 @@ class LeadersHaveVotes(Invariant):
             self._elected.add(election)
             self._check(node, term_id)
 
+    def on_ended(self, node: SimulatedNode) -> None:
+        core = node.module.core
+        self._unsure.add((core.candidate_term_id, node.member_id, core._ctx.voted_for))
+
     def _check(self, node: SimulatedNode, term_id: int) -> None:
         voters = node.module.core.configuration.voter_ids
         votes = [one for one in voters if self._may_have_voted(one, term_id, node.member_id)]
@@ -44,5 +51,7 @@ class LeadersHaveVotes(Invariant):
             self.fail(f"{node.name} leads term {term_id} with the votes of {votes} of {list(voters)}")
 
     def _may_have_voted(self, member_id: int, term_id: int, candidate_id: int) -> bool:
+        if (term_id, member_id, candidate_id) in self._unsure:
+            return True
         vote = self._votes.get((term_id, member_id))
         return vote == candidate_id or (vote is None and self._terms.get(member_id, term_id) > term_id)
