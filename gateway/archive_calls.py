@@ -95,6 +95,7 @@ def _read(visit: Visit[Any], request: Any) -> Generator[Any]:
 def _batches(messages: Iterable[RecordedMessage]) -> Generator[Any]:
     """As long as they may be, and at the end, also of a recording that breaks off, what is left."""
     batch, length_bytes = pb.RecordingBatch(), 0
+    end: ArchiveError | None = None
     try:
         for one in messages:
             batch.messages.append(_message(one))
@@ -102,12 +103,12 @@ def _batches(messages: Iterable[RecordedMessage]) -> Generator[Any]:
             if length_bytes >= BATCH_BYTES_MAX or len(batch.messages) >= MESSAGES_MAX:
                 yield batch
                 batch, length_bytes = pb.RecordingBatch(), 0
-    except ArchiveError:
-        if batch.messages:
-            yield batch
-        raise
+    except ArchiveError as error:
+        end = error
     if batch.messages:
         yield batch
+    if end is not None:
+        raise end
 
 
 def _recording(one: RecordingDescriptor) -> Any:

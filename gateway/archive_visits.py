@@ -35,14 +35,14 @@ class VisitEndedError(Exception):
 class Visit(Generic[T]):
     """What one call asks of archives, with the token of who asks. All but `end` is called on the visit's thread."""
 
-    def __init__(self, settings: GatewaySettings, credentials: bytes, timeout_s: float) -> None:
+    def __init__(self, look: Look[T], settings: GatewaySettings, credentials: bytes, timeout_s: float) -> None:
         """`timeout_s`: how long the cluster and the archives may take to answer at first."""
         self._settings = settings
         self._credentials = credentials
         self._left = TimeLeft(timeout_s)
         self._has_ended = threading.Event()
         self._archive: ArchiveClient | None = None
-        self._found: Generator[T] | None = None
+        self._found = look(self)
 
     def find_members(self) -> list[MemberStatus]:
         """Who is in the cluster, with the endpoints of their archives. Raises what RemoteCluster raises."""
@@ -84,12 +84,8 @@ class Visit(Generic[T]):
         if self._has_ended.is_set():
             raise VisitEndedError
 
-    def begin(self, look: Callable[[Visit[T]], Generator[T]]) -> None:
-        self._found = look(self)
-
     def fetch(self) -> T | None:
         """What is found next; None: there is no more."""
-        assert self._found is not None
         self.check()
         return next(self._found, None)
 
@@ -99,8 +95,7 @@ class Visit(Generic[T]):
             self._archive.drive()
 
     def close(self) -> None:
-        if self._found is not None:
-            self._found.close()
+        self._found.close()
 
     def end(self) -> None:
         """Has `check` raise. May be called on any thread."""
@@ -158,12 +153,11 @@ class ArchiveVisits:
     ) -> None:
         deadline = Deadline(context, self._settings.timeout_s)
         try:
-            visit: Visit[T] = Visit(
-                self._settings, self._settings.credentials_for(credentials_of(context)), deadline.seconds
-            )
+            credentials = self._settings.credentials_for(credentials_of(context))
+            visit = Visit(look, self._settings, credentials, deadline.seconds)
             async with asyncio.timeout(deadline.seconds if deadline.is_callers else None):
                 bounds = await enter()
-                is_whole = await self._carry_out(visit, look, give, bounds)
+                is_whole = await self._carry_out(visit, give, bounds)
         except TimeoutError:
             text = "the call's deadline came before all was found: give it more time, or ask for less"
             await refuse(context, grpc.StatusCode.DEADLINE_EXCEEDED, text)
@@ -172,9 +166,7 @@ class ArchiveVisits:
         if not is_whole:
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: ask another one for the rest")
 
-    async def _carry_out(
-        self, visit: Visit[T], look: Look[T], give: Callable[[T, Keep], Awaitable[None]], bounds: Bounds
-    ) -> bool:
+    async def _carry_out(self, visit: Visit[T], give: Callable[[T, Keep], Awaitable[None]], bounds: Bounds) -> bool:
         """Returns whether all was found: False where the gateway stops before. The room is free again when the visit's
         thread has ended."""
         loop = asyncio.get_running_loop()
@@ -188,7 +180,6 @@ class ArchiveVisits:
             closed.exception()  # whoever waited for the visit is gone
             bounds.give(1, 0)
 
-        visit.begin(look)
         fetching: asyncio.Future[T | None] | None = None
         try:
             while not self._stopping.is_set():

@@ -42,7 +42,7 @@ ERRORS: dict[type[OrdoError], StatusCode] = {
 }
 """The nearest class of an error counts."""
 
-REFUSALS: dict[int, StatusCode] = {
+ARCHIVE_CODES: dict[int, StatusCode] = {
     ErrorCode.UNKNOWN_RECORDING: StatusCode.NOT_FOUND,
     ErrorCode.MAX_REPLAYS: StatusCode.RESOURCE_EXHAUSTED,
     ErrorCode.AUTHENTICATION_REJECTED: StatusCode.UNAUTHENTICATED,
@@ -54,6 +54,6 @@ REFUSALS: dict[int, StatusCode] = {
 
 def status_of(error: OrdoError) -> StatusCode:
     """The status of an error: that of its code, when an archive has refused, else of its nearest class in the table."""
-    if isinstance(error, errors.ArchiveError) and error.code in REFUSALS:
-        return REFUSALS[error.code]
+    if isinstance(error, errors.ArchiveError) and error.code in ARCHIVE_CODES:
+        return ARCHIVE_CODES[error.code]
     return next(ERRORS[kind] for kind in type(error).__mro__ if kind in ERRORS)

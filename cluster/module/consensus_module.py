@@ -336,7 +336,7 @@ class ConsensusModule:
         return self.is_leader and not is_held and self.sequencer.append(record) > 0
 
     def wants_quick_ticks(self) -> bool:
-        """Whether a ballot, a join, a transfer or a request is under way."""
+        """Whether a candidacy, a join, a transfer or a request is under way."""
         has_work = (
             (self.core.state not in WAITING_STATES or self.log.is_joining or self.snapshots.wants_quick_ticks)
             or (self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping)

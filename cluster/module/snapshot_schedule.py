@@ -2,7 +2,8 @@
 
 The decision is the leader's; the snapshot itself is an order in the log, which every member carries out at the same
 record (cluster-consensus.md §16.1). What counts is the order, not whether it was a success, so that a service that
-cannot take snapshots is not asked again and again.
+cannot take snapshots is not asked again and again. One that a member cannot go on without is ordered until a quorum has
+it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ cdef enum:
     SLOW_TICK_NS = 10000000
     HEARTBEAT_WORK_MAX = 512           # bytes and messages that heartbeats of members may make in a duty cycle
     IDLE_TICK_NS = 50000000            # at most, of a follower, or a leader to which nothing came since the last tick
-    QUICK_TICK_NS = 1000000            # while an election or a join is under way
+    QUICK_TICK_NS = 1000000            # while a candidacy, a join or a request is under way
     SHARED_PARK_NS_MIN = 50000         # beside a driver of its own process, which wakes nobody
     SHARED_PARK_NS_MAX = 1000000
 

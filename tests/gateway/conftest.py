@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from benchmarks.go_peers import GoMissingError
@@ -70,6 +71,25 @@ def sequencer_of(channel: Any) -> Any:
 
 
 StartGateway = Callable[..., GatewayProcess]
+
+
+def refusal_of(call: Any, request: Any, **options: Any) -> tuple[grpc.StatusCode, str]:
+    """How a call ends that is refused, of whichever kind it is."""
+    with pytest.raises(grpc.RpcError) as refused:
+        answer = call(request, **options)
+        for _ in answer if hasattr(answer, "cancel") else ():
+            pass
+    assert "\n" not in refused.value.details()
+    return refused.value.code(), refused.value.details()
+
+
+@pytest.fixture(scope="module")
+def channel(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
+    """To a gateway in front of the module's cluster."""
+    gateway = GatewayProcess(cluster, tmp_path_factory.mktemp("gateway") / "gateway.log")
+    with grpc.insecure_channel(gateway.address) as opened:
+        yield opened
+    gateway.kill()
 
 
 @pytest.fixture

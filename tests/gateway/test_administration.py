@@ -25,7 +25,7 @@ from sequencer.consumer import Consumer
 from service_api import ordo_pb2 as pb
 from service_api import ordo_pb2_grpc
 from tests.cluster.integration.agreement import await_that
-from tests.gateway.conftest import GatewayProcess
+from tests.gateway.conftest import refusal_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-administration")]
 TRADER, OPERATOR, STRANGER = "t" * 40, "o" * 40, "s" * 40
@@ -67,14 +67,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def channel(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
-    gateway = GatewayProcess(cluster, tmp_path_factory.mktemp("gateway") / "gateway.log")
-    with grpc.insecure_channel(gateway.address) as opened:
-        yield opened
-    gateway.kill()
-
-
 @pytest.fixture
 def members(channel: grpc.Channel) -> Any:
     return ordo_pb2_grpc.AdministrationStub(channel)  # type: ignore[no-untyped-call]
@@ -90,9 +82,7 @@ def shown(token: str = OPERATOR) -> dict[str, Any]:
 
 
 def refusal(call: Any, request: Any, token: str = OPERATOR) -> tuple[grpc.StatusCode, str]:
-    with pytest.raises(grpc.RpcError) as refused:
-        call(request, **shown(token))
-    return refused.value.code(), refused.value.details()
+    return refusal_of(call, request, **shown(token))
 
 
 def settings(token: str) -> ClientSettings:

@@ -23,7 +23,7 @@ from service_api import ordo_pb2_grpc
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.damage import LOG_STREAM_ID, flip, log_files
-from tests.gateway.conftest import GatewayProcess, StartGateway
+from tests.gateway.conftest import StartGateway, refusal_of
 from transport.tools import read_streams
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-archives")]
@@ -73,14 +73,6 @@ def write(cluster: LocalCluster) -> None:
     await_that(lambda: all(len(log_files(cluster, one)) > whole for one in cluster.member_ids), "the log of all")
 
 
-@pytest.fixture(scope="module")
-def channel(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
-    gateway = GatewayProcess(cluster, tmp_path_factory.mktemp("gateway") / "gateway.log")
-    with grpc.insecure_channel(gateway.address) as opened:
-        yield opened
-    gateway.kill()
-
-
 @pytest.fixture
 def archives(channel: grpc.Channel) -> Any:
     return ordo_pb2_grpc.ArchivesStub(channel)  # type: ignore[no-untyped-call]
@@ -91,13 +83,7 @@ def shown(token: str = READER, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
 
 
 def refusal(call: Any, request: Any, token: str = READER, **more: Any) -> tuple[grpc.StatusCode, str]:
-    """How a call ends, of whichever kind it is."""
-    with pytest.raises(grpc.RpcError) as refused:
-        answer = call(request, **shown(token, **more))
-        for _ in answer if hasattr(answer, "cancel") else ():
-            pass
-    assert "\n" not in refused.value.details()
-    return refused.value.code(), refused.value.details()
+    return refusal_of(call, request, **shown(token, **more))
 
 
 def folder(cluster: LocalCluster, member_id: int) -> str:

@@ -8,7 +8,7 @@ from grpc import StatusCode
 from archive.control.codes import ErrorCode
 from cluster.client.relay_outcome import Outcome
 from deploy.launcher import ROOT
-from gateway.statuses import ERRORS, OUTCOMES, REFUSALS, status_of
+from gateway.statuses import ARCHIVE_CODES, ERRORS, OUTCOMES, status_of
 from runtime import errors
 from runtime.errors import OrdoError
 
@@ -41,5 +41,5 @@ def test_the_code_or_the_nearest_class_of_an_error_counts(error: OrdoError, stat
 def test_the_docs_explain_every_status() -> None:
     page = (ROOT / "docs" / "GATEWAY.md").read_text()
     rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
-    used = {*OUTCOMES.values(), *ERRORS.values(), *REFUSALS.values()} - {StatusCode.INTERNAL}
+    used = {*OUTCOMES.values(), *ERRORS.values(), *ARCHIVE_CODES.values()} - {StatusCode.INTERNAL}
     assert {status.name for status in used} <= rows

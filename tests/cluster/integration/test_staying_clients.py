@@ -25,7 +25,10 @@ def await_closed_session(cluster: LocalCluster) -> None:
     """Until a leader, whichever it was, has closed a session that it did not hear."""
 
     def closed() -> bool | None:
-        return any(counter_of(cluster, member_id, CounterType.CLIENT_TIMEOUTS) > 0 for member_id in range(3)) or None
+        return (
+            any(counter_of(cluster, member_id, CounterType.CLIENT_TIMEOUTS) > 0 for member_id in cluster.member_ids)
+            or None
+        )
 
     cluster.await_value(closed, "the end of the session")
 
