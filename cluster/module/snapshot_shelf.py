@@ -34,7 +34,13 @@ class SnapshotShelf:
         """Recordings that could not be deleted when they were to go, because they were still written or read."""
 
     def add(self, entry: SnapshotEntry, digest: bytes) -> None:
-        """A snapshot was taken; where one of the same position was found damaged, it takes its place."""
+        """A snapshot was taken; where one of the same position was found damaged, it takes its place.
+
+        Its recordings end: a member that catches up takes snapshots faster than the driver ends their streams, and the
+        archive has room for so many that are active.
+        """
+        for recording_id in entry.recording_ids:
+            self._end(recording_id)
         former = self._entries.get(entry.log_position)
         self._store.put_snapshot(entry, digest)
         self._entries[entry.log_position] = entry
@@ -167,13 +173,20 @@ class SnapshotShelf:
         return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
 
     def drop_recording(self, session_id: int) -> None:
-        """Deletes what was recorded of a snapshot that failed, once its recording has ended."""
+        """Deletes what was recorded of a snapshot that failed."""
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and one.session_id == session_id]
-        self._left_over.update(one.recording_id for one in found[-1:])
+        for one in found[-1:]:
+            self.drop_part(one.recording_id)
 
     def drop_part(self, recording_id: int) -> None:
         """Deletes the recording of a service's part, where the snapshot failed at another one's."""
+        self._end(recording_id)
         self._left_over.add(recording_id)
+
+    def _end(self, recording_id: int) -> None:
+        live = self._archive.recording(recording_id)
+        if live is not None:
+            self._archive.stop(live)
 
     def clear_logs(self, log_recording_id: int) -> int:
         """Deletes recordings of logs that were given up for the present one; how many."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,24 +43,45 @@ def entry(log_position: int, timestamp: int = 0) -> SnapshotEntry:
 class BusyArchive:
     """Recordings that are still written refuse to be deleted."""
 
-    def __init__(self, *busy: int) -> None:
+    def __init__(self, *busy: int, live: Iterable[int] = ()) -> None:
         self.busy = set(busy)
+        self.live = set(live)
         self.purged: list[int] = []
+
+    def recording(self, recording_id: int) -> int | None:
+        return recording_id if recording_id in self.live else None
+
+    def stop(self, recording: int) -> None:
+        self.live.remove(recording)
 
     def replays(self, recording_id: int) -> list[object]:
         return []
 
     def purge(self, recording_id: int) -> int:
-        if recording_id in self.busy:
-            raise ArchiveError("it is being recorded", code=ERROR_ACTIVE_RECORDING)
+        if recording_id in self.busy | self.live:
+            raise ArchiveError("it is being read or recorded", code=ERROR_ACTIVE_RECORDING)
         if recording_id in self.purged:
             raise ArchiveError("no such recording")
         self.purged.append(recording_id)
         return 1
 
 
-def test_a_snapshot_that_goes_while_it_is_still_written_leaves_no_recording_behind(tmp_path: Path) -> None:
-    """A burst of log made snapshots quicker than their recordings ended: these stayed until the node's next start."""
+def test_recordings_of_a_snapshot_end_when_it_is_whole_or_fails(tmp_path: Path) -> None:
+    """A member that caught up took snapshots quicker than the driver ended their streams: the archive's room for active
+    recordings was full, and the member died."""
+    archive: Any = BusyArchive(live=(1, 2, 3))
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    shelf = SnapshotShelf(archive, store, 0)
+    shelf.add(entry(100), A)
+    assert archive.live == {3}
+    shelf.drop_part(3)
+    assert archive.live == set()
+    assert (shelf.purge_left_over(), archive.purged) == (1, [3])
+    store.close()
+
+
+def test_a_snapshot_that_goes_while_it_is_read_leaves_no_recording_behind(tmp_path: Path) -> None:
+    """They stayed until the node's next start."""
     archive: Any = BusyArchive(2)
     store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
     shelf = SnapshotShelf(archive, store, 0)
@@ -78,6 +100,7 @@ def test_evidence_that_is_too_long_is_not_kept(tmp_path: Path) -> None:
     lengths = {1: (64, -1, 704), 2: (0, 360, None)}
     described: Any = SimpleNamespace(
         **{name: getattr(archive, name) for name in ("replays", "purge")},
+        stop=lambda one: None,
         recording=lambda one: SimpleNamespace(written_position=lengths[one][2]) if lengths[one][2] else None,
         descriptor=lambda one: SimpleNamespace(start_position=lengths[one][0], stop_position=lengths[one][1]),
     )
