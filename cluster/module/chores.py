@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from cluster.module.trust_watch import TrustWatch
     from cluster.module.upkeep import Upkeep
 
+BUSY_INTERVAL_NS = 5_000_000
 IDLE_INTERVAL_NS = 100_000_000
 
 
 class Chores:
-    """Done with each slow tick of a busy member; in an idle one, where ticks are most of what it costs, less often."""
+    """Done with the slow ticks of a busy member, though not with each of the quick ones; in an idle member, where ticks
+    are most of what it costs, less often."""
 
     def __init__(
         self,
@@ -37,14 +39,15 @@ class Chores:
         self._upkeep = upkeep
         self._room = room
         self._sessions = sessions
-        self._due_ns = 0
+        self._done_ns = -IDLE_INTERVAL_NS
         self._append_position = NULL_VALUE
 
     def work(self, append_position: int, now_ns: int) -> None:
         """Called with every slow tick. A log that has grown makes a member busy, too."""
-        if now_ns < self._due_ns and append_position == self._append_position and not self.is_busy:
+        is_idle = append_position == self._append_position and not self.is_busy
+        if now_ns - self._done_ns < (IDLE_INTERVAL_NS if is_idle else BUSY_INTERVAL_NS):
             return
-        self._due_ns, self._append_position = now_ns + IDLE_INTERVAL_NS, append_position
+        self._done_ns, self._append_position = now_ns, append_position
         self._membership.work(now_ns)
         self._trust.work(now_ns)
         self._clock_watch.work()

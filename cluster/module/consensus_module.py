@@ -69,8 +69,16 @@ if TYPE_CHECKING:
 SESSION_ID_MAX = 2**62
 SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)
 """What a client asks of its session; each names it, and the term of the leader that it was sent to."""
-WAITING_STATES = frozenset({ElectionState.CLOSED, ElectionState.CANVASS, ElectionState.FOLLOWER_BALLOT})
-"""In which nothing is to be done until a message comes, or a time that ten milliseconds do not matter to."""
+WAITING_STATES = frozenset(
+    {
+        ElectionState.CLOSED,
+        ElectionState.CANVASS,
+        ElectionState.FOLLOWER_BALLOT,
+        ElectionState.FOLLOWER_CATCHUP_AWAIT,
+        ElectionState.FOLLOWER_CATCHUP,
+    }
+)
+"""In which nothing is to be done until a message or an image comes, or a time that ten milliseconds do not matter to."""
 
 
 @dataclass(frozen=True)
@@ -336,9 +344,9 @@ class ConsensusModule:
         return self.is_leader and not is_held and self.sequencer.append(record) > 0
 
     def wants_quick_ticks(self) -> bool:
-        """Whether a candidacy, a join, a transfer or a request is under way."""
+        """Whether a candidacy, a snapshot, a transfer or a request is under way."""
         has_work = (
-            (self.core.state not in WAITING_STATES or self.log.is_joining or self.snapshots.wants_quick_ticks)
+            (self.core.state not in WAITING_STATES or self.snapshots.wants_quick_ticks)
             or (self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping)
             or (len(self.requests) > 0 or self.operators.has_work or self.backups.has_work)
         )

@@ -110,6 +110,7 @@ cdef class NodeCycle(Agent):
             return self._slow_tick(now_ns)
         if self.client.has_news():
             self.client.do_work(now_ns)
+            self.sequencer.wants_tick |= not self.sequencer.is_steady  # it may be the log that this member joins
         return 0
 
     cdef int _slow_tick(self, int64_t now_ns) except -1:
