@@ -168,9 +168,18 @@ class Replay:
     def _find_image(self) -> None:
         assert self._subscription is not None
         session_id = (self._replay_session_id & 0xFFFFFFFF) - ((self._replay_session_id & 0x80000000) << 1)
-        self._image = self._subscription.image_by_session_id(session_id)
-        if self._image is not None:
-            self.state = ReplayState.OPEN
+        image = self._subscription.image_by_session_id(session_id)
+        if image is None:
+            return
+        if not self._begins_as_asked(image):
+            begins = f"the replay of recording {self.recording_id} begins at position={image.join_position}"
+            self._fail(ArchiveError(f"{begins}, {self.position} was asked for: do not trust this archive"))
+            return
+        self._image = image
+        self.state = ReplayState.OPEN
+
+    def _begins_as_asked(self, image: Image) -> bool:
+        return image.join_position == self.position
 
     # --- messages -----------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,8 @@ class Reply:
     what: str
     item_count_max: int = 0
     """How many descriptors a listing asks for; it may end with fewer."""
+    item: Message | None = None
+    """What a listing lists; None: no listing."""
     is_done: bool = False
     relevant_id: int = 0
     error: OrdoError | None = None
@@ -247,7 +249,11 @@ class ArchiveSession:
             raise self.error or ArchiveError("there is no session with the archive; connect first")
         correlation_id = self.client.next_correlation_id()
         payload = message.encode(control_session_id=self.control_session_id, correlation_id=correlation_id, **fields)
-        reply = Reply(correlation_id, self._now_ns + self.settings.message_timeout_ns, message.name, item_count_max)
+        deadline_ns, item = self._now_ns + self.settings.message_timeout_ns, None
+        if item_count_max > 0:
+            is_of_streams = message is codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST
+            item = codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR if is_of_streams else codecs.RECORDING_DESCRIPTOR
+        reply = Reply(correlation_id, deadline_ns, message.name, item_count_max, item)
         self._offer(payload, message.name)
         self._replies[correlation_id] = reply
         return reply
@@ -305,7 +311,7 @@ class ArchiveSession:
         elif message is codecs.CONTROL_RESPONSE:
             self._on_response(value)
         elif message in (codecs.RECORDING_DESCRIPTOR, codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR):
-            self._on_item(value)
+            self._on_item(message, value)
         elif message is codecs.RECORDING_SIGNAL_EVENT:
             self._on_signal_event(value)
 
@@ -369,9 +375,15 @@ class ArchiveSession:
             self.archive_id = response.relevant_id
             self._become_connected(asks_archive_id=False)
 
-    def _on_item(self, value: Any) -> None:
+    def _on_item(self, message: Message, value: Any) -> None:
         reply = self._replies.get(value.correlation_id)
         if reply is None:
+            return
+        if message is not reply.item:
+            del self._replies[value.correlation_id]
+            reply.fail(
+                ArchiveError(f"{reply.what}: the archive answers with a {message.name}, which is no answer to it")
+            )
             return
         reply.items.append(value)
         reply.deadline_ns = self._now_ns + self.settings.message_timeout_ns

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.logging import configure_logging
+from tests.fuzz.answer_doors import AnswerDoor
 from tests.fuzz.cluster_doors import ArchiveDoor, RecordDoor, SnapshotDoor, StoreDoor
 from tests.fuzz.decoder_doors import MessageDoor, SegmentDoor
 from tests.fuzz.driver_doors import CommandDoor, DatagramDoor, LogBufferDoor
@@ -40,6 +41,7 @@ ALL_DOORS: tuple[Callable[[], Any], ...] = (
     ArchiveDoor,
     RecordingDoor,
     LiveDoor,
+    AnswerDoor,
     GatewayDoor,
     SegmentDoor,
     SnapshotDoor,

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 import archive.archive
+from archive.client.replay import Replay
 from archive.control import codecs as archive_codecs
 from archive.control.session import ControlSession
 from cluster.module.member_proofs import MemberProofs
 from cluster.module.sessions import OpenSessions
 from cluster.wire import codecs
-from tests.fuzz import live_doors, member_doors, recording_doors
+from tests.fuzz import answer_doors, live_doors, member_doors, recording_doors
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import Step, pack
 
@@ -71,4 +72,16 @@ def test_the_live_stream_goes_wherever_it_is_asked_for(monkeypatch: pytest.Monke
     steps = [(0, bytes([3])), (10, b"\2"), (7, b"\1"), (10, b"\1")]
     planted(
         live_doors.LiveDoor, lambda: monkeypatch.setattr(ControlSession, "is_at", lambda *_: True), steps, "not asked"
+    )
+
+
+def test_a_replay_begins_where_its_archive_likes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_from_64, begins_at_0, wait = (2, b"\2"), (5, b"\0"), (9, b"\1")
+    consent = (3, bytes([0, 0, 0, 0, 0, 0, 0, 1]))  # relevant_id: the session of the replay
+    steps = [(0, b""), wait, asked_from_64, wait, begins_at_0, wait, consent, (6, b"\0"), wait]
+    planted(
+        answer_doors.AnswerDoor,
+        lambda: monkeypatch.setattr(Replay, "_begins_as_asked", lambda *_: True),
+        steps,
+        "what was before them at 64",
     )
