@@ -29,6 +29,10 @@ class FaultyMinority:
             for node in self._random.sample(world.nodes, self._random.randint(min(1, spared), spared))
         ]
 
+    @property
+    def nodes(self) -> list[SimulatedNode]:
+        return [node for node, _ in self._members]
+
     def begin(self) -> None:
         self._is_on = True
         for node, manner in self._members:

@@ -79,6 +79,25 @@ def stop_changing(world: CodeWorld) -> None:
         node.code.may_change = False
 
 
+def spare_code(world: CodeWorld, faulty: Sequence[CodedNode]) -> None:
+    """Where members that stay faulty, and others that lack code, are more than a quorum can do without, these are given
+    it, and keep it: a record at which services fail is left out when a quorum has come to it."""
+    stop_changing(world)
+    lacking = [node for node in world.nodes if node.code.missing is not None and node not in faulty]
+    if len(lacking) + len(faulty) > world.options.nodes - world.quorum():
+        for node in lacking:
+            _give(world, node)
+
+
+def _give(world: CodeWorld, node: CodedNode) -> None:
+    world.note(f"{node.name} is given the code that it lacks")
+    world.count_fault("code given")
+    node.code.missing = None
+    if node.is_alive:
+        node.kill()
+        node.boot()
+
+
 def with_code(world: CodeWorld, is_done: Callable[[], bool]) -> Callable[[], bool]:
     """`is_done`, while members are given code of what is in force at the end of the log, where they lack it: no
     snapshot can be behind that. All others must go on by themselves."""
@@ -87,11 +106,7 @@ def with_code(world: CodeWorld, is_done: Callable[[], bool]) -> Callable[[], boo
         leader = world.leader()
         for node in world.nodes:
             if leader is not None and node.is_alive and _lacks_what_is_in_force(node, leader):
-                world.note(f"{node.name} is given the code that it lacks")
-                world.count_fault("code given")
-                node.code.missing = None
-                node.kill()
-                node.boot()
+                _give(world, node)
         return is_done()
 
     return probe

@@ -24,7 +24,7 @@ from tests.simulation.group_queries import LastGroupQuestion
 from tests.simulation.history import Violation
 from tests.simulation.minority import FaultyMinority
 from tests.simulation.options import Options, draw
-from tests.simulation.own_code import stop_changing, with_code
+from tests.simulation.own_code import spare_code, stop_changing, with_code
 from tests.simulation.queries import LastQuestions
 from tests.simulation.world import World
 
@@ -149,6 +149,7 @@ def live_without(minority: FaultyMinority, world: World) -> None:
     for client in world.clients:
         client.is_working = False
     minority.begin()
+    spare_code(world, minority.nodes)
     if not world.run(RECOVERY_NS_MAX, Probes(world).are_answered):
         raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults of the majority: {world.describe()}")
     minority.end()
