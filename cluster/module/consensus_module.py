@@ -78,7 +78,7 @@ WAITING_STATES = frozenset(
         ElectionState.FOLLOWER_CATCHUP,
     }
 )
-"""In which nothing is to be done until a message or an image comes, or a time that ten milliseconds do not matter to."""
+"""In which nothing is to be done until a message or an image comes, or a time that 10 ms do not matter to."""
 
 
 @dataclass(frozen=True)
