@@ -12,8 +12,11 @@ from cluster.wire.codecs import EventCode
 from runtime.errors import ClusterTimeoutError, SessionRejectedError
 
 if TYPE_CHECKING:
-    from transport.client import TransportClient
+    from random import Random
+
     from transport.subscription import Subscription
+
+CORRELATION_ID_BITS = 62
 
 
 class ConnectState(Enum):
@@ -39,11 +42,11 @@ class SessionConnect:
 
     def __init__(
         self,
-        client: TransportClient,
         ingress: IngressPublications,
         egress: Subscription,
         endpoints: Mapping[int, str],
         *,
+        secret: Random,
         response_channel: Callable[[str], str],
         credentials: bytes,
         on_challenge: Callable[[bytes], bytes],
@@ -53,14 +56,15 @@ class SessionConnect:
         renew: Callable[[], Mapping[int, str] | None] = lambda: None,
     ) -> None:
         """`response_channel(endpoint)` is the channel a member answers on, given the bound egress endpoint; `renew()`
-        the endpoints where they are others than before."""
+        the endpoints where they are others than before. `secret` draws correlation ids, which say that an answer is of
+        a member that was asked: nobody else may guess them."""
         self.state = ConnectState.AWAIT_EGRESS
         self.opened: Any = None
         self.image: Any = None
         self.member_id = -1
         self.endpoints = dict(endpoints)
         self._are_ids_known = False  # by the cluster's own word
-        self._client = client
+        self._secret = secret
         self._ingress = ingress
         self._egress = egress
         self._response_channel = response_channel
@@ -147,7 +151,7 @@ class SessionConnect:
         self._send(now_ns)
 
     def _take_correlation_id(self) -> None:
-        self._correlation_id = self._client.next_correlation_id()
+        self._correlation_id = self._secret.getrandbits(CORRELATION_ID_BITS)
         self.attempts[self._correlation_id] = self.member_id
 
     def _send(self, now_ns: int) -> None:

@@ -47,6 +47,7 @@ from runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
     ConfigurationError,
+    DecodeError,
     OrdoError,
     SessionClosedError,
     SessionRejectedError,
@@ -65,6 +66,7 @@ NULL_VALUE = -1
 PARK_SLICE_NS = 100_000_000
 REOPEN_PAUSE_NS = 500_000_000
 """After a cluster has refused a new session to a client that stays, or has ended one so soon."""
+EVENT_CODES = frozenset(EventCode)
 CLIENT_INFO = "name={} version={} commit=ordo"
 OnMessage = Callable[[int, int, bytes], object] | MessageHandler
 OnMessages = Callable[[int, memoryview, memoryview, bytes], object]
@@ -225,10 +227,10 @@ class ClusterClient(ClientCalls, Closing):
     def _begin_connect(self, endpoints: dict[int, str]) -> None:
         settings, now_ns = self.settings, self._transport.clock.now()
         self._connect = SessionConnect(
-            self._transport.client,
             self._ingress_publications,
             self._egress_subscription,
             endpoints,
+            secret=self._transport.random.secret("connect"),
             response_channel=self._response_channel,
             credentials=settings.read_credentials(),
             on_challenge=self._on_challenge,
@@ -657,10 +659,15 @@ class ClusterClient(ClientCalls, Closing):
     # Egress
 
     def _on_event(self, message: bytes, image: Any) -> None:
-        found = ordo_codecs.decode_any(message)
-        if found is None:
+        """An egress message that no native code takes; anybody may have sent it, so what cannot be read is dropped."""
+        try:
+            found = ordo_codecs.decode_any(message)
+        except DecodeError:
             return
-        table, values = found
+        if found is not None:
+            self._take_event(*found, image)
+
+    def _take_event(self, table: Message, values: Any, image: Any) -> None:
         if self._connect is not None:
             now_ns = self._transport.clock.now()
             self._loop.next_tick_ns = 0
@@ -726,6 +733,8 @@ class ClusterClient(ClientCalls, Closing):
         return endpoints.get(event.leader_member_id) != self._leader_endpoint
 
     def _take_session_event(self, event: Any) -> None:
+        if event.code not in EVENT_CODES:
+            return
         code = EventCode(event.code)
         if code is EventCode.CLOSED:
             self._become_closed(event.detail or "closed by the cluster")

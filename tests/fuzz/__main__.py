@@ -17,6 +17,7 @@ from typing import Any
 
 from runtime.logging import configure_logging
 from tests.fuzz.answer_doors import AnswerDoor
+from tests.fuzz.client_doors import ClientDoor
 from tests.fuzz.cluster_doors import ArchiveDoor, RecordDoor, SnapshotDoor, StoreDoor
 from tests.fuzz.decoder_doors import MessageDoor, SegmentDoor
 from tests.fuzz.driver_doors import CommandDoor, DatagramDoor, LogBufferDoor
@@ -42,6 +43,7 @@ ALL_DOORS: tuple[Callable[[], Any], ...] = (
     RecordingDoor,
     LiveDoor,
     AnswerDoor,
+    ClientDoor,
     GatewayDoor,
     SegmentDoor,
     SnapshotDoor,

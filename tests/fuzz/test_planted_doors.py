@@ -11,10 +11,11 @@ import archive.archive
 from archive.client.replay import Replay
 from archive.control import codecs as archive_codecs
 from archive.control.session import ControlSession
+from cluster.client.session import ClusterClient
 from cluster.module.member_proofs import MemberProofs
 from cluster.module.sessions import OpenSessions
-from cluster.wire import codecs
-from tests.fuzz import answer_doors, live_doors, member_doors, recording_doors
+from cluster.wire import codecs, ordo_codecs
+from tests.fuzz import answer_doors, client_doors, live_doors, member_doors, recording_doors
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import Step, pack
 
@@ -84,4 +85,16 @@ def test_a_replay_begins_where_its_archive_likes(monkeypatch: pytest.MonkeyPatch
         lambda: monkeypatch.setattr(Replay, "_begins_as_asked", lambda *_: True),
         steps,
         "what was before them at 64",
+    )
+
+
+def test_a_stranger_sends_half_a_message_to_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(client: ClusterClient, message: bytes, image: Any) -> None:
+        found = ordo_codecs.decode_any(message)
+        assert found is not None
+        client._take_event(*found, image)
+
+    half = bytes([0, client_doors.EGRESS.index(codecs.SESSION_EVENT), 4, 20])
+    planted(
+        client_doors.ClientDoor, lambda: monkeypatch.setattr(ClusterClient, "_on_event", take), [(1, half)], "is cut"
     )

@@ -37,6 +37,7 @@ class SimulatedProcess:
     """A driver and its client on one host."""
 
     def __init__(self, world: SessionWorld, address: str, name: str) -> None:
+        self.address = address
         self.memory = world.make_memory()
         config = MediaDriverConfig(
             directory=f"{world.directory}/{name}",
@@ -176,6 +177,7 @@ class SessionWorld:
         self.challenge: bytes | None = None
         self._challenged: dict[int, Any] = {}
         self._processes: list[SimulatedProcess] = []
+        self._client_count = 0
         self._planned: list[tuple[int, Callable[[], None]]] = []
 
     def _make_seams(self, seed: int) -> None:
@@ -281,17 +283,18 @@ class SessionWorld:
     # The client
 
     def client_process(self) -> tuple[SimulatedProcess, WorldTransport]:
-        process = SimulatedProcess(self, "10.0.1.1", "client")
+        self._client_count += 1
+        process = SimulatedProcess(self, f"10.0.1.{self._client_count}", f"client{self._client_count}")
         self._processes.append(process)
         return process, WorldTransport(self, process)
 
     def client(self, **options: Any) -> ClusterClient:
         """`options` are arguments of ClusterClient, or fields of its settings."""
-        _, transport = self.client_process()
+        process, transport = self.client_process()
         endpoints = options.pop("ingress_endpoints", self.endpoints)
         names = [field.name for field in fields(ClientSettings) if field.name in options]
         options["settings"] = ClientSettings(**{name: options.pop(name) for name in names})
-        return ClusterClient(endpoints, "aeron:udp?endpoint=10.0.1.1:0", transport=transport, **options)
+        return ClusterClient(endpoints, f"aeron:udp?endpoint={process.address}:0", transport=transport, **options)
 
     def run(self, client: ClusterClient, until: Any, steps_max: int = 400_000) -> None:
         """Polls until the condition holds; asserts that it does."""
