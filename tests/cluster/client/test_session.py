@@ -62,6 +62,14 @@ def test_a_session_opens_with_the_leader(world: SessionWorld) -> None:
     assert request.client_info.startswith("name=me ")
 
 
+def test_nobody_can_guess_which_answer_a_client_waits_for(world: SessionWorld) -> None:
+    """Else a stranger could refuse it the session, or open one, in a member's name."""
+    clients = [world.client() for _ in range(2)]
+    first, second = (values.correlation_id for name, values in world.leader.received if name == "SessionConnectRequest")
+    assert all(client.is_connected for client in clients)
+    assert abs(first - second) > 1_000_000
+
+
 @pytest.mark.parametrize("leader_id", [1, 2])
 def test_a_follower_redirects_to_the_leader(world: SessionWorld, leader_id: int) -> None:
     world.leader_id = leader_id
