@@ -25,6 +25,7 @@ from transport.publication import (
 from transport.subscription import Subscription
 from transport.uri import ChannelUri
 
+SIGNALS = frozenset(RecordingSignal)
 KEEP_ALIVE_ID = -1
 RESPONSES_PER_CYCLE_MAX = 64
 QUEUED_ERRORS_MAX = 64
@@ -298,10 +299,15 @@ class ArchiveSession:
         self.take_late_error(correlation_id)
 
     def _on_message(self, payload: bytes, _: Header) -> None:
-        found = decode_one_of(codecs.SCHEMAS, payload)
-        if found is None:
+        """Anybody may have sent it, so what cannot be read is dropped."""
+        try:
+            found = decode_one_of(codecs.SCHEMAS, payload)
+        except DecodeError:
             return
-        message, value = found
+        if found is not None:
+            self._on_answer(*found)
+
+    def _on_answer(self, message: Message, value: Any) -> None:
         if message is codecs.CONTROL_RESPONSE and self.state is ClientState.AWAITING_RESPONSE:
             self._on_connect_response(value)
         elif message is codecs.CHALLENGE and self.state is ClientState.AWAITING_RESPONSE:
@@ -392,11 +398,8 @@ class ArchiveSession:
             del self._replies[value.correlation_id]
 
     def _on_signal_event(self, value: Any) -> None:
-        try:
+        if self.on_signal is not None and value.signal in SIGNALS:
             signal = RecordingSignal(value.signal)
-        except ValueError:
-            raise DecodeError(f"recording signal {value.signal} is not known") from None
-        if self.on_signal is not None:
             self.on_signal(
                 SignalEvent(value.correlation_id, value.recording_id, value.subscription_id, value.position, signal)
             )

@@ -16,7 +16,7 @@ from archive.client.session import ArchiveSession, Reply
 from archive.client.settings import ArchiveClientSettings
 from archive.control import codecs
 from archive.control.codes import ErrorCode, RecordingSignal, ResponseCode
-from runtime.errors import OrdoError
+from runtime.errors import DecodeError, OrdoError
 from runtime.sbe import Message, decode_one_of
 from tests.archive.control_world import ControlWorld
 from tests.fuzz.cluster_doors import Folders
@@ -173,6 +173,8 @@ class AskingClient:
     def _guarded(self, work: Callable[[], object]) -> None:
         try:
             work()
+        except DecodeError as error:
+            raise Finding(f"what cannot be read is not dropped: {error}") from error
         except OrdoError as error:
             self.errors.append(str(error))
 
@@ -236,6 +238,13 @@ def answer(world: AnswerWorld, fields: Fields) -> None:
         world.liar.say(fill(message, fields, world.liar.known()))
 
 
+def say_a_part(world: AnswerWorld, fields: Fields) -> None:
+    """Of an answer; strangers who know where the client listens may send it, too."""
+    message, at = fields.choose(ANSWERS), fields.byte()
+    filled = fill(message, fields, world.liar.known())
+    world.liar.say(filled[: at % len(filled)])
+
+
 def say_anything(world: AnswerWorld, fields: Fields) -> None:
     world.liar.say(fields.rest())
 
@@ -272,6 +281,7 @@ ACTS: tuple[Act, ...] = (
     ask,
     ask_replay,
     answer,
+    say_a_part,
     say_anything,
     begin_replay,
     send_replay,
@@ -279,7 +289,7 @@ ACTS: tuple[Act, ...] = (
     give_replay_up,
     let_time_pass,
 )
-LIKELY = (0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 4, 5, 5, 6, 6, 7, 8, 9)
+LIKELY = (0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 4, 5, 6, 6, 7, 7, 8, 9, 10)
 
 
 class AnswerDoor:
@@ -294,13 +304,14 @@ class AnswerDoor:
 
     def seeds(self) -> list[bytes]:
         random = Random(1)
-        connected = [(0, b""), (9, b"\1")]
+        connected = [(0, b""), (10, b"\1")]
         listed = [(1, b""), *((3, bytes([index])) for index in range(len(ANSWERS)))]
-        replayed = [(2, b""), (9, b"\1"), (5, b""), (9, b"\1"), (3, bytes([0, 0, 0, 0, 0, 0, 0, 1])), (6, b"\0\2")]
+        replayed = [(2, b""), (10, b"\1"), (6, b""), (10, b"\1"), (3, bytes([0, 0, 0, 0, 0, 0, 0, 1])), (7, b"\0\2")]
         return [
-            pack([*connected, *listed, *replayed, (7, b"")]),
+            pack([*connected, *listed, *replayed, (8, b"")]),
+            pack([*connected, (1, b""), *((4, bytes([index, 20])) for index in range(len(ANSWERS)))]),
             *(pack([*connected, (1, bytes([call])), (3, b"\2"), (3, b""), (3, b"\1")]) for call in range(len(CALLS))),
-            *(pack([*connected, (2, bytes([part])), *replayed[1:], (7, b"\0\1")]) for part in range(len(REPLAY_PARTS))),
+            *(pack([*connected, (2, bytes([part])), *replayed[1:], (8, b"\0\1")]) for part in range(len(REPLAY_PARTS))),
             *(pack([*connected, *(self.draw(random) for _ in range(8))]) for _ in range(4)),
         ]
 

@@ -77,9 +77,9 @@ def test_the_live_stream_goes_wherever_it_is_asked_for(monkeypatch: pytest.Monke
 
 
 def test_a_replay_begins_where_its_archive_likes(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked_from_64, begins_at_0, wait = (2, b"\2"), (5, b"\0"), (9, b"\1")
+    asked_from_64, begins_at_0, wait = (2, b"\2"), (6, b"\0"), (10, b"\1")
     consent = (3, bytes([0, 0, 0, 0, 0, 0, 0, 1]))  # relevant_id: the session of the replay
-    steps = [(0, b""), wait, asked_from_64, wait, begins_at_0, wait, consent, (6, b"\0"), wait]
+    steps = [(0, b""), wait, asked_from_64, wait, begins_at_0, wait, consent, (7, b"\0"), wait]
     planted(
         answer_doors.AnswerDoor,
         lambda: monkeypatch.setattr(Replay, "_begins_as_asked", lambda *_: True),
