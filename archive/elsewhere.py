@@ -21,8 +21,6 @@ from runtime.errors import ArchiveError, ArchiveTimeoutError, UnknownRecordingEr
 from transport.logbuffer import framed_bytes
 
 PARK_NS = 1_000_000
-REASON_TIMEOUT_NS = 1_000_000_000
-"""How long the archive's reason may come after the end of the replay that it broke off."""
 
 
 def _go_on() -> None:
@@ -82,23 +80,9 @@ def _lacks_first_frame(client: ArchiveClient, recording_id: int, start: int, err
 
 
 def _take(client: ArchiveClient, stream: ReplayStream, take: Callable[[], int]) -> None:
-    """Takes what has come, or waits a moment. Raises the reason that the archive gives when it ends the replay before
-    its time, and ArchiveTimeoutError where it gives none."""
-    try:
-        if take() == 0 and not stream.is_done:
-            client.park(PARK_NS)
-    except ArchiveError as error:
-        if not stream.is_cut_short:
-            raise
-        _await_reason(client)  # comes in another stream
-        raise ArchiveTimeoutError(f"{error.message}, and the archive does not say why; ask again") from error
-
-
-def _await_reason(client: ArchiveClient) -> None:
-    deadline_ns = client.now_ns() + REASON_TIMEOUT_NS
-    while client.now_ns() < deadline_ns:
-        if client.work() == 0:
-            client.park(PARK_NS)
+    """Takes what has come, or waits a moment."""
+    if take() == 0 and not stream.is_done:
+        client.park(PARK_NS)
 
 
 def dump(

@@ -92,7 +92,7 @@ class Visit(Generic[T]):
     def keep(self) -> None:
         """Says to the archive that this visit goes on, although it takes nothing."""
         if self._archive is not None:
-            self._archive.drive()
+            self._archive.work()
 
     def close(self) -> None:
         self._found.close()

@@ -86,14 +86,11 @@ class ArchiveClient(Closing):
         return self._session.is_closed
 
     def work(self) -> int:
-        """One duty cycle: driver, session, signals. Raises the error of a replay or recording that failed since."""
-        work_count = self.drive()
+        """One duty cycle: driver, session, signals. Raises what has ended the session, and the error of a recording or
+        a replay that failed since; those of `open_replay` say theirs themselves."""
+        work_count = self._link.work()
         self._link.raise_errors()
         return work_count
-
-    def drive(self) -> int:
-        """`work` that leaves errors to whoever goes on with a replay; for the time in which nobody does."""
-        return self._link.work()
 
     def now_ns(self) -> int:
         """The time of the client's monotonic clock."""

@@ -23,6 +23,8 @@ FRAGMENTS_PER_POLL = 256
 BYTES_PER_PASS = 1024 * 1024
 PARK_NS = 1_000_000
 REPLAY_STREAM_ID_DEFAULT = 30
+REASON_TIMEOUT_NS = 1_000_000_000
+"""How long the archive's reason for breaking a replay off is waited for: it comes in another stream than messages."""
 
 
 class RecordedMessage(NamedTuple):
@@ -40,14 +42,17 @@ class ReplayState(Enum):
     STARTING = "the archive's consent"
     JOINING = "the replay's stream"
     OPEN = "messages"
+    ENDING = "where the recording ends"
+    BROKEN_OFF = "the archive's reason"
     ENDED = "nothing"
 
 
 class Replay:
     """A replay of one recording to a subscription of this client. Never waits: `work` every duty cycle, then `poll`.
 
-    ENDED when the archive has sent everything, or with an `error`. `position` is that of the next byte, -1 while it is
-    not known; `length` None follows a live recording, and ends at the stop of another.
+    ENDED when the archive has sent everything, or with an `error`: where the archive breaks it off, its reason, after
+    the messages before that, or ArchiveTimeoutError when it gives none. `position` is that of the next byte, -1 while
+    it is not known; `length` None follows a live recording, and ends at the stop of another.
     """
 
     def __init__(
@@ -64,12 +69,12 @@ class Replay:
         self.recording_id = recording_id
         self.position = -1 if position is None else position
         self.error: OrdoError | None = None
-        self.is_cut_short = False
-        """Its stream ended before its time, and the archive has not said why; its reason may come as a late error."""
+        self._reason: OrdoError | None = None
         self._session = session
         self._length = length
         self._end_position: int | None = None
         self._stream_id = stream_id
+        self._now_ns = now_ns
         self._deadline_ns = now_ns + session.settings.message_timeout_ns
         self._handler: Callable[[RecordedMessage], object] = lambda _: None
         self._reply: Reply | None = None
@@ -96,23 +101,40 @@ class Replay:
 
     def work(self, now_ns: int) -> int:
         """One duty cycle, after the session's; returns the count of steps taken. Raises nothing: see `error`."""
-        before = self.state
+        before, self._now_ns = self.state, now_ns
         if self.is_done:
             return 0
-        late_error = None if self._start_id is None else self._session.take_late_error(self._start_id)
-        error = self._session.error or late_error
-        if error is not None:
-            self._fail(error)
+        self._take_reason()
+        if self._session.error is not None:
+            self._fail(self._session.error)
+        elif self._reason is not None and not self.is_open:
+            self._fail(self._reason)
         elif self._reply is not None and self._reply.is_done:
             self._on_reply(self._reply)
         elif self.state is ReplayState.SUBSCRIBING:
             self._start_when_bound()
         elif self.state is ReplayState.JOINING:
             self._find_image()
-        if not self.is_open and not self.is_done and now_ns >= self._deadline_ns:
-            waited = f"the replay of recording {self.recording_id} waited in vain for {self.state.value}"
-            self._fail(ArchiveTimeoutError(waited))
+        if not self.is_done and now_ns >= self._deadline_ns:
+            self._on_deadline()
         return int(self.state is not before)
+
+    def _take_reason(self) -> None:
+        """Where the archive says why it has ended the replay, what it has sent before may still come."""
+        if self._start_id is not None and self._reason is None:
+            self._reason = self._session.take_late_error(self._start_id)
+            if self._reason is not None:
+                self._deadline_ns = self._now_ns + REASON_TIMEOUT_NS
+
+    def _on_deadline(self) -> None:
+        if self.is_open:
+            return
+        what = f"the replay of recording {self.recording_id}"
+        if self.state is ReplayState.BROKEN_OFF:
+            text = f"{what} was broken off at position={self.position}, and the archive does not say why; ask again"
+        else:
+            text = f"{what} waited in vain for {self.state.value}"
+        self._fail(ArchiveTimeoutError(text))
 
     def _ask(self, call: Call[Any]) -> None:
         self._reply = self._session.request(call.message, item_count_max=call.item_count_max, **call.fields)
@@ -124,6 +146,11 @@ class Replay:
         elif self.state is ReplayState.MEASURING:
             self.position = reply.relevant_id
             self._subscribe()
+        elif self.state is ReplayState.ENDING:
+            if reply.relevant_id == self.position:
+                self._end()
+            else:
+                self._break_off()
         else:
             self._replay_session_id = reply.relevant_id
             self.state = ReplayState.JOINING
@@ -163,7 +190,9 @@ class Replay:
         except OrdoError as error:
             self._fail(error)
         else:
-            self._start_id = self._reply.correlation_id if self._reply is not None else None
+            if self._reply is not None:
+                self._start_id = self._reply.correlation_id
+                self._session.watch(self._start_id)
 
     def _find_image(self) -> None:
         assert self._subscription is not None
@@ -201,14 +230,8 @@ class Replay:
         self.position = max(self.position, image.position)
         if self._end_position is not None and self.position >= self._end_position:
             self._end()
-        elif count == 0 and (is_closed or image.is_end_of_stream):
-            is_cut_short = image.is_revoked or self._end_position is not None
-            self._end()
-            if is_cut_short:
-                self.is_cut_short = self._session.error is None
-                self.error = self._session.error or ArchiveError(
-                    f"the replay of recording {self.recording_id} was broken off at position={self.position}"
-                )
+        elif count == 0 and (is_closed or image.is_end_of_stream or self._is_over(self._now_ns)):
+            self._on_end_of_stream(is_due=self._end_position is None and not image.is_revoked)
         return count
 
     def _on_message(self, payload: bytes, header: Header) -> None:
@@ -226,14 +249,36 @@ class Replay:
             return
         is_running = self._replay_session_id != -1
         self._end()
-        if self._start_id is not None:
-            self._session.forget(self._start_id)
         if is_running and self._session.is_connected:
             with suppress(OrdoError):
                 self._ask(calls.stop_replay(self._replay_session_id))
 
+    def _is_over(self, now_ns: int) -> bool:
+        """Whether the archive has said why it ended the replay, so long ago that no message is on its way any more."""
+        return self._reason is not None and now_ns >= self._deadline_ns
+
+    def _on_end_of_stream(self, *, is_due: bool) -> None:
+        """Everything that was sent is handed out. `is_due`: it may be the end of the recording."""
+        self._leave_stream()
+        if self._reason is not None:
+            self._fail(self._reason)
+        elif is_due and self._session.is_connected:
+            self.state = ReplayState.ENDING
+            self._deadline_ns = self._now_ns + self._session.settings.message_timeout_ns
+            self._ask(calls.stop_position(self.recording_id))
+        else:
+            self._break_off()
+
+    def _break_off(self) -> None:
+        self.state, self._deadline_ns = ReplayState.BROKEN_OFF, self._now_ns + REASON_TIMEOUT_NS
+
     def _end(self) -> None:
         self.state = ReplayState.ENDED
+        self._leave_stream()
+        if self._start_id is not None:
+            self._session.forget(self._start_id)
+
+    def _leave_stream(self) -> None:
         if self._adding is not None:
             self._adding.abandon()
         if self._subscription is not None:
@@ -282,11 +327,6 @@ class ReplayStream(Closing):
         if self._replay.error is not None:
             raise self._replay.error
         self._link.raise_errors()
-
-    @property
-    def is_cut_short(self) -> bool:
-        """Its stream ended before its time, and the archive has not said why; `ArchiveClient.work` may raise why."""
-        return self._replay.is_cut_short
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""

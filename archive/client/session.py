@@ -101,6 +101,7 @@ class ArchiveSession:
         self._now_ns = now_ns
         self._deadline_ns = now_ns + settings.message_timeout_ns
         self._replies: dict[int, Reply] = {}
+        self._watched: dict[int, OrdoError | None] = {}
         self._forgotten: deque[int] = deque(maxlen=FORGOTTEN_MAX)
         self._publication: ExclusivePublication | None = None
         self._subscription: Subscription | None = None
@@ -284,19 +285,20 @@ class ArchiveSession:
         """A listing is under way; an archive takes one at a time from a session (archive.md A6)."""
         return any(reply.item_count_max > 0 for reply in self._replies.values())
 
+    def watch(self, correlation_id: int) -> None:
+        """A late error of this request is kept for `take_late_error`, and not among `late_errors`, until it is
+        forgotten."""
+        self._watched[correlation_id] = None
+
     def take_late_error(self, correlation_id: int) -> OrdoError | None:
-        """Returns the late error of one request, once; None when there is none."""
-        for late in self.late_errors:
-            if late[0] == correlation_id:
-                self.late_errors.remove(late)
-                return late[1]
-        return None
+        """Returns the late error of a request that is watched, if there is one."""
+        return self._watched.get(correlation_id)
 
     def forget(self, correlation_id: int) -> None:
         """Nobody wants to hear of this request any more, nor of its errors."""
         self._forgotten.append(correlation_id)
         self._replies.pop(correlation_id, None)
-        self.take_late_error(correlation_id)
+        self._watched.pop(correlation_id, None)
 
     def _on_message(self, payload: bytes, _: Header) -> None:
         """Anybody may have sent it, so what cannot be read is dropped."""
@@ -363,8 +365,8 @@ class ArchiveSession:
     def _on_response(self, response: Any) -> None:
         reply = self._replies.get(response.correlation_id)
         if reply is None:
-            if response.code == ResponseCode.ERROR and response.correlation_id not in self._forgotten:
-                self.late_errors.append((response.correlation_id, _error_of(response, "")))
+            if response.code == ResponseCode.ERROR:
+                self._on_late_error(response.correlation_id, _error_of(response, ""))
             return
         del self._replies[response.correlation_id]
         if response.code == ResponseCode.ERROR:
@@ -380,6 +382,12 @@ class ArchiveSession:
         if self.state is ClientState.AWAITING_ARCHIVE_ID and response.correlation_id == self._connect_id:
             self.archive_id = response.relevant_id
             self._become_connected(asks_archive_id=False)
+
+    def _on_late_error(self, correlation_id: int, error: OrdoError) -> None:
+        if correlation_id in self._watched:
+            self._watched[correlation_id] = error
+        elif correlation_id not in self._forgotten:
+            self.late_errors.append((correlation_id, error))
 
     def _on_item(self, message: Message, value: Any) -> None:
         reply = self._replies.get(value.correlation_id)

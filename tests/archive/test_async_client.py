@@ -44,7 +44,7 @@ def test_both_clients_have_every_request() -> None:
     assert len(requests) == 26
     assert requests <= set(plain)
     assert {name: plain[name] for name in requests} == {name: awaited[name] for name in requests}
-    assert set(plain) - {"drive", "now_ns", "park"} == set(awaited) - {"open"}
+    assert set(plain) - {"now_ns", "park"} == set(awaited) - {"open"}
     assert inspect.iscoroutinefunction(AsyncArchiveClient.list_recordings)
     arguments = str(inspect.signature(ArchiveClient.stop_recording_by_id))
     assert arguments == "(self, /, recording_id: int) -> bool"

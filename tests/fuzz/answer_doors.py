@@ -80,13 +80,13 @@ class LyingArchive:
         elif message is codecs.ARCHIVE_ID_REQUEST:
             self.answer(values.correlation_id)
 
-    def answer(self, correlation_id: int) -> None:
+    def answer(self, correlation_id: int, relevant_id: int = 0) -> None:
         """An answer that is in order."""
         self.say(
             codecs.CONTROL_RESPONSE.encode(
                 control_session_id=SESSION,
                 correlation_id=correlation_id,
-                relevant_id=0,
+                relevant_id=relevant_id,
                 code=ResponseCode.OK,
                 version=0x010C00,
             )
