@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
@@ -133,7 +134,9 @@ class Application:
         self._checkpoints = Checkpoints(storage, settings.folder)
         try:
             snapshot = self._checkpoints.load()
-            if snapshot is None and find_snapshot is not None:
+            if snapshot is not None:
+                snapshot = self.differences.restore(snapshot)
+            elif find_snapshot is not None:
                 snapshot = find_snapshot()
             self.executor = self._make_executor(versions, snapshot)
             position = self.executor.position
@@ -343,7 +346,7 @@ class Application:
         """Makes the state of now durable. Raises StorageError, and what the service raises."""
         self._checkpoint_due_ns = self._transport.clock.now() + round(self._settings.checkpoint_interval_s * SECOND_NS)
         if self.position != self._saved_position:
-            self._checkpoints.save(self.executor.take_snapshot())
+            self._checkpoints.save(chain(self.differences.snapshot(), self.executor.take_snapshot()))
             self._saved_position = self.position
 
     def close(self, *, save: bool = True) -> None:

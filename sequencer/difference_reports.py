@@ -6,7 +6,7 @@ until it stands in the log; what is told twice takes the place of what was told 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cluster.wire.difference_codec import (
@@ -14,6 +14,7 @@ from cluster.wire.difference_codec import (
     NOT_WRITTEN,
     PAYLOAD_BYTES_MAX,
     DifferenceReport,
+    decode_difference,
     encode_difference,
 )
 from sequencer.canary import Difference
@@ -56,6 +57,20 @@ class DifferenceReports:
     @property
     def has_untold(self) -> bool:
         return bool(self._untold)
+
+    def snapshot(self) -> Iterator[bytes]:
+        """What is not told yet, for a checkpoint: the next life does not find it again."""
+        for one in self._untold.values():
+            yield encode_difference(one.report, 0)
+
+    def restore(self, checkpoint: list[bytes]) -> list[bytes]:
+        """Takes what `snapshot` gave from the front of a checkpoint, and returns the rest."""
+        for index, message in enumerate(checkpoint):
+            report = decode_difference(message)
+            if report is None:
+                return checkpoint[index:]
+            self._untold[report.input_position, report.output_index] = _Untold(report)
+        return []
 
     def note(self, one: Difference) -> None:
         """The canary has found this. Of what comes faster than it can be told the oldest is left out."""

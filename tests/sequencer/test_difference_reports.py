@@ -10,10 +10,12 @@ from cluster.wire.difference_codec import (
     decode_difference,
     encode_difference,
 )
+from sequencer.app_executor import AppExecutor
 from sequencer.canary import Difference
 from sequencer.difference_reports import DifferenceReports
 from sequencer.entries import EntryKind, LogEntry, decode_entry
 from sequencer.outputs import Output
+from tests.sequencer.applications import Ledger
 
 
 class Session:
@@ -90,6 +92,20 @@ def test_it_is_told_again_until_it_stands_in_the_log() -> None:
     assert (session.sent[-1].session_id, session.positions[-1]) == (8, 200), "at once in a new session"
     one.confirm(entry(200, session_id=8))
     assert not one.has_untold and [(told.input_position, told.found) for told in one.told] == [(100, 1), (200, 2)]
+
+
+def test_a_checkpoint_has_what_is_not_told() -> None:
+    one, session = reports(), Session()
+    for position in (100, 200, 300):
+        one.note(found(position))
+    one.work(session, 0)
+    one.confirm(entry(200))
+    states = list(AppExecutor(Ledger(), "pricing").take_snapshot())
+    next_life, session = reports(), Session()
+    assert next_life.restore([*one.snapshot(), *states]) == states
+    next_life.work(session, 0)
+    assert session.positions == [100, 300]
+    assert reports().restore(states) == states, "of an instance that is no canary"
 
 
 def test_what_was_not_taken_is_offered_again_and_too_much_is_left_out() -> None:

@@ -8,6 +8,7 @@ from cluster.container.consumers import ContainerConsumers
 from cluster.wire.consumer_codec import CommandKind, ConsumerCommand, encode_command
 from runtime.errors import OrdoError
 from sequencer.application import Application, ApplicationSettings, AppMode
+from sequencer.canary import Difference
 from sequencer.entries import LogEntry
 from service_api.service import Service
 from tests.simulation.app_service import GROUP, CountingService, NextCountingService
@@ -43,6 +44,7 @@ class SimulatedApplication(LogFollowerProcess):
                 transport=transport,
                 storage=SimulatedStorage(self.disk, self.clock),
                 on_entry=self._check,
+                on_difference=self._note_difference,
             )
         except OrdoError as error:
             self.world.fail(f"{self.name} does not start: {error}")
@@ -50,6 +52,9 @@ class SimulatedApplication(LogFollowerProcess):
     def _code(self) -> dict[int, Callable[[], Service]]:
         code: dict[int, Callable[[], Service]] = {1: CountingService}
         return {**code, 2: NextCountingService} if self.world.options.application_upgrade else code
+
+    def _note_difference(self, one: Difference) -> None:
+        """What a canary finds."""
 
     def _check(self, entry: LogEntry) -> None:
         self.check_committed(entry)

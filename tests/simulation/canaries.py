@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.container.consumers import ContainerConsumers
-from cluster.wire.difference_codec import DifferenceKind, DifferenceReport
+from cluster.wire.difference_codec import GROUP_DIFFERENCES_MAX, DifferenceKind, DifferenceReport
 from sequencer.application import AppMode
+from sequencer.canary import Difference
 from service_api.service import Service
 from tests.simulation.app_service import GROUP, OTHER_EACH, AppOutput, OtherCountingService
 from tests.simulation.applications import SimulatedApplication
@@ -20,6 +21,11 @@ class SimulatedCanary(SimulatedApplication):
     def __init__(self, world: FollowerWorld, index: int, watch: WriterWatch) -> None:
         super().__init__(world, index, watch)
         self.mode = AppMode.CANARY
+        self._found: set[tuple[int, int]] = set()
+        """Where it has found a difference in any of its lives: position of the input, index of the output."""
+
+    def _note_difference(self, one: Difference) -> None:
+        self._found.add((one.input_position, one.output_index))
 
     def _code(self) -> dict[int, Callable[[], Service]]:
         return {1: OtherCountingService}
@@ -38,6 +44,9 @@ class SimulatedCanary(SimulatedApplication):
         there = {_identify(one) for one in known[0]}
         if lost := [one for one in differences.told if _identify(one) not in there]:
             return f"{self.name} has told of {lost[0]}, and {len(lost) - 1} more, which members do not know"
+        untold = self._found - {(one.input_position, one.output_index) for one in known[0]}
+        if untold and len(self._found) <= GROUP_DIFFERENCES_MAX:
+            return f"{self.name} has found a difference at {min(untold)} that it does not tell"
         return next((f"{self.name}: {one} is none" for one in known[0] if not _is_true(one)), "")
 
 

@@ -10,6 +10,7 @@ from cluster.container.instance_table import InstanceTable
 from cluster.module.group_queries import GroupQueries
 from sequencer.app_executor import AppExecutor
 from sequencer.app_queries import AppQueries
+from sequencer.difference_reports import DifferenceReports
 from sequencer.elected_outputs import ElectedRequests
 from sequencer.outputs import GROUP_INCARNATION, GroupRequests
 
@@ -53,6 +54,11 @@ def checkpoints_forget_which_code_executes(patch: Patch) -> None:
         self.app_version = self._versions.lowest
 
     patch(AppExecutor, "_restore", restore)
+
+
+def checkpoints_forget_what_is_not_told(patch: Patch) -> None:
+    """What a canary had found, and not told when it died, it does not find again behind its checkpoint."""
+    patch(DifferenceReports, "snapshot", lambda *_: iter(()))
 
 
 def snapshots_forget_what_canaries_told(patch: Patch) -> None:

@@ -172,6 +172,7 @@ OPTIONS = {
     "checkpoints_forget_outputs_under_way": WRITTEN,
     "snapshots_forget_what_instances_reported": WRITTEN,
     "snapshots_forget_what_canaries_told": COMPARED,
+    "checkpoints_forget_what_is_not_told": COMPARED,
     "checkpoints_forget_which_code_executes": replace(WRITTEN, application_upgrade=True),
     "applications_are_asked_for_no_position": QUERIED,
     "instances_answer_for_a_position_they_have_not_come_to": QUERIED,
