@@ -230,7 +230,7 @@ class Replay:
         self.position = max(self.position, image.position)
         if self._end_position is not None and self.position >= self._end_position:
             self._end()
-        elif count == 0 and (is_closed or image.is_end_of_stream or self._is_over(self._now_ns)):
+        elif count == 0 and (is_closed or image.is_end_of_stream or self._is_over):
             self._on_end_of_stream(is_due=self._end_position is None and not image.is_revoked)
         return count
 
@@ -253,9 +253,10 @@ class Replay:
             with suppress(OrdoError):
                 self._ask(calls.stop_replay(self._replay_session_id))
 
-    def _is_over(self, now_ns: int) -> bool:
+    @property
+    def _is_over(self) -> bool:
         """Whether the archive has said why it ended the replay, so long ago that no message is on its way any more."""
-        return self._reason is not None and now_ns >= self._deadline_ns
+        return self._reason is not None and self._now_ns >= self._deadline_ns
 
     def _on_end_of_stream(self, *, is_due: bool) -> None:
         """Everything that was sent is handed out. `is_due`: it may be the end of the recording."""
@@ -263,11 +264,17 @@ class Replay:
         if self._reason is not None:
             self._fail(self._reason)
         elif is_due and self._session.is_connected:
-            self.state = ReplayState.ENDING
-            self._deadline_ns = self._now_ns + self._session.settings.message_timeout_ns
-            self._ask(calls.stop_position(self.recording_id))
+            self._find_end()
         else:
             self._break_off()
+
+    def _find_end(self) -> None:
+        self.state = ReplayState.ENDING
+        self._deadline_ns = self._now_ns + self._session.settings.message_timeout_ns
+        try:
+            self._ask(calls.stop_position(self.recording_id))
+        except OrdoError as error:
+            self._fail(error)
 
     def _break_off(self) -> None:
         self.state, self._deadline_ns = ReplayState.BROKEN_OFF, self._now_ns + REASON_TIMEOUT_NS
