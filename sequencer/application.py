@@ -133,12 +133,7 @@ class Application:
         """What this instance, where it is a canary, has found and told."""
         self._checkpoints = Checkpoints(storage, settings.folder)
         try:
-            snapshot = self._checkpoints.load()
-            if snapshot is not None:
-                snapshot = self.differences.restore(snapshot)
-            elif find_snapshot is not None:
-                snapshot = find_snapshot()
-            self.executor = self._make_executor(versions, snapshot)
+            self.executor = self._make_executor(versions, self._load_state(find_snapshot))
             position = self.executor.position
             self._follower = LogFollower(
                 transport.client, settings.archive_settings(), position, settings.silence_s, goes_live=True
@@ -160,6 +155,13 @@ class Application:
         self._is_closed = False
         self.trouble = ""
         """Why the last session was lost."""
+
+    def _load_state(self, find_snapshot: Callable[[], list[bytes] | None] | None) -> list[bytes] | None:
+        """What this instance goes on from: its checkpoint, or a snapshot of its group; None: an empty state."""
+        checkpoint = self._checkpoints.load()
+        if checkpoint is not None:
+            return self.differences.restore(checkpoint)
+        return None if find_snapshot is None else find_snapshot()
 
     def _make_executor(self, versions: AppVersions, snapshot: list[bytes] | None) -> AppExecutor:
         group = self._settings.group
