@@ -115,20 +115,18 @@ class Replay:
             self._start_when_bound()
         elif self.state is ReplayState.JOINING:
             self._find_image()
-        if not self.is_done and now_ns >= self._deadline_ns:
+        if not (self.is_open or self.is_done) and now_ns >= self._deadline_ns:
             self._on_deadline()
         return int(self.state is not before)
 
     def _take_reason(self) -> None:
         """Where the archive says why it has ended the replay, what it has sent before may still come."""
         if self._start_id is not None and self._reason is None:
-            self._reason = self._session.take_late_error(self._start_id)
+            self._reason = self._session.late_error(self._start_id)
             if self._reason is not None:
                 self._deadline_ns = self._now_ns + REASON_TIMEOUT_NS
 
     def _on_deadline(self) -> None:
-        if self.is_open:
-            return
         what = f"the replay of recording {self.recording_id}"
         if self.state is ReplayState.BROKEN_OFF:
             text = f"{what} was broken off at position={self.position}, and the archive does not say why; ask again"

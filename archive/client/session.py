@@ -286,11 +286,10 @@ class ArchiveSession:
         return any(reply.item_count_max > 0 for reply in self._replies.values())
 
     def watch(self, correlation_id: int) -> None:
-        """A late error of this request is kept for `take_late_error`, and not among `late_errors`, until it is
-        forgotten."""
+        """A late error of this request is kept for `late_error`, and not among `late_errors`, until it is forgotten."""
         self._watched[correlation_id] = None
 
-    def take_late_error(self, correlation_id: int) -> OrdoError | None:
+    def late_error(self, correlation_id: int) -> OrdoError | None:
         """Returns the late error of a request that is watched, if there is one."""
         return self._watched.get(correlation_id)
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from transport.subscription import Subscription
 
-CORRELATION_ID_BITS = 62
-
 
 class ConnectState(Enum):
     AWAIT_EGRESS = auto()
@@ -151,7 +149,7 @@ class SessionConnect:
         self._send(now_ns)
 
     def _take_correlation_id(self) -> None:
-        self._correlation_id = self._secret.getrandbits(CORRELATION_ID_BITS)
+        self._correlation_id = self._secret.getrandbits(codecs.SECRET_ID_BITS)
         self.attempts[self._correlation_id] = self.member_id
 
     def _send(self, now_ns: int) -> None:

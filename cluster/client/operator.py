@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cluster.client.connect import CORRELATION_ID_BITS
-from cluster.wire import ordo_codecs
+from cluster.wire import codecs, ordo_codecs
 from cluster.wire.ordo_codecs import OperatorOrder, OperatorStatus
 from cluster.wire.streams import INGRESS_STREAM_ID, OPERATOR_STREAM_ID
 from runtime.closing import Closing
@@ -214,7 +213,7 @@ class OperatorClient(Closing):
         """Returns the correlation id, or None when it cannot be sent now."""
         if link.state is not LinkState.OPEN or link.publication is None:
             return None
-        correlation_id = self._secret.getrandbits(CORRELATION_ID_BITS)
+        correlation_id = self._secret.getrandbits(codecs.SECRET_ID_BITS)
         message = ordo_codecs.OPERATOR_REQUEST.encode(
             connection_id=link.connection_id,
             correlation_id=correlation_id,
@@ -271,7 +270,7 @@ class OperatorClient(Closing):
         endpoint = self._subscription.resolved_endpoint
         if endpoint is None:
             return
-        link.correlation_id = self._secret.getrandbits(CORRELATION_ID_BITS)
+        link.correlation_id = self._secret.getrandbits(codecs.SECRET_ID_BITS)
         message = ordo_codecs.OPERATOR_CONNECT.encode(
             correlation_id=link.correlation_id,
             response_port=int(endpoint.rpartition(":")[2]),

@@ -179,7 +179,7 @@ class SnapshotShelf:
             self.drop_part(one.recording_id)
 
     def drop_part(self, recording_id: int) -> None:
-        """Deletes the recording of a service's part, where the snapshot failed at another one's."""
+        """Deletes the recording of one part of a snapshot that failed."""
         self._end(recording_id)
         self._left_over.add(recording_id)
 

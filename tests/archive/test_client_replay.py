@@ -61,10 +61,12 @@ class Described:
         self.world = world
         self.archive = LyingArchive(world)
         self.caller = world.caller(world.node("10.0.0.9").client, CONTROL, "aeron:udp?endpoint=10.0.0.9:0")
+        self._replays: list[Replay] = []
         self._until(lambda: self.archive.is_heard)
         self.archive.answer(self._asked(codecs.AUTH_CONNECT_REQUEST))
         self._until(lambda: self.caller.session.is_connected)
         self.replay = Replay(self.caller.session, 0, now_ns=world.clock.now(), position=0)
+        self._replays.append(self.replay)
         self._until(lambda: self.archive.asked[-1][0] is codecs.REPLAY_REQUEST)
         self.archive.begin_replay(0)
         self.publication = self.archive.replays[0]
@@ -78,8 +80,8 @@ class Described:
     def _until(self, is_true: Callable[[], bool]) -> None:
         def step() -> bool:
             self.archive.work()
-            if hasattr(self, "replay"):
-                self.replay.work(self.world.clock.now())
+            for replay in self._replays:
+                replay.work(self.world.clock.now())
             return is_true()
 
         self.world.until(step)

@@ -21,7 +21,7 @@ from runtime.sbe import Message, decode_one_of
 from tests.archive.control_world import ControlWorld
 from tests.fuzz.cluster_doors import Folders
 from tests.fuzz.driver_doors import Finding, check_errors
-from tests.fuzz.engine import Fields, Step, pack, unpack
+from tests.fuzz.engine import Fields, Step, draw_fields, pack, unpack
 from tests.fuzz.filled import fill
 from tests.transport.driver_world import MS, S
 from transport.publication import ExclusivePublication
@@ -272,8 +272,7 @@ def give_replay_up(world: AnswerWorld, fields: Fields) -> None:
 
 
 def let_time_pass(world: AnswerWorld, fields: Fields) -> None:
-    duration_ns = fields.choose(TIMES_NS)
-    world.run(duration_ns, step_ns=max(world.step_ns, duration_ns // 100))
+    world.run_coarsely(fields.choose(TIMES_NS))
 
 
 ACTS: tuple[Act, ...] = (
@@ -316,7 +315,7 @@ class AnswerDoor:
         ]
 
     def draw(self, random: Random) -> Step:
-        rest = bytes(random.choice((0, random.randrange(128), random.randrange(256))) for _ in range(24))
+        rest = draw_fields(random, 24)
         return random.choice(LIKELY), rest
 
     def run(self, data: bytes) -> Hashable:

@@ -14,7 +14,7 @@ from runtime.errors import OrdoError
 from runtime.sbe import Message
 from tests.cluster.client.session_members import Member, SessionWorld, SimulatedProcess
 from tests.fuzz.driver_doors import Finding
-from tests.fuzz.engine import Fields, Step, pack, unpack
+from tests.fuzz.engine import Fields, Step, draw_fields, pack, unpack
 from tests.fuzz.filled import fill
 from transport.uri import ChannelUri
 
@@ -44,9 +44,9 @@ class ToldWorld(SessionWorld):
     """Two members that answer requests and queries as they should, and a stranger."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Member, str, Any]] = []
-        self.executed: dict[int, int] = {}
-        """How often each number of the client's identity was executed, and answered."""
+        self.asked: list[tuple[str, Any]] = []
+        self.executed: set[int] = set()
+        """Numbers of the client's identity."""
         super().__init__(2)
         self._seen = [0, 0]
         self.stranger = SimulatedProcess(self, "10.0.2.1", "stranger")
@@ -57,7 +57,7 @@ class ToldWorld(SessionWorld):
         super().step(delta_ns)
         for member in self.members:
             for name, values in member.received[self._seen[member.member_id] :]:
-                self.asked.append((member, name, values))
+                self.asked.append((name, values))
                 self._answer(member, name, values)
             self._seen[member.member_id] = len(member.received)
 
@@ -76,7 +76,7 @@ class ToldWorld(SessionWorld):
                 incarnation=values.incarnation, timestamp=77, status=0, length_bytes_max=1000, **opened, **ids
             )
         elif name == "Request":
-            self.executed[values.number] = 1
+            self.executed.add(values.number)
             answer = {"open_position": values.open_position, "number": values.number, "log_position": 1024}
             message = ordo_codecs.ANSWER.encode(timestamp=77, status=AnswerStatus.OK, **answer, **ids)
             message += b"%d" % values.number
@@ -99,7 +99,7 @@ class ToldWorld(SessionWorld):
     def say_as_stranger(self, message: bytes) -> None:
         """To the client's egress, from a driver that no member has anything to do with."""
         if self._speech is None or not self._speech.is_connected:
-            request = next(values for _, name, values in self.asked if name == "SessionConnectRequest")
+            request = next(values for name, values in self.asked if name == "SessionConnectRequest")
             endpoint = ChannelUri.parse(request.response_channel).endpoint
             channel, stream_id = f"aeron:udp?endpoint={endpoint}", request.response_stream_id
             self._speech = self.stranger.client.add_exclusive_publication(channel, stream_id)
@@ -115,7 +115,7 @@ class ToldWorld(SessionWorld):
 
     def known(self, session_id: int) -> dict[str, Any]:
         """Values that mean something, for who knows the session's id, or believes that it is `session_id`."""
-        numbers = [values.correlation_id for _, _, values in reversed(self.asked) if hasattr(values, "correlation_id")]
+        numbers = [values.correlation_id for _, values in reversed(self.asked) if hasattr(values, "correlation_id")]
         endpoints = self.endpoint_text
         return {
             "cluster_session_id": (session_id, session_id, -1),
@@ -131,7 +131,7 @@ class ToldWorld(SessionWorld):
             "confirmed": (0, 1),
             "open_position": (OPEN_POSITION, 0, -1),
             "log_position": (1024, 0, -1),
-            "incarnation": [values.incarnation for _, name, values in self.asked if name == "OpenIdentity"][-1:] or [0],
+            "incarnation": [values.incarnation for name, values in self.asked if name == "OpenIdentity"][-1:] or [0],
             "detail": ("", "no", "message_bytes_max=1", "\n" * 300, "room", "1=10.0.0.9:1"),
             "ingress_endpoints": (endpoints, "", "0=", "x", "1=10.0.0.2:9000", "0=10.0.0.1:99999", "9=" + "h" * 300),
             "payload": (b"", b"no", b"\xff" * 100),
@@ -270,7 +270,7 @@ class ClientDoor:
         ]
 
     def draw(self, random: Random) -> Step:
-        rest = bytes(random.choice((0, random.randrange(128), random.randrange(256))) for _ in range(24))
+        rest = draw_fields(random, 24)
         return random.choice(LIKELY), rest
 
     def run(self, data: bytes) -> Hashable:

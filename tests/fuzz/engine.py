@@ -202,6 +202,11 @@ class Fields:
         return self._data[self._at :]
 
 
+def draw_fields(random: Random, length: int) -> bytes:
+    """Bytes for Fields, which often say the usual: the first of what is chosen from, and the value itself."""
+    return bytes(random.choice((0, random.randrange(128), random.randrange(256))) for _ in range(length))
+
+
 def mutate_steps(random: Random, program: bytes, pool: list[bytes], draw: Draw) -> bytes:
     """One to four changes of a program whose steps stay whole."""
     steps = unpack(program)

@@ -15,7 +15,7 @@ from runtime.errors import OrdoError
 from tests.archive.control_world import Caller, Server
 from tests.fuzz.cluster_doors import Folders
 from tests.fuzz.driver_doors import Finding, check_errors, signature
-from tests.fuzz.engine import Fields, Step, pack, unpack
+from tests.fuzz.engine import Fields, Step, draw_fields, pack, unpack
 from tests.sequencer.receiver_frames import DATA, SETUP, ReceiverFrames, asking_for_setup
 from tests.sequencer.test_live_stream import Reader, SharedWorld, close
 from tests.sequencer.test_log_follower import LogNode
@@ -158,8 +158,7 @@ def join_in_order(world: LiveWorld, hostile: HostileReader, fields: Fields) -> N
 
 
 def let_time_pass(world: LiveWorld, hostile: HostileReader, fields: Fields) -> None:
-    duration_ns = fields.choose(TIMES_NS)
-    world.run(duration_ns, step_ns=max(world.step_ns, duration_ns // 100))
+    world.run_coarsely(fields.choose(TIMES_NS))
 
 
 ACTS: tuple[Act, ...] = (
@@ -196,7 +195,7 @@ class LiveDoor:
                 *(pack([*joined, *(self.draw(random) for _ in range(8))]) for _ in range(4))]  # fmt: skip
 
     def draw(self, random: Random) -> Step:
-        rest = bytes(random.choice((0, random.randrange(128), random.randrange(256))) for _ in range(12))
+        rest = draw_fields(random, 12)
         return random.choice(LIKELY), rest
 
     def run(self, data: bytes) -> Hashable:

@@ -11,7 +11,7 @@ from typing import Any
 
 from runtime.errors import OrdoError
 from tests.fuzz.driver_doors import CHANNEL, HERE, STREAM, THERE, Finding, check_errors, check_others, signature
-from tests.fuzz.engine import Fields, Step, pack, unpack
+from tests.fuzz.engine import Fields, Step, draw_fields, pack, unpack
 from tests.transport.driver_world import MS, S, World
 from transport.publication import ExclusivePublication
 from transport.subscription import Subscription
@@ -363,8 +363,7 @@ class StreamDoor:
 
     def draw(self, random: Random) -> Step:
         length = random.choice((4, 8, 16))
-        return random.choice(LIKELY), bytes(random.choice((0, random.randrange(128), random.randrange(256)))
-                                            for _ in range(length))  # fmt: skip
+        return random.choice(LIKELY), draw_fields(random, length)
 
     def run(self, data: bytes) -> Hashable:
         streams = LivingStreams()

@@ -106,6 +106,10 @@ class World:
             self.cycle()
         self.step_ns = before
 
+    def run_coarsely(self, duration_ns: int, steps_max: int = 100) -> None:
+        """As `run`, with longer steps where it would take more than so many."""
+        self.run(duration_ns, step_ns=max(self.step_ns, duration_ns // steps_max))
+
     def until(self, condition: Callable[[], object], timeout_ns: int = 10 * S, step_ns: int | None = None) -> None:
         """Runs until the condition holds; fails when it does not within the (virtual) timeout."""
         before, self.step_ns = self.step_ns, step_ns or self.step_ns
