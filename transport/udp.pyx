@@ -79,7 +79,7 @@ cdef enum:
     SEGMENTS_MAX = 64                  # of one segmented send
     SEGMENTED_LENGTH_MAX = 65000
     SYS_EPOLL_PWAIT2 = 441
-    EVENTS_MAX = 64
+    EVENTS_MAX = 1024                  # of thousands of sockets, or each would wait for many cycles to be seen
     ALONE_MIN = 8                      # receives in a row that found one datagram, before one is asked for
     ALONE_CHECKED = -1                 # one was asked for and came: is there another behind it?
     SLOT_EVENT = 0x7FFFFFFE

@@ -21,7 +21,7 @@ HERE, FRIEND = "10.0.0.2", "10.0.0.1"
 CHANNEL = f"aeron:udp?endpoint={HERE}:4000"
 STREAM = 10
 TERMS_TOO_LONG, SOURCE_FULL, FULL, TOO_FAST, PENDING_FULL, CONTRADICTING = range(48, 54)
-OVER_RUNS, BYTES_MAPPED = 13, 35
+OVER_RUNS, INVALID_PACKETS, BYTES_MAPPED = 13, 14, 35
 LONG = 64 << 20
 
 
@@ -95,6 +95,22 @@ def test_what_is_gone_makes_room_again(attacked: Attacked) -> None:
     assert attacked.node.driver.system_counter(BYTES_MAPPED) < 10 << 20
     flood(attacked, 30)
     assert attacked.images == 21
+
+
+@pytest.mark.parametrize(("elapsed_ns", "taken"), [(50_000, 128), (MS, 160), (20 * MS, 1_000)])
+def test_what_came_during_a_long_cycle_is_taken_in_the_next(attacked: Attacked, elapsed_ns: int, taken: int) -> None:
+    """A socket is read for a part of the time since the cycle before, so that thousands of streams, whose cycles are
+    long, lose nothing in its buffer; a flood gets no more of a short cycle than it had."""
+    world = attacked.world
+    world.turn()
+    world.clock.advance(elapsed_ns - world.step_ns)
+    before = attacked.counted(INVALID_PACKETS)
+    for _ in range(1_000):
+        attacked.send(b"x" * 8)
+    attacked.node.driver.do_work(world.clock.now())
+    assert attacked.counted(INVALID_PACKETS) - before == taken
+    world.run(10 * MS)
+    assert attacked.counted(INVALID_PACKETS) - before == 1_000
 
 
 def test_a_long_term_is_refused(attacked: Attacked) -> None:

@@ -213,6 +213,16 @@ def test_many_channels_are_watched(network: UdpNetwork) -> None:
         assert received(network, channel, 1)[0][0] == struct.pack("<H", channel.local_address[1])
 
 
+def test_one_look_sees_hundreds_of_channels_that_have_something(network: UdpNetwork) -> None:
+    """One that waits for its turn behind others that are never empty would wait for many duty cycles."""
+    channels = [network.open(LOCAL) for _ in range(200)]
+    sender = network.open(LOCAL)
+    for channel in channels:
+        sender.send_bytes(b"here", pack_address(*channel.local_address))
+    network.select_channels(0)
+    assert all(channel.ready for channel in channels)
+
+
 # --- drivers over real sockets ----------------------------------------------------------------------------------------
 
 

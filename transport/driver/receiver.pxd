@@ -16,6 +16,7 @@ cdef class Receiver:
     cdef WorkSet images
     cdef int cursor
     cdef int64_t swept_ns                      # when quiet images were visited last
+    cdef int64_t received_ns                   # when sockets were asked last
     cdef readonly list setups                  # for the conductor: images to build
     cdef readonly dict pending_endpoints       # for the conductor: those with PENDING_SETUP markers, as keys
     cdef readonly Admission admission
@@ -27,7 +28,7 @@ cdef class Receiver:
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef bint has_unread(self) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
-    cdef int _poll(self, ReceiveTransport transport, int64_t now_ns) noexcept nogil
+    cdef int _poll(self, ReceiveTransport transport, int turns, int64_t now_ns) noexcept nogil
     cdef int _dispatch(self, ReceiveTransport transport, const uint8_t* datagram, uint32_t length,
                        const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef void _on_invalid(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil

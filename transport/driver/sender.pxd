@@ -16,6 +16,7 @@ cdef class Sender:
     cdef int conduct_cursor
     cdef int64_t sent_ns                       # when quiet publications were visited last
     cdef int64_t conducted_ns
+    cdef int64_t received_ns                   # when sockets were asked last
     cdef PointerArray endpoints
     cdef readonly list errors                  # ERR frames for the conductor
     cdef readonly list response_setups         # (publication, session of its response) for the conductor
@@ -29,7 +30,7 @@ cdef class Sender:
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef bint has_work(self) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
-    cdef int _poll(self, SendEndpoint endpoint, int64_t now_ns) noexcept nogil
+    cdef int _poll(self, SendEndpoint endpoint, int turns, int64_t now_ns) noexcept nogil
     cdef void _dispatch(self, SendEndpoint endpoint, const uint8_t* datagram, uint32_t length,
                         const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef void _on_response_setup(self, NetworkPublication publication, const uint8_t* frame) noexcept nogil
