@@ -28,7 +28,7 @@ cdef class Receiver:
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef bint has_unread(self) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
-    cdef int _poll(self, ReceiveTransport transport, int turns, int64_t now_ns) noexcept nogil
+    cdef int _poll(self, ReceiveTransport transport, int* spare, int64_t now_ns) noexcept nogil
     cdef int _dispatch(self, ReceiveTransport transport, const uint8_t* datagram, uint32_t length,
                        const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef void _on_invalid(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil

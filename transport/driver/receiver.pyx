@@ -8,7 +8,7 @@ from transport.driver.pointers cimport new_work_set, pair_key, pointer_at
 from transport.driver.receive_endpoint cimport (ANY_SESSION, ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
                                                 SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
 from transport.driver.system_counters cimport count_event
-from transport.driver.turns cimport receive_turns
+from transport.driver.turns cimport spare_turns
 from transport.secure.session cimport has_mark
 from transport.logbuffer cimport FLAG_EOS
 
@@ -16,7 +16,7 @@ from collections import namedtuple
 
 cdef enum:
     RECEIVE_ITEMS = 16
-    RECEIVE_TURNS = 8                  # batches of one socket in one duty cycle, at least
+    RECEIVE_TURNS = 8                  # batches that every socket has in a duty cycle
     PENDING_SETUP_NS = 1000000000
     SETUPS_MAX = 1024
     SETUPS_PER_TURN = 16
@@ -85,19 +85,21 @@ cdef class Receiver:
     cdef int receive(self, int64_t now_ns) noexcept nogil:
         """Datagrams of the sockets that are ready, into their images; datagrams taken."""
         cdef int i, work = 0
-        cdef int turns = receive_turns(now_ns - self.received_ns, RECEIVE_TURNS)
+        cdef int spare = spare_turns(now_ns - self.received_ns)
         self.received_ns = now_ns
         for i in range(self.transports.count):
             if (<ReceiveTransport> pointer_at(self.transports, i)).channel.ready:
-                work += self._poll(<ReceiveTransport> pointer_at(self.transports, i), turns, now_ns)
+                work += self._poll(<ReceiveTransport> pointer_at(self.transports, i), &spare, now_ns)
         return work
 
-    cdef int _poll(self, ReceiveTransport transport, int turns, int64_t now_ns) noexcept nogil:
+    cdef int _poll(self, ReceiveTransport transport, int* spare, int64_t now_ns) noexcept nogil:
         cdef ReceiveItem items[RECEIVE_ITEMS]
         cdef int turn, count, i, work = 0
         cdef int64_t total = 0
         cdef uint32_t offset, length
-        for turn in range(turns):
+        for turn in range(RECEIVE_TURNS + spare[0]):
+            if turn >= RECEIVE_TURNS:
+                spare[0] -= 1
             count = transport.channel.receive(items, RECEIVE_ITEMS)
             if count <= 0:
                 break

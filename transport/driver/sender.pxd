@@ -30,7 +30,7 @@ cdef class Sender:
     cdef int conduct(self, int64_t now_ns) noexcept nogil
     cdef bint has_work(self) noexcept nogil
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
-    cdef int _poll(self, SendEndpoint endpoint, int turns, int64_t now_ns) noexcept nogil
+    cdef int _poll(self, SendEndpoint endpoint, int* spare, int64_t now_ns) noexcept nogil
     cdef void _dispatch(self, SendEndpoint endpoint, const uint8_t* datagram, uint32_t length,
                         const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef void _on_response_setup(self, NetworkPublication publication, const uint8_t* frame) noexcept nogil

@@ -8,12 +8,12 @@ from transport.driver.event_log cimport EVENT_FRAME_IN
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport new_work_set, pair_key, pointer_at
 from transport.driver.system_counters cimport count_event
-from transport.driver.turns cimport receive_turns
+from transport.driver.turns cimport spare_turns
 from transport.secure.session cimport has_mark
 
 cdef enum:
     RECEIVE_ITEMS = 16
-    RECEIVE_TURNS = 4                  # batches of one socket in one duty cycle, at least
+    RECEIVE_TURNS = 4                  # batches that every socket has in a duty cycle
     ERRORS_MAX = 64                    # ERR frames a second of which clients are told
     RESPONSE_SETUPS_MAX = 256
 
@@ -68,18 +68,20 @@ cdef class Sender:
     cdef int receive(self, int64_t now_ns) noexcept nogil:
         """Control frames of the sockets that are ready; datagrams taken."""
         cdef int i, work = 0
-        cdef int turns = receive_turns(now_ns - self.received_ns, RECEIVE_TURNS)
+        cdef int spare = spare_turns(now_ns - self.received_ns)
         self.received_ns = now_ns
         for i in range(self.endpoints.count):
             if (<SendEndpoint> pointer_at(self.endpoints, i)).control.ready:
-                work += self._poll(<SendEndpoint> pointer_at(self.endpoints, i), turns, now_ns)
+                work += self._poll(<SendEndpoint> pointer_at(self.endpoints, i), &spare, now_ns)
         return work
 
-    cdef int _poll(self, SendEndpoint endpoint, int turns, int64_t now_ns) noexcept nogil:
+    cdef int _poll(self, SendEndpoint endpoint, int* spare, int64_t now_ns) noexcept nogil:
         cdef ReceiveItem items[RECEIVE_ITEMS]
         cdef int turn, count, i, work = 0
         cdef uint32_t offset, length
-        for turn in range(turns):
+        for turn in range(RECEIVE_TURNS + spare[0]):
+            if turn >= RECEIVE_TURNS:
+                spare[0] -= 1
             count = endpoint.control.receive(items, RECEIVE_ITEMS)
             if count <= 0:
                 return work
