@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.markup import escape
 
 from cluster.client.operator import MemberLook
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, show
@@ -72,6 +71,8 @@ def _document(
 
 
 def _print(found: dict[str, MemberLook | OrdoError], statuses: dict[str, NodeStatus]) -> None:
+    from rich.markup import escape
+
     table = make_table("member", "ingress", "term", *(name.replace("_", " ") for name in COLUMNS))
     for endpoint, one in sorted(found.items(), key=lambda item: _order(statuses.get(item[0]))):
         status = statuses.get(endpoint)

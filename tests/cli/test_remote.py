@@ -77,6 +77,12 @@ def test_status_from_elsewhere_runs_without_what_only_a_node_needs() -> None:
     assert loaded.isdisjoint(unwanted | {"archive", "cluster.module", "runtime.children", "runtime.tokens"})
 
 
+def test_status_as_json_runs_without_what_draws_tables() -> None:
+    loaded = loaded_by("cluster", "status", "--endpoints", "127.0.0.1:9", "--timeout", "0.1", "--json")
+    assert "transport.driver.media_driver" in loaded
+    assert not [name for name in loaded if name.startswith("rich")]
+
+
 def test_every_command_from_elsewhere_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ELSEWHERE:
         assert run([name, "--help"]) == 0
