@@ -174,9 +174,21 @@ def recover(world: World) -> None:
     finish_consumers(world)
     finish_readers(world)
     notice_differences(world)
-    executed = [node.executed_position for node in world.members()]
-    if min(executed) < world.executed.end_position:
-        raise Violation(f"executed up to {world.executed.end_position}, the members end at {executed}")
+    execute_everywhere(world)
+
+
+def execute_everywhere(world: World) -> None:
+    """What any member has executed, all have in bounded virtual time: consumers and applications go on writing."""
+    end_position = world.executed.end_position
+
+    def executed() -> list[int]:
+        return [node.executed_position for node in world.members()]
+
+    if not world.run(RECOVERY_NS_MAX, lambda: min(executed()) >= end_position):
+        raise Violation(
+            f"executed up to {end_position}, the members end at {executed()} {RECOVERY_NS_MAX // S} s after the faults:"
+            f" {world.describe()}"
+        )
 
 
 def finish_applications(world: World) -> None:
