@@ -4,7 +4,7 @@
 
 `rings.c` does the work, for nothing of Python is to be in the figures; it is compiled first (cc, kernel headers). Both
 ways take turns. Figures are medians of the rounds: of one round trip of 128 bytes to another process and back, of one
-of 16 datagrams sent and received together, and of 4 KiB written and synced. Raises MeasurementError where the kernel
+datagram sent or received where 16 go together, and of 4 KiB written and synced. Says so in one line where the kernel
 has no io_uring, or forbids it, as many containers do.
 """
 
@@ -30,7 +30,10 @@ class MeasurementError(Exception):
 
 
 def measure(folder: Path, rounds: int, count: int) -> list[list[str]]:
-    """A row for each case and way: medians of wall time and processor time in ns, and system calls."""
+    """A row for each case and way: medians of wall time and processor time in ns, and system calls.
+
+    Raises MeasurementError where there is no io_uring.
+    """
     with tempfile.TemporaryDirectory(dir=folder) as made:
         program = Path(made) / "rings"
         subprocess.run(["cc", "-O2", "-o", str(program), str(SOURCE)], check=True)
@@ -56,7 +59,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--count", type=int, default=COUNT, help="round trips of a round")
     chosen = parser.parse_args(arguments)
-    print("\n".join(table(HEAD, measure(chosen.folder, chosen.rounds, chosen.count))))
+    try:
+        rows = measure(chosen.folder, chosen.rounds, chosen.count)
+    except MeasurementError as error:
+        raise SystemExit(str(error)) from None
+    print("\n".join(table(HEAD, rows)))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 cdef enum:
-    SPARE_TURN_NS = 200000             # one batch for each: a fifth to two fifths of the time, where all are full
+    SPARE_TURN_NS = 200000             # one batch for each
     SPARE_TURNS_MAX = 512
 
 
@@ -11,7 +11,7 @@ cdef inline int spare_turns(int64_t elapsed_ns) noexcept nogil:
     """Batches that may be read, of all sockets together, beyond those that each socket has in every cycle.
 
     A cycle over thousands of streams is long, and more comes meanwhile than a fixed number takes: the rest would
-    overflow the socket's buffer. What is taken is a part of the time, so that no flood makes one cycle after the other
-    longer.
+    overflow the socket's buffer. It is a share of the time that has passed, up to a bound, and one for all sockets, so
+    that a flood on several of them gets no more than a flood on one.
     """
     return <int> min(elapsed_ns // SPARE_TURN_NS, <int64_t> SPARE_TURNS_MAX)
