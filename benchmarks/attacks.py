@@ -3,11 +3,11 @@
     python -m benchmarks.attacks [--rate 50000] [--seconds 3] [--rounds 5] [--json out.json]
 
 Three nodes and their client on this machine. A process of its own sends `rate` datagrams a second, by turns to the five
-ports of the leader: set-ups of ever new streams, NAKs, status messages, connect requests, queries and first fragments
-of messages in streams of its own, or a mix of all. It takes processor time from the cluster, which no attacker
-elsewhere would; so the leader has the first core to itself, as far as this machine lets it (and goes first there, for
-root), all others share the rest, and the same flood also goes to a socket that nobody reads. The three ways go in
-turns, and the medians count. A round in which the leader changed is counted, and repeated.
+ports of the leader: set-ups of ever new streams, streams that it keeps up, NAKs, status messages, connect requests,
+queries and first fragments of messages in ever new streams, or a mix. It takes processor time from the cluster, which
+no attacker elsewhere would; so the leader has the first core to itself, as far as this machine lets it (and goes first
+there, for root), all others share the rest, and the same flood also goes to a socket that nobody reads. The three ways
+go in turns, and the medians count. A round in which the leader changed is counted, and repeated.
 
 What the flood takes of the leader's core is the processor time that the leader spent beyond what the echoes of that
 round cost it while the flood went elsewhere: a leader that is busy loses so much of what it can do. What a datagram
@@ -30,6 +30,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -57,6 +58,11 @@ SIZE_BYTES = 32
 BEHIND_MAX_S = 0.02
 """What a flood that was not let run makes up for; what is beyond is not sent at all, for no burst is what was asked."""
 TERM_LENGTH = 65536
+KEPT_UP = 6000
+MESSAGES = 1000
+"""That differ, of a kind: to make each anew would take the attacker too long."""
+PORT_RUN = 12
+"""Datagrams for one port before the next one: what belongs to a stream, of each kind of a mix, goes to one port."""
 CORES = sorted(os.sched_getaffinity(0))
 FIRST_CORE, OTHER_CORES = set(CORES[:1]), set(CORES[1:] or CORES)
 FIRST_PRIORITY = -10
@@ -68,6 +74,14 @@ ATTACKER = "127.0.0.2"
 def set_up(number: int) -> bytes:
     stream_id = (INGRESS_STREAM_ID, 108, 100)[number % 3]
     return struct.pack("<iBBHiiiiiiii", 40, 0, 0, 5, 0, number, stream_id, 0, 0, TERM_LENGTH, 1408, 0)
+
+
+def kept_up(number: int) -> bytes:
+    """Streams that are set up and then kept alive, as many as a host may have."""
+    session_id, is_heartbeat = divmod(number % (2 * KEPT_UP), 2)
+    if not is_heartbeat:
+        return struct.pack("<iBBHiiiiiiii", 40, 0, 0, 5, 0, session_id, INGRESS_STREAM_ID, 0, 0, TERM_LENGTH, 1408, 0)
+    return struct.pack("<iBBHiiiiq", 0, 0, UNFRAGMENTED, 1, 0, session_id, INGRESS_STREAM_ID, 0, 0)
 
 
 def nak(number: int) -> bytes:
@@ -88,10 +102,14 @@ def in_own_stream(number: int, message: bytes, flags: int = UNFRAGMENTED) -> byt
 
 
 def query(number: int) -> bytes:
-    message = ordo_codecs.QUERY.encode(
+    return in_own_stream(number, query_message(number % MESSAGES))
+
+
+@cache
+def query_message(number: int) -> bytes:
+    return ordo_codecs.QUERY.encode(
         cluster_session_id=number, correlation_id=number, min_position=-1, consistency=0, payload=b"query"
     )
-    return in_own_stream(number, message)
 
 
 def fragment(number: int) -> bytes:
@@ -100,7 +118,12 @@ def fragment(number: int) -> bytes:
 
 
 def connect_request(number: int) -> bytes:
-    message = codecs.SESSION_CONNECT_REQUEST.encode(
+    return in_own_stream(number, connect_message(number % MESSAGES))
+
+
+@cache
+def connect_message(number: int) -> bytes:
+    return codecs.SESSION_CONNECT_REQUEST.encode(
         correlation_id=number,
         response_stream_id=102,
         version=codecs.CLIENT_PROTOCOL_VERSION,
@@ -108,11 +131,12 @@ def connect_request(number: int) -> bytes:
         encoded_credentials=b"",
         client_info="",
     )
-    return in_own_stream(number, message)
 
 
 def mixed(number: int) -> bytes:
-    return (set_up, nak, status_message, connect_request, query, fragment)[number % 6](number // 6)
+    turn, kind = divmod(number, 6)
+    numbers_of_its_own = kind << 24
+    return (set_up, nak, status_message, connect_request, query, fragment)[kind](numbers_of_its_own + turn)
 
 
 ONE_STREAM = "one stream"
@@ -120,6 +144,7 @@ WAYS = ("without", "beside", "under")
 """No flood; one to a socket that nobody reads; one to the leader."""
 KINDS: dict[str, Callable[[int], bytes]] = {
     "set-ups": set_up,
+    "streams kept up": kept_up,
     "NAKs": nak,
     "status messages": status_message,
     "connect requests": connect_request,
@@ -127,6 +152,11 @@ KINDS: dict[str, Callable[[int], bytes]] = {
     "fragments": fragment,
     "all of them": mixed,
 }
+
+
+def port_of(number: int, ports: list[int]) -> int:
+    """Where a datagram of a flood goes, by its number."""
+    return ports[number // PORT_RUN % len(ports)]
 
 
 def flood_one_stream(port: int) -> None:
@@ -156,7 +186,7 @@ def flood(kind: str, ports: list[int], rate: int) -> None:
         sent = told = 0
         while True:
             for number in (next(numbers) for _ in range(BATCH)):
-                own.sendto(make(number), ("127.0.0.1", ports[number % len(ports)]))
+                own.sendto(make(number), ("127.0.0.1", port_of(number, ports)))
             sent += BATCH
             now_s = time.monotonic()
             if now_s - told_s >= 1.0:
@@ -370,6 +400,8 @@ def main() -> None:
     parser.add_argument("--flood", choices=[*KINDS, ONE_STREAM])
     parser.add_argument("--ports")
     options = parser.parse_args()
+    if bool(options.flood) != bool(options.ports):
+        parser.error("--flood and --ports: give both, to only attack, or none")
     if options.flood:
         flood(options.flood, [int(port) for port in options.ports.split(",")], options.rate)
     figures = measure(options.rate, options.seconds, options.rounds)

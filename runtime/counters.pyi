@@ -5,6 +5,7 @@ from runtime.clock import Clock
 from runtime.memory import Memory
 
 NULL_COUNTER_ID: int
+KEY_LENGTH_MAX: int
 COUNTER_REUSE_TIMEOUT_MS_DEFAULT: int
 
 class CounterDescriptor(NamedTuple):

@@ -15,6 +15,7 @@ from runtime.memory cimport allocate
 from runtime.errors import CountersFullError
 
 NULL_COUNTER_ID = -1
+KEY_LENGTH_MAX = COUNTER_KEY_LENGTH_MAX
 COUNTER_REUSE_TIMEOUT_MS_DEFAULT = 1000
 
 cdef enum:

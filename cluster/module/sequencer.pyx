@@ -72,7 +72,7 @@ cdef enum:
     CONSENSUS_FRAGMENT_LIMIT = 64
     SERVICE_FRAGMENT_LIMIT = 25
     SCAN_LIMIT = 4096                     # records a duty cycle
-    STRANGERS_RATE = 2000                 # messages of strangers a second that take the interpreter
+    STRANGERS_RATE = 1000                 # messages of strangers a second that take the interpreter
     STRANGERS_BURST = 256
     STRANGER_LIMIT = 2                    # of these, of one stream in one turn: each stream has its share
     RARE_FLAGS = 0x07                     # of an AppendPosition: live, catch-up, no room
@@ -377,7 +377,7 @@ cdef class Sequencer:
         cdef ConsensusSource source
         for source in self._consensus.proven:
             work += self._poll_member(source, now_ns)
-        for i in range(self._consensus.stranger_count()):
+        for i in range(self._consensus.stranger_count(now_ns)):
             source = self._consensus.next_stranger()
             if source is None:
                 break
@@ -443,7 +443,7 @@ cdef class Sequencer:
         for index in range(count):
             work += self._poll_ingress_source(<IngressSource> clients[(index + self._ingress_start) % count],
                                               now_ns, cluster_time)
-        for i in range(self._ingress.stranger_count()):
+        for i in range(self._ingress.stranger_count(now_ns)):
             source = self._ingress.next_stranger()
             if source is None:
                 break

@@ -2,6 +2,7 @@
 
 cdef enum:
     STRANGERS_PER_TURN = 8
+    MANY_STRANGERS_NS = 100000         # between looks at more than fit into one turn
 
 cdef int32_t UNPROVEN = -1
 cdef int64_t SECOND_NS = 1000000000
@@ -46,8 +47,14 @@ cdef class Sources:
                 return source
         return None
 
-    cdef int stranger_count(self) noexcept:
-        return <int> min(<Py_ssize_t> len(self._strangers), <Py_ssize_t> STRANGERS_PER_TURN)
+    cdef int stranger_count(self, int64_t now_ns) noexcept:
+        cdef Py_ssize_t count = len(self._strangers)
+        if count <= STRANGERS_PER_TURN:
+            return <int> count
+        if now_ns - self._looked_ns < MANY_STRANGERS_NS:
+            return 0
+        self._looked_ns = now_ns
+        return STRANGERS_PER_TURN
 
     cdef Source next_stranger(self):
         if self._next >= len(self._strangers):
@@ -59,9 +66,9 @@ cdef class Sources:
 
     # --- for tests ------------------------------------------------------------------------------------------------
 
-    def turn(self):
+    def turn(self, int64_t now_ns):
         """The sources that one turn looks at."""
-        return [*self.proven, *[self.next_stranger() for _ in range(self.stranger_count())]]
+        return [*self.proven, *[self.next_stranger() for _ in range(self.stranger_count(now_ns))]]
 
 
 cdef class Allowance:

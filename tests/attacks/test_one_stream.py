@@ -22,7 +22,7 @@ from transport.publication import ExclusivePublication
 from transport.secure.settings import Encryption
 
 __all__ = ["start_cluster"]
-RATE, BURST = 2000, 256
+RATE, BURST = 1000, 256
 """Of strangers' messages in all that a member takes a second."""
 ROUNDS = 40
 NOWHERE = "aeron:udp?endpoint=127.0.0.1:9"

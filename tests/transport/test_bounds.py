@@ -141,6 +141,41 @@ def test_set_ups_come_only_so_fast() -> None:
     target.world.close()
 
 
+def test_a_source_that_only_sets_up_has_few_images() -> None:
+    """Whoever goes on sending is none of those any more; what came at once with the SETUP is no sign of it."""
+    target = Attacked(unconfirmed_images_per_source_max=20)
+    world = target.world
+
+    def beat(sessions: range) -> None:
+        for session in sessions:
+            heartbeat = struct.pack("<iBBHiiiiq", 0, 0, 0xC0, 1, 0, session, STREAM, 5, 0)
+            target.send(heartbeat, "10.9.0.9", session)
+        world.run(1 * MS)
+
+    flood(target, 10)
+    world.run(20 * MS)
+    beat(range(10))
+    for number in range(10, 100):
+        target.send(setup(number), "10.9.0.9", number)
+        world.turn()
+    beat(range(10, 100))
+    assert (target.images, target.counted(TOO_FAST)) == (1 + 10 + 20, 70)
+    world.run(20 * MS)
+    beat(range(10, 15))
+    flood(target, 10)
+    for number in range(200, 300):
+        target.send(setup(number), "10.9.0.9", number)
+    world.run(20 * MS)
+    assert target.images == 1 + 15 + 20
+
+    world.run(60 * S, 20 * MS)
+    assert target.images == 1
+    flood(target, 100)
+    assert target.images == 1 + 20, "who is gone is counted no more"
+    target.work()
+    world.close()
+
+
 def test_images_leave_counters_to_the_drivers_own_clients() -> None:
     target = Attacked(counters_reserved=1900)
     flood(target, 200)
@@ -227,7 +262,8 @@ def test_random_set_ups_near_every_edge(seed: int) -> None:
 def admission(**changes: int) -> Admission:
     bounds = {
         "term_length_max": 1 << 20, "images_max": 50, "images_per_source_max": 20, "bytes_max": 1 << 40,
-        "bytes_per_source_max": 1 << 40, "rate_per_source": 1_000_000, "burst_per_source": 1_000_000,
+        "bytes_per_source_max": 1 << 40, "unconfirmed_per_source_max": 1000, "rate_per_source": 1_000_000,
+        "burst_per_source": 1_000_000,
     }  # fmt: skip
     return Admission(secret=77, **{**bounds, **changes})
 
@@ -245,7 +281,7 @@ def test_admission_counts_by_source_and_in_all(steps: list[tuple[int, bool]]) ->
     subject, model = admission(), dict.fromkeys(range(6), 0)
     for source, leaves in steps:
         if leaves and model[source]:
-            subject.release(v4(source, port=7), 65536)
+            subject.release(v4(source, port=7), 65536, False)
             model[source] -= 1
         elif not leaves:
             refused = subject.ask(v4(source), 65536, 0)
@@ -276,7 +312,7 @@ def test_more_sources_than_there_are_accounts() -> None:
     subject = admission(images_max=100_000)
     assert all(subject.ask(v4(number), 65536, 0) == 0 for number in range(1000))
     for number in range(1000):
-        subject.release(v4(number), 65536)
+        subject.release(v4(number), 65536, False)
     refused = [number for number in range(20_000) if subject.ask(v4(number), 65536, S)]
     assert 4096 * 0.9 < 20_000 - len(refused) <= 4096
     assert subject.images == 20_000 - len(refused)

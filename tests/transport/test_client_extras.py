@@ -92,6 +92,16 @@ def test_a_static_counter_does_not_take_over_a_clients(world: World) -> None:
         node.client.add_static_counter(1001, "static", registration_id=counter.registration_id)
 
 
+def test_a_key_that_no_counter_has_room_for_is_refused_in_one_line(world: World) -> None:
+    """Found by fuzzing the driver's commands: it went on, but with the error of a caller's mistake inside of it."""
+    client = world.node(A).client
+    with pytest.raises(RegistrationError, match="key of a counter has 113 bytes, must be at most 112"):
+        client.add_static_counter(1001, "static", bytes(113), registration_id=1)
+    with pytest.raises(RegistrationError, match="key of a counter has 113 bytes, must be at most 112"):
+        client.add_counter(1001, "own", bytes(113))
+    assert client.add_counter(1001, "own", bytes(112)).value == 0
+
+
 # --- reserved values --------------------------------------------------------------------------------------------------
 
 

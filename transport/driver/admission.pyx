@@ -41,8 +41,9 @@ cdef uint64_t host_key(const SocketAddress* source, uint64_t secret) noexcept no
 cdef class Admission:
     """`secret` keeps strangers from choosing addresses that share an account; `rate_per_source` is set-ups a second."""
 
-    def __init__(self, *, secret, int term_length_max, int images_max, int images_per_source_max, int64_t bytes_max,
-                 int64_t bytes_per_source_max, int rate_per_source, int burst_per_source):
+    def __init__(self, *, secret, int term_length_max, int images_max, int images_per_source_max,
+                 int unconfirmed_per_source_max, int64_t bytes_max, int64_t bytes_per_source_max, int rate_per_source,
+                 int burst_per_source):
         self.sources = <Source*> calloc(SOURCES_MAX, sizeof(Source))
         if self.sources == NULL:
             raise MemoryError
@@ -50,6 +51,7 @@ cdef class Admission:
         self.term_length_max = term_length_max
         self.images_max = images_max
         self.images_per_source_max = images_per_source_max
+        self.unconfirmed_per_source_max = unconfirmed_per_source_max
         self.bytes_max = bytes_max
         self.bytes_per_source_max = bytes_per_source_max
         self.interval_ns = SECOND_NS // rate_per_source
@@ -87,12 +89,15 @@ cdef class Admission:
             return COUNTER_IMAGES_FULL
         if account.images >= self.images_per_source_max or account.mapped_bytes + length > self.bytes_per_source_max:
             return COUNTER_IMAGES_OF_SOURCE_FULL
+        if account.unconfirmed >= self.unconfirmed_per_source_max:
+            return COUNTER_SETUPS_TOO_FAST
         if account.paid_until_ns < now_ns:
             account.paid_until_ns = now_ns
         if account.paid_until_ns + self.interval_ns > now_ns + self.burst_ns:
             return COUNTER_SETUPS_TOO_FAST
         account.paid_until_ns += self.interval_ns
         account.images += 1
+        account.unconfirmed += 1
         account.mapped_bytes += length
         self.images += 1
         self.mapped_bytes += length
@@ -104,17 +109,29 @@ cdef class Admission:
         load_address(&address, source)
         return self.admit(&address, term_length, now_ns)
 
-    def release(self, bytes source not None, int32_t term_length):
-        """An admitted image is gone, or was not built."""
-        cdef SocketAddress address
-        cdef uint64_t key
+    cdef Source* _known(self, const SocketAddress* source) noexcept nogil:
+        """The account of a host that has images."""
+        cdef uint64_t key = host_key(source, self.secret)
         cdef int i
-        load_address(&address, source)
-        key = host_key(&address, self.secret)
-        self.images -= 1
-        self.mapped_bytes -= mapped_length(term_length)
         for i in range(PROBES_MAX):
             if self.sources[(key + <uint64_t> i) & (SOURCES_MAX - 1)].key == key:
-                self.sources[(key + <uint64_t> i) & (SOURCES_MAX - 1)].images -= 1
-                self.sources[(key + <uint64_t> i) & (SOURCES_MAX - 1)].mapped_bytes -= mapped_length(term_length)
-                return
+                return &self.sources[(key + <uint64_t> i) & (SOURCES_MAX - 1)]
+        return NULL
+
+    cdef void confirm(self, const SocketAddress* source) noexcept nogil:
+        cdef Source* account = self._known(source)
+        if account != NULL:
+            account.unconfirmed -= 1
+
+    def release(self, bytes source not None, int32_t term_length, bint is_confirmed):
+        """An admitted image is gone, or was not built."""
+        cdef SocketAddress address
+        cdef Source* account
+        load_address(&address, source)
+        account = self._known(&address)
+        self.images -= 1
+        self.mapped_bytes -= mapped_length(term_length)
+        if account != NULL:
+            account.images -= 1
+            account.unconfirmed -= not is_confirmed
+            account.mapped_bytes -= mapped_length(term_length)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from runtime.counters import Counter
+from runtime.counters import KEY_LENGTH_MAX, Counter
 from runtime.errors import RegistrationError
 from transport.commands import (
     ErrorCode,
@@ -19,6 +19,14 @@ from transport.driver.context import OWNER_NONE, TYPE_CLIENT_HEARTBEAT, DriverCo
 CLIENT_TIMEOUTS = 24
 STEP_MS = 500
 """A wall clock that moves by so much more, or less, than the monotonic one between two ticks was stepped."""
+
+
+def _check_key(key: bytes) -> None:
+    if len(key) > KEY_LENGTH_MAX:
+        raise RegistrationError(
+            f"key of a counter has {len(key)} bytes, must be at most {KEY_LENGTH_MAX}: shorten it",
+            code=ErrorCode.GENERIC_ERROR,
+        )
 
 
 @dataclass
@@ -103,6 +111,7 @@ class Clients:
     # --- counters of clients --------------------------------------------------------------------------------------
 
     def add_counter(self, client_id: int, correlation_id: int, type_id: int, key: bytes, label: str) -> None:
+        _check_key(key)
         counter = self.context.counters.allocate(
             type_id, label, key, registration_id=correlation_id, owner_id=client_id
         )
@@ -113,6 +122,7 @@ class Clients:
         self, correlation_id: int, registration_id: int, type_id: int, key: bytes, label: str
     ) -> None:
         """A counter that stays until the driver ends; the same one for the same type and registration id."""
+        _check_key(key)
         counters = self.context.counters
         counter_id = counters.find(type_id, registration_id=registration_id)
         if counter_id < 0:

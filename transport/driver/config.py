@@ -141,6 +141,8 @@ class MediaDriverConfig:
     """A SETUP that names longer terms is refused. What follows bounds what strangers may cause; a source is a host."""
     images_max: int = 4096
     images_per_source_max: int = 1024
+    unconfirmed_images_per_source_max: int = 256
+    """Those whose sender was not heard of again 20 ms and more after its SETUP."""
     image_memory_max: int = 8 << 30
     image_memory_per_source_max: int = 2 << 30
     """Three terms an image, mapped; it takes memory as data comes."""
@@ -251,6 +253,7 @@ class MediaDriverConfig:
         for name in (
             "images_max",
             "images_per_source_max",
+            "unconfirmed_images_per_source_max",
             "image_memory_max",
             "image_memory_per_source_max",
             "setups_per_source_burst",

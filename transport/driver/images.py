@@ -303,7 +303,7 @@ class Images:
         for counter in image.counters.values():
             self.context.free_counter(counter)
         self._free_log(image.log)
-        self.context.receiver.release(image.setup)
+        self.context.receiver.release(image.setup, image.is_confirmed)
 
     def _forget(self, image: PublicationImage) -> None:
         del self.all[image.correlation_id]

@@ -156,6 +156,7 @@ cdef class MediaDriver(Agent):
         return Admission(
             secret=self._secret, term_length_max=config.image_term_length_max,
             images_max=config.images_max, images_per_source_max=config.images_per_source_max,
+            unconfirmed_per_source_max=config.unconfirmed_images_per_source_max,
             bytes_max=config.image_memory_max, bytes_per_source_max=config.image_memory_per_source_max,
             rate_per_source=config.setups_per_source_rate, burst_per_source=config.setups_per_source_burst)
 

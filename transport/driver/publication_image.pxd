@@ -16,6 +16,9 @@ cdef enum:
     IMAGE_DRAINING = 2
     IMAGE_LINGER = 3
     IMAGE_DONE = 4
+    DATAGRAM_REFUSED = 0
+    DATAGRAM_HEARD = 1                 # its sender lives; a turn would find nothing new
+    DATAGRAM_TAKEN = 2
 
 cdef struct Connection:
     void* transport                    # ReceiveTransport, kept alive by the endpoint
@@ -57,6 +60,9 @@ cdef class PublicationImage(Worked):
     cdef int64_t sm_sent_ns
     cdef int64_t sm_timeout_ns
     cdef int64_t last_packet_ns
+    cdef int64_t created_ns
+    cdef readonly bint is_confirmed            # its sender was heard of again, a while after the SETUP
+    cdef SocketAddress setup_source            # where that came from
     cdef int64_t liveness_timeout_ns
     cdef int64_t connection_timeout_ns
     cdef int64_t state_changed_ns
@@ -85,8 +91,8 @@ cdef class PublicationImage(Worked):
     cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source, uint32_t length) noexcept nogil
     cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source, uint32_t length,
                             int64_t now_ns) noexcept nogil
-    cdef void _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,
-                            int64_t now_ns) noexcept nogil
+    cdef int _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,
+                           int64_t now_ns) noexcept nogil
     cdef void _on_end_of_stream(self, const uint8_t* datagram, int64_t position, Connection* connection) noexcept nogil
     cdef bint _claim(self, int64_t start, int64_t end) noexcept nogil
     cdef void _insert(self, const uint8_t* datagram, uint32_t length, int64_t position, int64_t covered) noexcept nogil

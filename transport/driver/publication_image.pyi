@@ -36,6 +36,7 @@ class PublicationImage(Worked):
     channel: str
     asks_response: bool
     has_response: bool
+    is_confirmed: bool
     loss_record: Callable[[PublicationImage, int], None] | None
     def __init__(
         self,

@@ -79,7 +79,7 @@ cdef class PublicationImage(Worked):
         self.sm_timeout_ns = sm_timeout_ns
         self.liveness_timeout_ns = liveness_timeout_ns
         self.connection_timeout_ns = connection_timeout_ns
-        self.last_packet_ns = self.state_changed_ns = now_ns
+        self.created_ns = self.last_packet_ns = self.state_changed_ns = now_ns
         self.state = IMAGE_ACTIVE
 
     # --- receiving ------------------------------------------------------------------------------------------------
@@ -136,14 +136,14 @@ cdef class PublicationImage(Worked):
 
     cdef int on_data(self, const uint8_t* datagram, uint32_t length, ReceiveTransport transport,
                      const SocketAddress* source, int64_t now_ns) noexcept nogil:
-        """One datagram of DATA or PAD frames, or a heartbeat. 1 when it was taken."""
+        """One datagram of DATA or PAD frames, or a heartbeat: whether it was refused, heard, or taken."""
         cdef int32_t frame_length = ordo_get_i32(datagram)
         cdef int32_t term_offset = ordo_get_i32(datagram + 8)
         cdef bint is_heartbeat = frame_length == 0 and length == DATA_LENGTH
         cdef int64_t covered = 0, position
         cdef Connection* connection
         if self._is_foreign(transport, source, length) or self.is_rejected or self.state != IMAGE_ACTIVE:
-            return 0
+            return DATAGRAM_REFUSED
         if is_heartbeat:
             if term_offset < 0 or term_offset >= self.term_length or term_offset & 31:
                 covered = -1
@@ -152,36 +152,35 @@ cdef class PublicationImage(Worked):
         position = compute_position(ordo_get_i32(datagram + 20), term_offset, self.shift, self.initial_term_id)
         if covered < 0 or position < 0:
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
-            return 0
+            return DATAGRAM_REFUSED
         if position + covered > self.sm_sent_position + self.term_length / 2:
             count_event(self.system, COUNTER_OVER_RUNS, 1)
-            return 0
+            return DATAGRAM_REFUSED
         if is_heartbeat:
             if position < self.sm_sent_position - self.term_length:
                 count_event(self.system, COUNTER_UNDER_RUNS, 1)
-                return 0
+                return DATAGRAM_REFUSED
             connection = self._track(transport, source, length, now_ns)
-            self._on_heartbeat(datagram, position, connection, now_ns)
-            return 1
+            return self._on_heartbeat(datagram, position, connection, now_ns)
         if position < self.sm_sent_position:
             count_event(self.system, COUNTER_UNDER_RUNS, 1)
             if position >= self.sm_sent_position - self.window.length_max:
                 hear(self, self._track(transport, source, length, now_ns))
-            return 0
+            return DATAGRAM_REFUSED
         connection = self._track(transport, source, length, now_ns)
         hear(self, connection)
         self.last_packet_ns = now_ns
         if position + covered > self.sm_sent_position + self.reach:
             count_event(self.system, COUNTER_OVER_RUNS, 1)
-            return 0
+            return DATAGRAM_REFUSED
         if (position + covered + RESERVED_AHEAD > self.log.reserved_position
                 and not self.log.reserve(position + covered + RESERVED_AHEAD)):
-            return 0                                 # no room in shared memory: as if it had been lost
+            return DATAGRAM_REFUSED                  # no room in shared memory: as if it had been lost
         if self.claims.is_free(position, position + covered):
             self._insert(datagram, length, position, covered)
         else:
             self._insert_frames(datagram, length, position)
-        return 1
+        return DATAGRAM_TAKEN
 
     cdef void _insert(self, const uint8_t* datagram, uint32_t length, int64_t position, int64_t covered) noexcept nogil:
         """Copies frames to where nothing is claimed, the first word last (log-buffer.md §7)."""
@@ -234,17 +233,19 @@ cdef class PublicationImage(Worked):
         return (self.claims.holds(position, position + aligned)
                 and memcmp(self.log.at(position), frame, IDENTITY_LENGTH) == 0)
 
-    cdef void _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,
-                            int64_t now_ns) noexcept nogil:
+    cdef int _on_heartbeat(self, const uint8_t* datagram, int64_t position, Connection* connection,
+                           int64_t now_ns) noexcept nogil:
         self.last_packet_ns = now_ns
         count_event(self.system, COUNTER_HEARTBEATS_RECEIVED, 1)
         hear(self, connection)
         if connection != NULL:
             if datagram[5] & FLAG_EOS:
                 self._on_end_of_stream(datagram, position, connection)
-        if position > self.high_water:
-            self.high_water = position
-            ordo_store_release_i64(self.high_water_cell, position)
+        if position <= self.high_water:
+            return DATAGRAM_HEARD
+        self.high_water = position
+        ordo_store_release_i64(self.high_water_cell, position)
+        return DATAGRAM_TAKEN
 
     cdef void _on_end_of_stream(self, const uint8_t* datagram, int64_t position, Connection* connection) noexcept nogil:
         """The stream has ended when every path of it says so."""
@@ -481,9 +482,8 @@ cdef class PublicationImage(Worked):
 
     def add_connection(self, ReceiveTransport transport not None, bytes source, int64_t now_ns):
         """The path the SETUP came on."""
-        cdef SocketAddress address
-        load_address(&address, source)
-        self._track(transport, &address, SETUP_LENGTH, now_ns)
+        load_address(&self.setup_source, source)
+        self._track(transport, &self.setup_source, SETUP_LENGTH, now_ns)
 
     def drop_connection(self, ReceiveTransport transport not None):
         """Forgets a path whose destination was removed."""

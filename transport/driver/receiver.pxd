@@ -31,6 +31,8 @@ cdef class Receiver:
     cdef int _poll(self, ReceiveTransport transport, int* spare, int64_t now_ns) noexcept nogil
     cdef int _dispatch(self, ReceiveTransport transport, const uint8_t* datagram, uint32_t length,
                        const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef void _on_data(self, ReceiveTransport transport, PublicationImage image, const uint8_t* datagram,
+                       uint32_t length, const SocketAddress* source, int64_t now_ns) noexcept nogil
     cdef void _on_invalid(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil
     cdef void _on_unknown_data(self, ReceiveTransport transport, const uint8_t* datagram, const SocketAddress* source,
                                int64_t now_ns) noexcept nogil

@@ -5,6 +5,7 @@ from runtime.datagram cimport ReceiveItem
 from transport.driver.event_log cimport EVENT_FRAME_IN
 from transport.driver.frames cimport *
 from transport.driver.pointers cimport new_work_set, pair_key, pointer_at
+from transport.driver.publication_image cimport DATAGRAM_REFUSED, DATAGRAM_TAKEN
 from transport.driver.receive_endpoint cimport (ANY_SESSION, ReceiveEndpoint, SESSION_INIT_IN_PROGRESS, SESSION_MARKERS,
                                                 SESSION_NO_INTEREST, SESSION_PENDING_SETUP)
 from transport.driver.system_counters cimport count_event
@@ -20,6 +21,7 @@ cdef enum:
     PENDING_SETUP_NS = 1000000000
     SETUPS_MAX = 1024
     SETUPS_PER_TURN = 16
+    CONFIRMED_AFTER_NS = 20000000      # a sender that lives sends every 100 ms; one that only sets up, never again
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
@@ -66,9 +68,9 @@ cdef class Receiver:
         self.setup_count = len(self.setups)
         return taken
 
-    def release(self, setup):
+    def release(self, setup, bint is_confirmed=False):
         """The image of a SETUP is gone, or was not built."""
-        self.admission.release(setup.source, setup.term_length)
+        self.admission.release(setup.source, setup.term_length, is_confirmed)
 
     def take_encrypted_source(self):
         """The packed address that an encrypted datagram came from since last time, or b""."""
@@ -130,8 +132,7 @@ cdef class Receiver:
         if frame_type == FRAME_DATA or frame_type == FRAME_PAD:
             found = transport.endpoint.sessions.get(pair_key(ordo_get_i32(datagram + 12), ordo_get_i32(datagram + 16)))
             if <size_t> found >= SESSION_MARKERS:
-                if (<PublicationImage> found).on_data(datagram, length, transport, source, now_ns):
-                    self.images.wake(<PublicationImage> found, now_ns)
+                self._on_data(transport, <PublicationImage> found, datagram, length, source, now_ns)
             elif found == NULL and datagram[5] & FLAG_EOS == 0:
                 self._on_unknown_data(transport, datagram, source, now_ns)
         elif frame_type == FRAME_SETUP:
@@ -144,6 +145,15 @@ cdef class Receiver:
         elif frame_type == FRAME_INVALID:
             self._on_invalid(datagram, length, source)
         return 1
+
+    cdef void _on_data(self, ReceiveTransport transport, PublicationImage image, const uint8_t* datagram,
+                       uint32_t length, const SocketAddress* source, int64_t now_ns) noexcept nogil:
+        cdef int taken = image.on_data(datagram, length, transport, source, now_ns)
+        if taken == DATAGRAM_TAKEN:
+            self.images.wake(image, now_ns)
+        if taken != DATAGRAM_REFUSED and not image.is_confirmed and now_ns - image.created_ns >= CONFIRMED_AFTER_NS:
+            image.is_confirmed = True
+            self.admission.confirm(&image.setup_source)
 
     cdef void _on_invalid(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil:
         count_event(self.system, COUNTER_INVALID_PACKETS, 1)

@@ -69,7 +69,7 @@ REFUSED_LABELS = (
     "Refused: set-ups with terms above image_term_length_max",
     "Refused: set-ups above images_per_source_max or image_memory_per_source_max",
     "Refused: set-ups above images_max, image_memory_max or counters_reserved",
-    "Refused: set-ups faster than setups_per_source_rate",
+    "Refused: set-ups of a host that come too fast, or that nothing follows",
     "Refused: unknown sessions above pending_setups_max",
     "Refused: set-ups that contradict their image",
     "Refused: frames of a stream from another address than its own",

@@ -7,6 +7,7 @@ from tests.archive.streams import Stream
 
 STRANGERS = 100
 PER_TURN = 8
+INTERVAL_NS = 100_000
 
 
 def test_who_is_proven_is_looked_at_each_turn_and_strangers_in_turns() -> None:
@@ -16,17 +17,30 @@ def test_who_is_proven_is_looked_at_each_turn_and_strangers_in_turns() -> None:
     members = known[-2:]
     for one in members:
         sources.promote(one)
-    turns = [sources.turn() for _ in range(-(-STRANGERS // PER_TURN))]
+    turns = [sources.turn(INTERVAL_NS * turn) for turn in range(1, 1 - (-STRANGERS // PER_TURN))]
     assert all(turn[:2] == members and len(turn) == 2 + PER_TURN for turn in turns)
     assert {id(one) for turn in turns for one in turn} == {id(one) for one in known}
 
     sources.remove(members[0].image)
     for one in known[5:-2]:
         sources.remove(one.image)
-    assert [set(map(id, sources.turn())) for _ in range(3)] == [set(map(id, [members[1], *known[:5]]))] * 3
+    assert [set(map(id, sources.turn(0))) for _ in range(3)] == [set(map(id, [members[1], *known[:5]]))] * 3
     for one in known:
         sources.remove(one.image)
-    assert sources.turn() == []
+    assert sources.turn(0) == []
+
+
+def test_many_strangers_are_looked_at_now_and_then_and_few_each_turn() -> None:
+    """A leader without work turns as often as a flood wakes it: what it looks at each time is the flood's to say."""
+    sources, known = Sources(), [Source(Stream().image) for _ in range(PER_TURN + 1)]
+    for one in known:
+        sources.add(one)
+    sources.promote(known[0])
+    assert [len(sources.turn(1)) for _ in range(3)] == [1 + PER_TURN] * 3
+
+    sources.add(Source(Stream().image))
+    looked = [len(sources.turn(INTERVAL_NS * tenth // 10)) for tenth in range(10, 40)]
+    assert looked == ([1 + PER_TURN] + [1] * 9) * 3
 
 
 def test_strangers_have_an_allowance_that_fills_up_again() -> None:
