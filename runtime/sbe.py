@@ -43,6 +43,7 @@ _ALIASES = {
 }
 _FILLERS = {"pad2": "2x", "pad4": "4x"}
 _FORMATS.update({alias: _FORMATS[of] for alias, of in _ALIASES.items()})
+_LAYOUTS = {kind: struct.Struct("<" + form) for kind, form in _FORMATS.items()}
 
 NULL_VALUES: dict[str, int] = {
     "i8": -(2**7),
@@ -108,15 +109,16 @@ class _Block:
 
     def __init__(self, fields: Sequence[Column], block_length: int | None) -> None:
         self.fields: list[_Field] = []
-        form = "<"
+        form, offset = "<", 0
         for column in fields:
             if column[1] in _FILLERS:
                 form += _FILLERS[column[1]]
+                offset += struct.calcsize(_FILLERS[column[1]])
                 continue
             name, kind, since = _column(column, _FORMATS)
-            layout = struct.Struct("<" + _FORMATS[kind])
-            self.fields.append(_Field(name, since, NULL_VALUES[kind], struct.calcsize(form), layout))
+            self.fields.append(_Field(name, since, NULL_VALUES[kind], offset, _LAYOUTS[kind]))
             form += _FORMATS[kind]
+            offset += _LAYOUTS[kind].size
         self.names = [field.name for field in self.fields]
         self._struct = struct.Struct(form)
         self.length = self._struct.size if block_length is None else block_length

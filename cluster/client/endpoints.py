@@ -169,7 +169,9 @@ def own_address(endpoint: str) -> str:
     """
     host, _, port = endpoint.rpartition(":")
     try:
-        ((family, kind, _, _, address), *_) = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)
+        name = host.strip("[]")
+        asked = name.encode() if name.isascii() else name  # of text the tables of international names are loaded
+        ((family, kind, _, _, address), *_) = socket.getaddrinfo(asked, int(port), type=socket.SOCK_DGRAM)
         with socket.socket(family, kind) as probe:
             probe.connect(address)
             own = str(probe.getsockname()[0])

@@ -6,16 +6,24 @@ import json
 import sys
 from dataclasses import astuple
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.node import cli_evidence, cli_snapshots, cli_versions, orders, tools
+from cluster.node import cli_evidence, cli_snapshots, cli_versions
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.cli_reach import Target, reaching
-from cluster.wire.members import ENDPOINT_NAMES
-from cluster.wire.ordo_codecs import MembershipChange
+from cluster.node.order_timeouts import (
+    MEMBERSHIP_TIMEOUT_S,
+    SKIP_TIMEOUT_S,
+    SNAPSHOT_TIMEOUT_S,
+    SUSPEND_TIMEOUT_S,
+    TRANSFER_TIMEOUT_S,
+)
 from runtime.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from cluster.node.orders import MemberAccess
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
 TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait")]
@@ -50,6 +58,8 @@ def status(
 
         remote_status(target, timeout, as_json)
         return
+    from cluster.node import tools
+
     found = tools.node_status(target.load_config())
     if as_json:
         print_json({name: or_null(value) for name, value in found._asdict().items()})
@@ -68,7 +78,11 @@ def status(
 @reaching
 def members(target: Target, as_json: JsonOption = False) -> None:
     """The members of the cluster and their endpoints: from the configuration, with --endpoints from the log."""
+    from cluster.wire.members import ENDPOINT_NAMES
+
     if target.is_remote:
+        from cluster.node import orders
+
         with target.member() as member:
             found = orders.ask_members(member)
         rows = [
@@ -93,6 +107,9 @@ def members(target: Target, as_json: JsonOption = False) -> None:
 @reaching
 def list_members(target: Target, as_json: JsonOption = False) -> None:
     """Voters and learners, as the log of a running node says."""
+    from cluster.node import orders
+    from cluster.node.counter_values import NOT_THERE
+
     with target.member() as asked:
         found = orders.list_members(asked)
     if as_json:
@@ -100,13 +117,13 @@ def list_members(target: Target, as_json: JsonOption = False) -> None:
         return
     table = make_table("id", "role", "log position", "ingress", "consensus")
     for member in found:
-        position = "-" if member.log_position == tools.NOT_THERE else f"{member.log_position:,}"
+        position = "-" if member.log_position == NOT_THERE else f"{member.log_position:,}"
         role = member.role + (", leads" if member.is_leader else "")
         table.add_row(str(member.member_id), role, position, member.ingress, member.consensus)
     show(table)
 
 
-def _tell(text: str, as_json: bool, member: orders.MemberAccess, **more: object) -> None:
+def _tell(text: str, as_json: bool, member: MemberAccess, **more: object) -> None:
     """What was done, for a person or a program."""
     if as_json:
         print_json({"done": text, "by_member_id": member.member_id, **more})
@@ -119,14 +136,14 @@ def _tell(text: str, as_json: bool, member: orders.MemberAccess, **more: object)
 def add_learner(
     target: Target,
     member: MemberArgument,
-    timeout: MembershipTimeout = orders.MEMBERSHIP_TIMEOUT_S,
+    timeout: MembershipTimeout = MEMBERSHIP_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
     """Add a member that follows without a vote. Start its node after this."""
     from cluster.node.config import new_member
 
     added = new_member(member)
-    _change(target, MembershipChange.ADD_LEARNER, added.id, timeout, as_json, added.encode())
+    _change(target, "ADD_LEARNER", added.id, timeout, as_json, added.encode())
 
 
 @cluster_app.command()
@@ -134,11 +151,11 @@ def add_learner(
 def promote(
     target: Target,
     member_id: MemberIdArgument,
-    timeout: MembershipTimeout = orders.MEMBERSHIP_TIMEOUT_S,
+    timeout: MembershipTimeout = MEMBERSHIP_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
     """Give a learner that has caught up its vote."""
-    _change(target, MembershipChange.PROMOTE, member_id, timeout, as_json)
+    _change(target, "PROMOTE", member_id, timeout, as_json)
 
 
 @cluster_app.command()
@@ -146,11 +163,11 @@ def promote(
 def demote(
     target: Target,
     member_id: MemberIdArgument,
-    timeout: MembershipTimeout = orders.MEMBERSHIP_TIMEOUT_S,
+    timeout: MembershipTimeout = MEMBERSHIP_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
     """Make a voter a learner."""
-    _change(target, MembershipChange.DEMOTE, member_id, timeout, as_json)
+    _change(target, "DEMOTE", member_id, timeout, as_json)
 
 
 @cluster_app.command()
@@ -158,36 +175,40 @@ def demote(
 def remove(
     target: Target,
     member_id: MemberIdArgument,
-    timeout: MembershipTimeout = orders.MEMBERSHIP_TIMEOUT_S,
+    timeout: MembershipTimeout = MEMBERSHIP_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
     """Take a member out of the cluster, its node ends by itself."""
-    _change(target, MembershipChange.REMOVE, member_id, timeout, as_json)
+    _change(target, "REMOVE", member_id, timeout, as_json)
 
 
 ARCHIVE_ROLES = ("record", "delete")
 """Of `ordo archive serve`, beside log."""
 _OUTCOMES = {
-    MembershipChange.ADD_LEARNER: "is a learner now",
-    MembershipChange.PROMOTE: "is a voter now",
-    MembershipChange.DEMOTE: "is a learner now",
-    MembershipChange.REMOVE: "is in the cluster no longer",
+    "ADD_LEARNER": "is a learner now",
+    "PROMOTE": "is a voter now",
+    "DEMOTE": "is a learner now",
+    "REMOVE": "is in the cluster no longer",
 }
 
 
-def _change(
-    target: Target, change: MembershipChange, member_id: int, timeout_s: float, as_json: bool, text: str = ""
-) -> None:
+def _change(target: Target, change: str, member_id: int, timeout_s: float, as_json: bool, text: str = "") -> None:
+    """`change` is a name of MembershipChange."""
+    from cluster.node import orders
+    from cluster.wire.ordo_codecs import MembershipChange
+
     with target.leader(timeout_s) as leader:
-        position = orders.change_membership(leader, change, member_id, text, timeout_s)
+        position = orders.change_membership(leader, MembershipChange[change], member_id, text, timeout_s)
     done = f"member {member_id} {_OUTCOMES[change]} (committed at position {position:,})"
     _tell(done, as_json, leader, log_position=position)
 
 
 @cluster_app.command()
 @reaching
-def snapshot(target: Target, timeout: TimeoutOption = orders.SNAPSHOT_TIMEOUT_S, as_json: DoneOption = False) -> None:
+def snapshot(target: Target, timeout: TimeoutOption = SNAPSHOT_TIMEOUT_S, as_json: DoneOption = False) -> None:
     """Take a snapshot on every node."""
+    from cluster.node import orders
+
     with target.leader(timeout) as leader:
         orders.take_snapshot(leader, timeout)
     _tell("snapshot taken", as_json, leader)
@@ -195,8 +216,10 @@ def snapshot(target: Target, timeout: TimeoutOption = orders.SNAPSHOT_TIMEOUT_S,
 
 @cluster_app.command()
 @reaching
-def suspend(target: Target, timeout: TimeoutOption = orders.SUSPEND_TIMEOUT_S, as_json: DoneOption = False) -> None:
+def suspend(target: Target, timeout: TimeoutOption = SUSPEND_TIMEOUT_S, as_json: DoneOption = False) -> None:
     """Take no messages and fire no timers until `resume`; sessions stay open."""
+    from cluster.node import orders
+
     with target.leader(timeout) as leader:
         orders.suspend(leader, timeout)
     _tell("cluster suspended", as_json, leader)
@@ -204,8 +227,10 @@ def suspend(target: Target, timeout: TimeoutOption = orders.SUSPEND_TIMEOUT_S, a
 
 @cluster_app.command()
 @reaching
-def resume(target: Target, timeout: TimeoutOption = orders.SUSPEND_TIMEOUT_S, as_json: DoneOption = False) -> None:
+def resume(target: Target, timeout: TimeoutOption = SUSPEND_TIMEOUT_S, as_json: DoneOption = False) -> None:
     """Go on after `suspend`."""
+    from cluster.node import orders
+
     with target.leader(timeout) as leader:
         orders.resume(leader, timeout)
     _tell("cluster goes on", as_json, leader)
@@ -216,10 +241,12 @@ def resume(target: Target, timeout: TimeoutOption = orders.SUSPEND_TIMEOUT_S, as
 def transfer(
     target: Target,
     to: Annotated[int | None, typer.Option("--to", help="id of the member that is to lead next")] = None,
-    timeout: TimeoutOption = orders.TRANSFER_TIMEOUT_S,
+    timeout: TimeoutOption = TRANSFER_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
     """Hand the leadership over to another member."""
+    from cluster.node import orders
+
     with target.leader(timeout) as leader:
         orders.transfer(leader, to, timeout)
     _tell(f"member {leader.member_id} handed over", as_json, leader)
@@ -250,7 +277,7 @@ def trust(
 def skip(
     target: Target,
     position: Annotated[int, typer.Argument(min=1, help="where the record ends, as the error log says")],
-    timeout: TimeoutOption = orders.SKIP_TIMEOUT_S,
+    timeout: TimeoutOption = SKIP_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
     """Leave a record of the log out, on all members, at which services fail; also while nothing runs.
@@ -259,10 +286,12 @@ def skip(
     one after the other; then start them.
     """
     if target.is_remote:
+        from cluster.node import orders
+
         with target.leader(timeout) as leader:
             done = orders.skip(leader, position, timeout)
     else:
-        from cluster.node import skipping
+        from cluster.node import skipping, tools
 
         loaded = target.load_config()
         done, leader = skipping.skip(loaded, position, timeout), tools.LocalMember(loaded)
@@ -308,10 +337,12 @@ for command in (
 def shutdown(
     target: Target,
     no_snapshot: Annotated[bool, typer.Option("--no-snapshot", help="end without taking a snapshot first")] = False,
-    timeout: TimeoutOption = orders.SNAPSHOT_TIMEOUT_S,
+    timeout: TimeoutOption = SNAPSHOT_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
     """End every node in good order, after a snapshot."""
+    from cluster.node import orders
+
     with target.leader(timeout) as leader:
         orders.shut_down(leader, with_snapshot=not no_snapshot, timeout_s=timeout)
     _tell("cluster ended", as_json, leader)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cluster.node.observation import NOT_THERE
-
 EXIT_NO_QUORUM = 3
 
 
@@ -36,6 +34,8 @@ def print_json(value: object) -> None:
 
 def or_null(value: Any) -> Any:
     """What a counter that is not there shows, as JSON."""
+    from cluster.node.counter_values import NOT_THERE
+
     is_missing = value == "-" or (value == NOT_THERE and not isinstance(value, bool))
     return None if is_missing else value
 

@@ -16,7 +16,7 @@ from runtime.errors import NoQuorumError
 
 if TYPE_CHECKING:
     from cluster.node.cli_reach import Target
-    from cluster.node.tools import NodeStatus
+    from cluster.node.counter_values import NodeStatus
     from runtime.errors import OrdoError
 
 COLUMNS = (

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.node import upgrading
 from cluster.node.cli_print import make_table, print_json, show
 from cluster.node.cli_reach import Target, reaching
-from cluster.wire.app_version import parse_version
-from cluster.wire.version_rows import LEVEL_UNKNOWN
+from cluster.node.order_timeouts import UPGRADE_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from cluster.node import upgrading
 
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON; what is not known is null")]
 
@@ -22,13 +23,16 @@ def upgrade(
     service: Annotated[
         int | None, typer.Option("--service", min=0, help="id of the one service to upgrade; all of them without it")
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait")] = upgrading.UPGRADE_TIMEOUT_S,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait")] = UPGRADE_TIMEOUT_S,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Put a version of the services, or of one, into force, on all members at one position of the log.
 
     Every voter must have the code of the version, side by side with that of the one in force ([service] versions).
     """
+    from cluster.node import upgrading
+    from cluster.wire.app_version import parse_version
+
     app_version = parse_version(version)
     with target.leader(timeout) as leader:
         position = upgrading.upgrade(leader, app_version, service, timeout)
@@ -43,6 +47,9 @@ def upgrade(
 @reaching
 def versions(target: Target, as_json: JsonOption = False) -> None:
     """Which version of each service and which protocol level of the log are in force, and what each member has."""
+    from cluster.node import upgrading
+    from cluster.wire.version_rows import LEVEL_UNKNOWN
+
     with target.member() as member:
         found = upgrading.cluster_versions(member)
     if as_json:
@@ -59,6 +66,8 @@ def versions(target: Target, as_json: JsonOption = False) -> None:
 
 def _table(found: upgrading.ClusterVersions) -> Any:
     """A row for each service of each member."""
+    from cluster.wire.version_rows import LEVEL_UNKNOWN
+
     is_of_one = len(found.services) == 1
     table = make_table("id", "role", *([] if is_of_one else ["service id"]), "has", "service", "protocol level")
     for one in found.members:
@@ -76,6 +85,8 @@ def _since(position: int) -> str:
 
 
 def _as_json(found: upgrading.ClusterVersions) -> dict[str, object]:
+    from cluster.wire.version_rows import LEVEL_UNKNOWN
+
     services = [_in_force_as_json(one) for one in found.services]
     return {
         **services[0],

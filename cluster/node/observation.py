@@ -6,13 +6,12 @@ import os
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
 
+from cluster.node.counter_values import NOT_THERE, has_quorum
 from cluster.node.counters import open_cnc
-from cluster.wire.counter_types import CounterType, ModuleState, Room, find_counter, is_of_cluster
+from cluster.wire.counter_types import CounterType, Room, find_counter, is_of_cluster
 from consensus.distrust import Distrust
-from consensus.states import ElectionState
 from runtime.counters import CounterDescriptor, CountersReader
 from runtime.durations import Durations
 from runtime.errors import StorageError
@@ -21,7 +20,6 @@ from runtime.memory import FileMemoryProvider
 READY_HEARTBEAT_MS = 2_000
 LIVE_HEARTBEAT_MS = 10_000
 """A stall of a few seconds is no reason to have a node killed and started again."""
-NOT_THERE = -1
 _RECORDING_ID = struct.Struct("<q")
 CLUSTER_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
 _TYPES_FOR_PROBES = (CounterType.MODULE_STATE, CounterType.ELECTION_STATE, CounterType.DISTRUST, CounterType.NO_ROOM)
@@ -81,24 +79,6 @@ class Observation:
         if self.data_free_bytes < disk_free_bytes_min:
             return f"{self.data_free_bytes} bytes are free on the disk of data_dir, disk_free_min={disk_free_bytes_min}"
         return ""
-
-
-def counter_name(values: type[IntEnum], value: int) -> str:
-    """What the value of a counter means; "-" where there is no counter."""
-    try:
-        return values(value).name
-    except ValueError:
-        return "-" if value == NOT_THERE else str(value)
-
-
-def scrub_percent(progress: int) -> int:
-    """The value of counter 1034, in thousandths, in percent."""
-    return progress if progress == NOT_THERE else progress // 10
-
-
-def has_quorum(election_state: int, module_state: int) -> bool:
-    """Whether a member with these counters leads with a quorum behind it, or follows a leader. NOT_THERE: has none."""
-    return election_state == ElectionState.CLOSED and module_state not in (ModuleState.CLOSED, NOT_THERE)
 
 
 def observe(subject: Subject, now_ms: int, *, wants_all: bool = False) -> Observation:

@@ -6,7 +6,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from cluster.node.observation import NOT_THERE
+from cluster.node.counter_values import NOT_THERE
+from cluster.node.order_timeouts import (
+    MEMBERSHIP_TIMEOUT_S,
+    QUERY_TIMEOUT_S,
+    SKIP_TIMEOUT_S,
+    SNAPSHOT_TIMEOUT_S,
+    SUSPEND_TIMEOUT_S,
+    TRANSFER_TIMEOUT_S,
+)
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, is_transfer, transfer_value
 from cluster.wire.ordo_codecs import MembershipChange
@@ -17,12 +25,6 @@ if TYPE_CHECKING:
     from runtime.sbe import Message
 
 POLL_INTERVAL_S = 0.02
-SNAPSHOT_TIMEOUT_S = 60.0
-TRANSFER_TIMEOUT_S = 10.0
-SUSPEND_TIMEOUT_S = 10.0
-MEMBERSHIP_TIMEOUT_S = 10.0
-QUERY_TIMEOUT_S = 5.0
-SKIP_TIMEOUT_S = 30.0
 
 
 class MemberAccess(Protocol):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cluster.client.endpoints import ENDPOINT, own_address, parse_list
 from cluster.client.operator import MemberLook, OperatorClient, parse_look, parse_object
 from cluster.node import orders
-from cluster.node.observation import counter_name, has_quorum
-from cluster.node.tools import NodeStatus, status_of
+from cluster.node.counter_values import NodeStatus, counter_name, has_quorum, status_of
 from cluster.wire import ordo_codecs
 from cluster.wire.counter_types import CounterType, NodeRole
 from cluster.wire.ordo_codecs import OperatorOrder

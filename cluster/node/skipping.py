@@ -5,9 +5,10 @@ from __future__ import annotations
 from cluster.node import orders, tools
 from cluster.node.config import NodeConfig
 from cluster.node.member_store import open_stopped
+from cluster.node.order_timeouts import SKIP_TIMEOUT_S
 
 
-def skip(config: NodeConfig, log_position: int, timeout_s: float = orders.SKIP_TIMEOUT_S) -> str:
+def skip(config: NodeConfig, log_position: int, timeout_s: float = SKIP_TIMEOUT_S) -> str:
     """Has the record that ends at a position left out, and returns what was done, as one line.
 
     A running node must lead, and its service stand still at the record. A node that does not run takes note, waits

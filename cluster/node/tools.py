@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cluster.node import orders
+from cluster.node.counter_values import NOT_THERE, NodeStatus, status_of
 from cluster.node.counters import is_alive, open_cnc, read_counters
-from cluster.node.observation import NOT_THERE as NOT_THERE
-from cluster.node.observation import counter_name, has_quorum, scrub_percent
 from cluster.wire import ordo_codecs
-from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, Room, find_counter, is_of_cluster
+from cluster.wire.counter_types import CounterType, find_counter, is_of_cluster
 from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
-from consensus.distrust import Distrust
-from consensus.states import ElectionState
 from runtime.clock import SystemClock
 from runtime.counters import CounterDescriptor, CountersReader
 from runtime.errors import StorageMissingError
@@ -22,8 +18,6 @@ from runtime.sbe import Message
 from transport.client import TransportClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cluster.module.state_store import Skip
     from cluster.node.config import NodeConfig
 
@@ -31,36 +25,6 @@ ALIVE_TIMEOUT_MS = 2_000
 GONE_AFTER_MS = 300
 """Three times the interval in which a node's own driver shows a heartbeat."""
 _NODE_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
-
-
-class NodeStatus(NamedTuple):
-    """One node, as its counters say. Positions are bytes in the log, -1 when the counter is not there."""
-
-    member_id: int
-    has_quorum: bool
-    """Whether the member leads with a quorum behind it, or follows a leader; False during an election, too."""
-    state: str
-    role: str
-    election: str
-    leadership_term_id: int
-    commit_position: int
-    service_position: int
-    elections: int
-    snapshots: int
-    sessions: int
-    errors: int
-    skipped_records: int
-    """How many records of the log its service leaves out."""
-    lost: str
-    """What the member lost, so that it may not vote; NONE: it votes."""
-    no_room: str
-    """What a full disk keeps the member from; NONE: nothing."""
-    damaged: int
-    """How many places of its recordings are damaged and not mended."""
-    scrub_percent: int
-    """How much of its present pass the scrubber has read."""
-    scrub_ended: str
-    """When a whole pass last ended, in UTC; "-": none since the start."""
 
 
 def node_status(config: NodeConfig) -> NodeStatus:
@@ -75,37 +39,6 @@ def node_status(config: NodeConfig) -> NodeStatus:
 
     sessions = sum(counter.type_id == CounterType.SESSION for counter in counters)
     return status_of(config.node.member_id, value, sessions)
-
-
-def status_of(member_id: int, value: Callable[[int], int], sessions: int) -> NodeStatus:
-    """A node's status from the values of its counters by type, NOT_THERE for those that are not there."""
-    state, election = value(CounterType.MODULE_STATE), value(CounterType.ELECTION_STATE)
-    lost, room = value(CounterType.DISTRUST), value(CounterType.NO_ROOM)
-    return NodeStatus(
-        member_id,
-        has_quorum(election, state),
-        counter_name(ModuleState, state),
-        counter_name(NodeRole, value(CounterType.NODE_ROLE)),
-        counter_name(ElectionState, election),
-        value(CounterType.LEADERSHIP_TERM_ID),
-        value(CounterType.COMMIT_POSITION),
-        value(CounterType.SERVICE_POSITION),
-        value(CounterType.ELECTION_COUNT),
-        value(CounterType.SNAPSHOT_COUNT),
-        sessions,
-        value(CounterType.MODULE_ERRORS),
-        value(CounterType.SKIPPED_RECORDS),
-        "-" if lost == NOT_THERE else Distrust(lost).name or "NONE",
-        "-" if room == NOT_THERE else Room(room).name or "NONE",
-        value(CounterType.DAMAGE_LEFT),
-        scrub_percent(value(CounterType.SCRUB_PROGRESS)),
-        _utc(value(CounterType.SCRUB_ENDED)),
-    )
-
-
-def _utc(epoch_ms: int) -> str:
-    """A time in seconds, as ISO 8601 has it; "-" for 0 and where there is no counter."""
-    return "-" if epoch_ms <= 0 else datetime.fromtimestamp(epoch_ms // 1000, UTC).isoformat()
 
 
 def running_counters(config: NodeConfig) -> list[CounterDescriptor]:

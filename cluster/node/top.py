@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cluster.client.operator import MemberLook
-from cluster.node.observation import NOT_THERE, counter_name, scrub_percent
+from cluster.node.counter_values import NOT_THERE, counter_name, scrub_percent
 from cluster.wire.counter_types import CounterType, ModuleState, NodeRole, Room
 from cluster.wire.latencies import STAGES
 from cluster.wire.look_durations import durations_from_numbers

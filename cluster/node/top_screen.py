@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cluster.node.observation import NOT_THERE
+from cluster.node.counter_values import NOT_THERE
 from cluster.node.top import COLUMNS, Looks, Row, Top, View, duration, number
 from runtime.clock import SystemClock
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cluster.node.order_timeouts import UPGRADE_TIMEOUT_S
 from cluster.node.orders import MemberAccess, check_refusal
 from cluster.wire import ordo_codecs
 from cluster.wire.app_version import ALL_SERVICES, NO_VERSION, format_version
@@ -20,7 +21,6 @@ from cluster.wire.version_rows import (
 )
 from runtime.errors import ClusterError
 
-UPGRADE_TIMEOUT_S = 30.0
 QUERY_TIMEOUT_S = 10.0
 
 

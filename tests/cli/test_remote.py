@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import typer
 
 from deploy.launcher import LocalCluster
 from ordo.cli import ELSEWHERE, run
@@ -71,9 +73,11 @@ def test_status_from_elsewhere_runs_without_what_only_a_node_needs() -> None:
         "lmdb",
         "pydantic",
         "structlog",
-        "cluster.node.config",
         "cluster.client.session",
+        "encodings.idna",
+        "getpass",
     }
+    unwanted |= {f"cluster.node.{name}" for name in ("config", "counters", "observation", "tools", "upgrading")}
     assert loaded.isdisjoint(unwanted | {"archive", "cluster.module", "runtime.children", "runtime.tokens"})
 
 
@@ -81,6 +85,26 @@ def test_status_as_json_runs_without_what_draws_tables() -> None:
     loaded = loaded_by("cluster", "status", "--endpoints", "127.0.0.1:9", "--timeout", "0.1", "--json")
     assert "transport.driver.media_driver" in loaded
     assert not [name for name in loaded if name.startswith("rich")]
+
+
+def test_help_of_a_group_runs_without_what_its_commands_use() -> None:
+    loaded = loaded_by("cluster", "--help")
+    assert "cluster.node.cli_snapshots" in loaded, "its commands were read"
+    used = {"cluster.node.orders", "cluster.node.tools", "cluster.node.upgrading", "cluster.wire", "consensus"}
+    assert loaded.isdisjoint(used | {"transport", "socket", "rich"})
+
+
+def test_of_a_group_the_command_that_is_run_is_made_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str | None] = []
+    make = typer.main.get_command_from_info
+
+    def noted(command_info: Any, **more: Any) -> Any:
+        made.append(command_info.name)
+        return make(command_info, **more)
+
+    monkeypatch.setattr(typer.main, "get_command_from_info", noted)
+    assert run(["consumers", "list", "--help"]) == 0
+    assert [name for name in made if name is not None] == ["list"]
 
 
 def test_every_command_from_elsewhere_is_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import ipaddress
 import os
 from dataclasses import dataclass, fields
@@ -20,6 +19,8 @@ THREADING_MODES = ("invoker", "shared", "shared-network", "dedicated")
 
 def default_directory() -> str:
     """Returns the folder of the driver that this user's clients look for when they are told no other."""
+    import getpass
+
     parent = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
     return os.path.join(parent, f"aeron-{getpass.getuser()}")
 
@@ -58,7 +59,7 @@ def table_of_names(text: str) -> dict[str, str]:
     return table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)  # which would be made at every start, and nobody calls
 class MediaDriverConfig:
     """Settings of one driver; times in ns, lengths in bytes. A channel's URI parameters override the stream defaults.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from runtime.errors import ChannelError
 from transport.driver.config import MediaDriverConfig
@@ -14,8 +14,7 @@ PROTOTYPE_TERM_LENGTH = 64 << 10
 """Of a response publication that will never be bound, which is made to learn its parameters (§9)."""
 
 
-@dataclass(frozen=True)
-class PublicationParameters:
+class PublicationParameters(NamedTuple):
     """Parameters of one publication; lengths in bytes. `initial_term_id` and `session_id` are None until drawn.
 
     `response_correlation_id` is NO_RESPONSE but in response channels (`transport/driver/responses.py`).
@@ -45,11 +44,10 @@ class PublicationParameters:
 
     def with_start(self, initial_term_id: int) -> PublicationParameters:
         """The same, starting at the beginning of a drawn term."""
-        return replace(self, initial_term_id=initial_term_id, term_id=initial_term_id, term_offset=0)
+        return self._replace(initial_term_id=initial_term_id, term_id=initial_term_id, term_offset=0)
 
 
-@dataclass(frozen=True)
-class SubscriptionParameters:
+class SubscriptionParameters(NamedTuple):
     """Of one subscription: `session_id` None: any; `group` is true, false or infer; `group_tag` None: untagged."""
 
     session_id: int | None

@@ -1,0 +1,9 @@
+"""How long each order waits unless its caller says otherwise, in seconds: what a command's help names."""
+
+SNAPSHOT_TIMEOUT_S = 60.0
+TRANSFER_TIMEOUT_S = 10.0
+SUSPEND_TIMEOUT_S = 10.0
+MEMBERSHIP_TIMEOUT_S = 10.0
+QUERY_TIMEOUT_S = 5.0
+SKIP_TIMEOUT_S = 30.0
+UPGRADE_TIMEOUT_S = 30.0
