@@ -102,13 +102,13 @@ site: build .venv/.all ## build the documentation site into build/site; fails on
 demo: build/.demo ## run three nodes and a matching engine; ITCH=file plays recorded orders
 	$(BIN)/ordo demo $(if $(ITCH),--itch $(ITCH))
 
-PICTURES := idle-1280 idle-390 load-1280 load-390 dead-1280 dead-390
+PICTURES := $(addprefix console-,idle-1280 idle-390 load-1280 load-390 dead-1280 dead-390) dashboard-1280
 
-pictures: build .venv/.all ## take the console's screenshots in docs/pictures anew; needs chromium
+pictures: build .venv/.all ## take the console's and the dashboard's pictures in docs/pictures anew; needs chromium, prometheus
 	@mkdir -p build/pictures
 	@ORDO_PICTURES=$(CURDIR)/build/pictures ORDO_PICTURES_LOAD_MS=30000 \
-		$(BIN)/python -m pytest -q -n0 tests/gateway/console/test_page.py
-	@for one in $(PICTURES); do cp build/pictures/console-$$one.png docs/pictures/; done
+		$(BIN)/python -m pytest -q -n0 tests/gateway/console/test_page.py tests/deploy/test_dashboard.py
+	@for one in $(PICTURES); do cp build/pictures/$$one.png docs/pictures/; done
 
 bench: build ## measure on this machine; JSON=file keeps the figures
 	$(BIN)/ordo bench all $(if $(JSON),--json $(JSON))

@@ -75,6 +75,12 @@ class ScrapingPrometheus:
         status, answer = get(self._port, "/api/v1/query?" + urllib.parse.urlencode({"query": text}))
         return list(json.loads(answer)["data"]["result"]) if status == 200 else []
 
+    def query_range(self, text: str, begin_s: float, end_s: float) -> list[Any]:
+        """Rows of `metric` and `values`, of which there is one for every second."""
+        asked = urllib.parse.urlencode({"query": text, "start": begin_s, "end": end_s, "step": 1})
+        status, answer = get(self._port, f"/api/v1/query_range?{asked}")
+        return list(json.loads(answer)["data"]["result"]) if status == 200 else []
+
     def firing(self) -> set[tuple[str, str]]:
         """Alerts by name and member, which is empty for those of the cluster."""
         found = [row["metric"] for row in self.query('ALERTS{alertstate="firing"}')]
