@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from copy import copy
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -184,6 +185,12 @@ def node(
     check_log: Annotated[
         bool, typer.Option("--check-log", help="check all of the log first, not only what is behind the snapshot")
     ] = False,
+    key_file: Annotated[
+        Path | None, typer.Option(help="encrypt with this key; overrides [encryption] key_file")
+    ] = None,
+    trusted_file: Annotated[
+        Path | None, typer.Option(help="the keys of those who may take part; overrides [encryption] trusted_file")
+    ] = None,
     die_with_parent: Annotated[
         bool, typer.Option("--die-with-parent", help="stop when the process that started this one is gone")
     ] = False,
@@ -198,9 +205,10 @@ def node(
     from cluster.node.config import load_config
     from cluster.node.log_settings import apply_log_settings, watch_log_settings
 
-    loaded = load_config(config)
+    load = partial(load_config, config, key_file, trusted_file)
+    loaded = load()
     apply_log_settings(loaded)
-    watch_log_settings(config)
+    watch_log_settings(load)
     asked = {name: True for name, is_asked in (("rejoin", rejoin), ("check_log", check_log)) if is_asked}
     loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update=asked)})
     from cluster.node.node import run_node

@@ -23,7 +23,7 @@ from cluster.wire.app_version import NO_VERSION, parse_version
 from cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
 from cluster.wire.streams import SERVICES_MAX, SEVERAL_SERVICES_CLUSTER_ID_MAX
 from runtime.authentication import TOPIC_ROLE, check_topic_role
-from runtime.config import DurationNs, Settings, SizeBytes
+from runtime.config import DurationNs, Settings, SizeBytes, read_toml
 from runtime.errors import ConfigurationError
 from runtime.token_table import TokenTable
 from transport.driver.config import ENCRYPTED_MTU_MAX, MediaDriverConfig
@@ -547,12 +547,17 @@ class NodeConfig(Settings):
         )
 
 
-def load_config(path: Path) -> NodeConfig:
+def load_config(path: Path, key_file: Path | None = None, trusted_file: Path | None = None) -> NodeConfig:
     """Reads node.toml. Raises ConfigurationError: one line for each wrong key, with its value and what is allowed.
 
-    Files of keys whose path is relative lie beside node.toml.
+    `key_file` and `trusted_file` go before those of the file, in which a path that is relative begins beside it.
     """
-    config = NodeConfig.from_toml(path)
+    tables = read_toml(path)
+    given = {"key_file": key_file, "trusted_file": trusted_file}
+    if own := {name: str(file.absolute()) for name, file in given.items() if file is not None}:
+        encryption = tables.get("encryption", {})
+        tables["encryption"] = {**encryption, **own} if isinstance(encryption, dict) else encryption
+    config = NodeConfig.from_mapping(tables, str(path))
     encryption = config.encryption
     if encryption.key_file is not None and encryption.trusted_file is not None:
         files = {"key_file": path.parent / encryption.key_file, "trusted_file": path.parent / encryption.trusted_file}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cluster.node.config import NodeConfig, load_config
 from runtime.errors import ConfigurationError
 from runtime.logging import configure_logging, get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cluster.node.config import NodeConfig
 
 
 def apply_log_settings(config: NodeConfig) -> None:
@@ -15,12 +19,12 @@ def apply_log_settings(config: NodeConfig) -> None:
     configure_logging(config.node.log_level, json=config.node.logs_json)
 
 
-def watch_log_settings(path: Path) -> None:
-    """From now on SIGUSR1 has `log_level` and `log_format` read again from this file; nothing else of it counts."""
+def watch_log_settings(load: Callable[[], NodeConfig]) -> None:
+    """From now on SIGUSR1 has the configuration loaded again, of which `log_level` and `log_format` count alone."""
 
     def read_again(_number: int, _frame: object) -> None:
         try:
-            config = load_config(path)
+            config = load()
         except ConfigurationError as error:
             get_logger().error("node.log_settings", text=f"nothing was changed: {error.message}")
             return

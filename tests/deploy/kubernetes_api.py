@@ -10,9 +10,10 @@ from typing import Any
 import kubernetes_validate
 
 RESOURCES = {
-    "v1": {"services": "Service", "configmaps": "ConfigMap"},
+    "v1": {"services": "Service", "configmaps": "ConfigMap", "secrets": "Secret"},
     "apps/v1": {"statefulsets": "StatefulSet"},
     "policy/v1": {"poddisruptionbudgets": "PodDisruptionBudget"},
+    "networking.k8s.io/v1": {"networkpolicies": "NetworkPolicy"},
 }
 VERBS = ["create", "get", "list", "patch"]
 
@@ -43,11 +44,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 
 class KubernetesApi:
-    """Listens on loopback; `objects` are those that it took, by kind, `refusals` say why it did not take others. A
+    """Listens on loopback; `objects` are those that it took, `refusals` say why it did not take others. A
     context."""
 
     def __init__(self, version: str) -> None:
-        self.objects: dict[str, dict[str, Any]] = {}
+        self.objects: list[dict[str, Any]] = []
         self.refusals: list[str] = []
         self.version = version
 
@@ -85,7 +86,7 @@ class KubernetesApi:
         except kubernetes_validate.ValidationError as error:
             self.refusals.append(error.message)
             return 422, _refusal(422, "Invalid", error.message)
-        self.objects[made["kind"]] = made
+        self.objects.append(made)
         return 201, made
 
     def _answer(self, handler: BaseHTTPRequestHandler, status: int, body: dict[str, Any]) -> None:

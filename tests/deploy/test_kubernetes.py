@@ -125,7 +125,7 @@ def test_kubectl_applies_the_folder_and_pods_mount_what_it_made_of_the_configura
     with KubernetesApi(VERSIONS[-1]) as api:
         done = apply(folder, api)
         assert done.returncode == 0, done.stderr
-        made = api.objects
+        made = {one["kind"]: one for one in api.objects}
         configurations = made["ConfigMap"]
         name = configurations["metadata"]["name"]
         assert sorted(line.split()[0] for line in done.stdout.splitlines()) == [

@@ -61,7 +61,8 @@ class Counting(ABC):
 
     def stop(self) -> int:
         """How many requests were made and answered, each with the next number."""
-        self._last_lines = self._lines_of(self.end())
+        if self._last_lines is None:
+            self._last_lines = self._lines_of(self.end())
         last = self._last_lines[-1]
         assert last.get("end") is True, last
         return int(last["total"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,19 @@ class ControlPlane:
     def get(self, *words: str) -> Any:
         """The object, or the list of objects."""
         return json.loads(self.kubectl("get", "-o", "json", *words))
+
+    def run_on_network(self, name: str, *words: str | Path) -> None:
+        """A program on the network of the pods, which asks their name server; it runs until the end."""
+        names = self._folder / "resolv.conf"
+        names.write_text(f"nameserver {GATEWAY}\n")
+        script = f'mount --bind {names} /etc/resolv.conf && exec "$0" "$@"'
+        self._space.start(name, "unshare", "--mount", "sh", "-ec", script, name, *words)
+
+    def query(self, address: str, expression: str) -> list[Any]:
+        """Asks a Prometheus that runs there; nothing while it does not answer."""
+        url = f"http://{address}/api/v1/query?query={expression}"
+        program = f"import urllib.request; print(urllib.request.urlopen({url!r}, timeout=5).read().decode())"
+        said = subprocess.run(
+            self._space.command(sys.executable, "-c", program), capture_output=True, text=True, timeout=60, check=False
+        )
+        return list(json.loads(said.stdout)["data"]["result"]) if said.returncode == 0 else []

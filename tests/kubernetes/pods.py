@@ -21,22 +21,33 @@ IMAGE_NAME, IMAGE_TAG = "ordo-test/ordo", "1.0"
 READY_TIMEOUT_S = 180.0
 
 
+def set_image(folder: Path) -> None:
+    """To the one that is tested, in a copy of deploy/kubernetes."""
+    kustomization = folder / "kustomization.yaml"
+    text = kustomization.read_text()
+    for line, value in (("newName: ordo", IMAGE_NAME), ("newTag: latest", f'"{IMAGE_TAG}"')):
+        assert line in text
+        text = text.replace(line, f"{line.partition(' ')[0]} {value}")
+    kustomization.write_text(text)
+
+
 class Pods:
     """Made of the folder with the image set."""
 
     def __init__(self, control: ControlPlane, folder: Path) -> None:
         self.control = control
-        shutil.copytree(ROOT / "deploy" / "kubernetes", folder)
-        self._kustomization = folder / "kustomization.yaml"
-        text = self._kustomization.read_text()
-        for line, value in (("newName: ordo", IMAGE_NAME), ("newTag: latest", f'"{IMAGE_TAG}"')):
-            assert line in text
-            text = text.replace(line, f"{line.partition(' ')[0]} {value}")
-        self._kustomization.write_text(text)
+        set_image(Path(shutil.copytree(ROOT / "deploy" / "kubernetes", folder)))
         control.kubectl("label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
-        kubectl, *words = shlex.split(Page("DEPLOYMENT.md").take("sh", "kubectl apply"))
-        assert kubectl == "kubectl"
-        self.applied = control.kubectl(*(folder if word == "deploy/kubernetes" else word for word in words))
+        self.applied = self.type_in(Page("DEPLOYMENT.md").take("sh", "kubectl apply"), folder)
+
+    def type_in(self, lines: str, folder: Path) -> str:
+        """Commands of the page, with this folder in place of the checkout's; returns what they print."""
+        said = ""
+        for line in lines.splitlines():
+            kubectl, *words = shlex.split(line)
+            assert kubectl == "kubectl"
+            said += self.control.kubectl(*(folder if word == "deploy/kubernetes" else word for word in words))
+        return said
 
     def found(self) -> dict[str, dict[str, Any]]:
         """What Kubernetes says of each, by name."""
@@ -90,12 +101,15 @@ class Pods:
 
 
 class PodClient(Counting):
-    """In a pod that may do as little as the members."""
+    """In a pod that may do as little as the members; `more` is what its page shows it with besides."""
 
     NAME = "client"
 
-    def __init__(self, control: ControlPlane, folder: Path) -> None:
+    def __init__(self, control: ControlPlane, folder: Path, more: dict[str, Any] | None = None) -> None:
         self._control = control
+        control.kubectl("delete", "pod", self.NAME, "--ignore-not-found")  # of an earlier test
+        shown = more or {"containers": [{}]}
+        (own,) = shown["containers"]
         security = {
             "runAsNonRoot": True,
             "allowPrivilegeEscalation": False,
@@ -107,10 +121,17 @@ class PodClient(Counting):
             "image": f"{IMAGE_NAME}:{IMAGE_TAG}",
             "command": ["python3", "/client/client.py", *ENDPOINTS],
             "securityContext": security,
-            "volumeMounts": [{"name": "program", "mountPath": "/client"}],
+            "env": own.get("env", []),
+            "volumeMounts": [{"name": "program", "mountPath": "/client"}, *own.get("volumeMounts", [])],
         }
         volume = {"name": "program", "configMap": {"name": self.NAME}}
-        spec = {"restartPolicy": "Never", "automountServiceAccountToken": False, "containers": [container]}
+        spec = {
+            "restartPolicy": "Never",
+            "automountServiceAccountToken": False,
+            "containers": [container],
+            "volumes": [volume, *shown.get("volumes", [])],
+            "securityContext": shown.get("securityContext", {}),
+        }
         metadata = {"name": self.NAME}
         program = {
             "apiVersion": "v1",
@@ -118,7 +139,7 @@ class PodClient(Counting):
             "metadata": metadata,
             "data": {"client.py": PROGRAM.read_text()},
         }
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**spec, "volumes": [volume]}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         (folder / "client.json").write_text(json.dumps(listed(program, pod)))
         control.kubectl("apply", "-f", folder / "client.json")
 

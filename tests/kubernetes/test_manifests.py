@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.deploy.scraping import has_prometheus
+from tests.deploy.test_kubernetes_components import client_pod, with_components
 from tests.docker.counting import GAP_MAX_S, await_value
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.pods import PODS, SELECTOR, PodClient, Pods
+from tests.kubernetes.pods import ENDPOINTS, PODS, SELECTOR, PodClient, Pods, set_image
 from tests.snippets import Page
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(7200)]
 SHARED_MEMORY_KIB = 256 * 1024
 RESTART_TIMEOUT_S = 300.0
+PROMETHEUS_URL = "127.0.0.1:9090"
 RIGHTS = {"Uid": "10001", "CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}
 """What /proc/1/status says first of each: no capability can be had either, and system calls are filtered."""
 
@@ -125,3 +130,47 @@ def test_a_restart_takes_one_pod_at_a_time_while_a_client_goes_on(pods: Pods, cl
     pods.await_equal_positions()
     print(f"\n{total} requests, each answered once; longest wait {longest_s:.2f} s")
     assert longest_s < GAP_MAX_S
+
+
+@has_prometheus
+def test_a_prometheus_without_rights_finds_the_members(pods: Pods, tmp_path: Path) -> None:
+    """The page's configuration, on the network of the pods."""
+    pods.await_ready()
+    (tmp_path / "prometheus.yml").write_text(Page("DEPLOYMENT.md").take("yaml", "dns_sd_configs"))
+    pods.control.run_on_network(
+        "prometheus",
+        f"--config.file={tmp_path / 'prometheus.yml'}",
+        f"--storage.tsdb.path={tmp_path / 'data'}",
+        f"--web.listen-address={PROMETHEUS_URL}",
+    )
+
+    def members() -> list[str] | None:
+        found = {row["metric"]["member"]: row["value"][1] for row in pods.control.query(PROMETHEUS_URL, "ordo_ready")}
+        return sorted(found) if len(found) == len(PODS) and set(found.values()) == {"1"} else None
+
+    assert await_value(members, "three scraped members", timeout_s=RESTART_TIMEOUT_S) == ["0", "1", "2"]
+
+
+def test_with_keys_of_its_own_the_cluster_goes_on_for_whom_it_trusts(
+    pods: Pods, client: PodClient, tmp_path: Path
+) -> None:
+    """Both components, as the page has a cluster changed that runs: what was written stays."""
+    total = client.stop()
+    folder = with_components(tmp_path / "kubernetes")
+    set_image(folder)
+    said = pods.type_in(Page("DEPLOYMENT.md").take("sh", "kubectl delete statefulset"), folder)
+    assert "networkpolicy.networking.k8s.io/ordo created" in said and "Warning" not in said
+    pods.await_ready()
+    assert sorted(one["role"] for one in pods.members(PODS[0])) == ["FOLLOWER", "FOLLOWER", "LEADER"]
+    for pod in PODS:
+        modes = pods.execute(pod, "stat -L -c '%u %g %a' /etc/ordo-keys/*")
+        assert modes.split() == ["0", "10001", "440"], "its own key, and no other"
+        refused = pods.execute(pod, f"env -u ORDO_KEY_FILE -u ORDO_TRUSTED_FILE {status_of_all()} || echo $?")
+        assert refused.endswith("3"), "without a key nobody answers"
+    trusted = PodClient(pods.control, tmp_path, client_pod()["spec"])
+    said = await_value(lambda: trusted.said() or None, "an answer")
+    assert json.loads(said) == {"total": total + 1, "expected": 1}, "the cluster goes on where the first client ended"
+
+
+def status_of_all() -> str:
+    return f"ordo cluster status --json --endpoints {','.join(ENDPOINTS)} --timeout 3 2>&1 >/dev/null"

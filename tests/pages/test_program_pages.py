@@ -161,5 +161,9 @@ def test_where_blocks_of_other_pages_are_run() -> None:
             "tests/deploy/test_kubernetes.py::test_kubectl_applies_the_folder_and_pods_mount_what_it_made_of_the_configurations",
             "kubectl apply",
         )
-        page.run_by("tests/kubernetes/test_manifests.py::test_maintenance_takes_one_node_at_a_time", "kubectl drain")
+        kubernetes = "tests/kubernetes/test_manifests.py"
+        with_keys = f"{kubernetes}::test_with_keys_of_its_own_the_cluster_goes_on_for_whom_it_trusts"
+        page.run_by(with_keys, "ordo keys new", "ordo-client-key", "kubectl delete statefulset")
+        page.run_by(f"{kubernetes}::test_a_prometheus_without_rights_finds_the_members", "dns_sd_configs")
+        page.run_by(f"{kubernetes}::test_maintenance_takes_one_node_at_a_time", "kubectl drain")
         page.run_by("tests/deploy/test_deploy.py::test_the_commands_of_the_page_install_the_unit", "useradd")

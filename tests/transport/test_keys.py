@@ -61,6 +61,31 @@ def test_a_key_file_that_others_may_read_is_refused(tmp_path: Path, mode: int) -
         read_secret(path)
 
 
+@pytest.mark.parametrize(("mode", "is_taken"), [(0o440, True), (0o640, True), (0o460, False), (0o444, False)])
+def test_a_key_file_of_root_may_be_read_through_its_group(
+    tmp_path: Path, mode: int, is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Kubernetes mounts a Secret; the owner's own file may not."""
+    path = str(tmp_path / "node.key")
+    write_new_secret(path)
+    os.chmod(path, mode)
+    monkeypatch.setattr("os.fstat", lambda descriptor: found_of(os.stat(descriptor), owner=0))
+    monkeypatch.setattr("os.geteuid", lambda: 10001)
+    if is_taken:
+        read_secret(path)
+    else:
+        with pytest.raises(ConfigurationError, match="others may read it"):
+            read_secret(path)
+    monkeypatch.setattr("os.fstat", lambda descriptor: found_of(os.stat(descriptor), owner=10001))
+    with pytest.raises(ConfigurationError, match="others may read it"):
+        read_secret(path)
+
+
+def found_of(found: os.stat_result, owner: int) -> os.stat_result:
+    """What is said of a file if it is this user's."""
+    return os.stat_result((*found[:4], owner, *found[5:]))
+
+
 @pytest.mark.parametrize(
     ("content", "text"),
     [("", "must hold one secret key"), ("x25519:abc\n", "must be secret-x25519:"), ("secret-x25519:!\n", "43 letters")],

@@ -165,17 +165,24 @@ def parse_trusted(text: str, source: str) -> Trusted:
     return Trusted(list(keys.values()))
 
 
+def _others_rights(owner: int) -> int:
+    """The rights that a key file of this owner must not have. One of root's may be read by another user through
+    its group, as Kubernetes mounts a Secret."""
+    return 0o037 if owner == 0 != os.geteuid() else 0o077
+
+
 def read_secret(path: str) -> KeyPair:
     """The key of a key file. Raises ConfigurationError, also for one that others than its user may read."""
     try:
         with open(path, encoding="utf-8") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            found = os.fstat(file.fileno())
             words = [line.strip() for line in file if line.strip() and not line.startswith("#")]
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not text"
         raise ConfigurationError(f"key file {path}: {reason}; `ordo keys new {path}` makes one") from None
-    if mode & 0o077:
-        raise ConfigurationError(f"key file {path}: others may read it (mode {mode & 0o777:04o}); chmod 600 {path}")
+    if found.st_mode & _others_rights(found.st_uid):
+        mode = found.st_mode & 0o777
+        raise ConfigurationError(f"key file {path}: others may read it (mode {mode:04o}); chmod 600 {path}")
     if len(words) != 1:
         raise ConfigurationError(f"key file {path}: must hold one secret key; `ordo keys new` makes such a file")
     return KeyPair.of(_decode(words[0], SECRET_PREFIX, f"key file {path}"))

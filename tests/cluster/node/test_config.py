@@ -104,6 +104,23 @@ def test_a_group_is_taken_and_not_with_encryption(tmp_path: Path) -> None:
         _load(tmp_path, text + '[encryption]\nkey_file = "a"\ntrusted_file = "b"\n')
 
 
+def test_keys_of_the_command_line_go_before_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text(GOOD + '[encryption]\nkey_file = "a"\ntrusted_file = "b"\nrekey = "5s"\n')
+    monkeypatch.chdir("/")
+    config = load_config(path, Path("other.key")).encryption
+    assert (config.key_file, config.trusted_file) == (Path("/other.key"), tmp_path / "b")
+    assert config.rekey_ns == 5_000_000_000
+    path.write_text(GOOD)
+    both = load_config(path, Path("/etc/x.key"), Path("/etc/trusted")).encryption
+    assert (both.key_file, both.trusted_file) == (Path("/etc/x.key"), Path("/etc/trusted"))
+    with pytest.raises(ConfigurationError, match="give key_file and trusted_file, or none"):
+        load_config(path, trusted_file=Path("/etc/trusted"))
+    path.write_text("encryption = 1\n" + GOOD)
+    with pytest.raises(ConfigurationError, match="encryption"):
+        load_config(path, Path("/etc/x.key"), Path("/etc/trusted"))
+
+
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot read"):
         load_config(tmp_path / "none.toml")
