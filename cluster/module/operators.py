@@ -65,6 +65,7 @@ UNAUTHENTICATED = (
     " --config on the leader's machine, or give the cluster [[tokens]] with the role operator (docs/SECURITY.md)"
 )
 NO_ROLE = "these credentials do not have the role operator (see roles of [[tokens]])"
+NO_ROLE_TO_LOOK = "these credentials have neither the role operator nor log (see roles of [[tokens]])"
 REJECTED = "the member rejected the credentials"
 CHALLENGED = "the authenticator challenges, which no operator can answer; have it decide by the credentials"
 
@@ -113,6 +114,8 @@ class Connection:
     status: OperatorStatus = OperatorStatus.OK
     text: str = ""
     principal: bytes = b""
+    is_operator: bool = True
+    """False: it is a reader of the log, who may ask where the members are, and how they are."""
     publication: ExclusivePublication | None = None
     is_told: bool = False
     """Whether the operator was told what became of its connection."""
@@ -284,9 +287,11 @@ class Operators:
     def _decide(self, connection: Connection, now_ms: int) -> None:
         assert self._authenticator is not None
         self._authenticator.on_connected_session(connection, now_ms)
-        is_open = connection.state is ConnectionState.OPEN
-        if is_open and Right.OPERATOR not in self._authenticator.rights_of(connection.principal):
-            connection.refuse(NO_ROLE)
+        if connection.state is ConnectionState.OPEN:
+            rights = self._authenticator.rights_of(connection.principal)
+            connection.is_operator = Right.OPERATOR in rights
+            if not connection.is_operator and Right.LOG not in rights:
+                connection.refuse(NO_ROLE_TO_LOOK)
         if connection.state is ConnectionState.ENDING:
             self._host.on_invalid_request(f"operators: {connection.host} was refused: {connection.text}")
 
@@ -312,6 +317,8 @@ class Operators:
         answer = self._answer
         if request.order == OperatorOrder.LOOK:
             answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.look()))
+        elif not connection.is_operator and not _asks_for_members(request):
+            answer(connection, request.correlation_id, OperatorStatus.NOT_ALLOWED, NO_ROLE.encode())
         elif request.order == OperatorOrder.SKIPPED:
             answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.list_skipped()))
         elif request.order == OperatorOrder.DETAILS:
@@ -381,6 +388,14 @@ class Operators:
                 payload=payload,
             )
         )
+
+
+def _asks_for_members(request: Any) -> bool:
+    try:
+        found = ordo_codecs.decode_any(request.question) if request.order == OperatorOrder.ASK else None
+    except DecodeError:
+        return False
+    return found is not None and found[0] is codecs.CLUSTER_MEMBERS_QUERY
 
 
 def _json(value: dict[str, Any]) -> bytes:

@@ -23,10 +23,11 @@ from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.command import demand_one_line, ordo
 
 pytestmark = pytest.mark.slow
-OPERATOR, CLIENT = new_token(), new_token()
+OPERATOR, CLIENT, READER = new_token(), new_token(), new_token()
 TOKENS: list[dict[str, object]] = [
     {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator"]},
     {"principal": "desk", "hash": hash_token(CLIENT), "roles": ["ingress", "queries", "administration"]},
+    {"principal": "tape", "hash": hash_token(READER), "roles": ["log"]},
 ]
 SERVICE = "ordo.bench.echo:Echo"
 
@@ -36,9 +37,9 @@ class Desk:
 
     def __init__(self, cluster: LocalCluster, folder: Path) -> None:
         self.cluster = cluster
-        self.tokens = {"operator": folder / "operator.token", "client": folder / "client.token"}
-        self.tokens["operator"].write_text(OPERATOR + "\n")
-        self.tokens["client"].write_text(CLIENT + "\n")
+        self.tokens = {name: folder / f"{name}.token" for name in ("operator", "client", "reader")}
+        for path, token in zip(self.tokens.values(), (OPERATOR, CLIENT, READER), strict=True):
+            path.write_text(token + "\n")
 
     def run(
         self, *words: str, who: str | None = "operator", members: tuple[int, ...] | None = None
@@ -129,6 +130,16 @@ def test_whose_credentials_do_not_suffice_is_told_so(guarded: Desk) -> None:
         demand_one_line(guarded.run(order, who=None), 4, "rejected the credentials")
         demand_one_line(guarded.run(order, who="client"), 4, "role operator")
     assert all(counter_of(cluster, one, CounterType.INVALID_REQUESTS) > 0 for one in cluster.member_ids)
+    assert counter_of(cluster, cluster.await_leader(), CounterType.SNAPSHOT_COUNT) == 0
+
+
+def test_a_reader_of_the_log_finds_the_members_and_gives_no_orders(guarded: Desk) -> None:
+    cluster = guarded.cluster
+    assert guarded.json("status", who="reader")["leader_member_id"] == cluster.await_leader()
+    assert {one["id"] for one in guarded.json("members", who="reader")} == set(cluster.member_ids)
+    assert [one["role"] for one in guarded.json("list", who="reader")] == ["voter"] * 3
+    for order in ("snapshot", "skipped", "versions", "snapshots"):
+        demand_one_line(guarded.run(order, who="reader"), 4, "role operator")
     assert counter_of(cluster, cluster.await_leader(), CounterType.SNAPSHOT_COUNT) == 0
 
 

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_grou
 READER, OPERATOR, TRADER, STRANGER = "r" * 40, "o" * 40, "t" * 40, "s" * 40
 TOKENS = [
     {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress"]},
-    {"principal": "reader", "hash": hash_token(READER), "roles": ["operator", "log"]},
+    {"principal": "reader", "hash": hash_token(READER), "roles": ["log"]},
     {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator"]},
 ]
 SEGMENT_BYTES = 1 << 20

@@ -222,10 +222,35 @@ def test_the_credentials_decide(member: Member) -> None:
     assert len(member.operators) == 0
 
 
-def test_every_other_right_together_is_not_enough() -> None:
-    told = Operator(Member(Gate(EVERYTHING))).received()[0]
+def test_every_other_right_but_log_together_is_not_enough() -> None:
+    told = Operator(Member(Gate(EVERYTHING & ~Right.LOG))).received()[0]
     assert told.status == OperatorStatus.NOT_ALLOWED
-    assert b"role operator" in told.text
+    assert b"neither the role operator nor log" in told.text
+
+
+@pytest.mark.parametrize("rights", [Right.LOG, EVERYTHING])
+def test_a_reader_of_the_log_asks_where_members_are_and_nothing_else(rights: Right) -> None:
+    member = Member(Gate(rights))
+    reader = Operator(member)
+    assert reader.ask(OperatorOrder.LOOK).status == OperatorStatus.OK
+    query = codecs.CLUSTER_MEMBERS_QUERY.encode(correlation_id=3, extended=1)
+    assert reader.ask(OperatorOrder.ASK, question=query).status == OperatorStatus.OK
+    ((table, _),) = member.asked
+    assert table is codecs.CLUSTER_MEMBERS_QUERY
+    for order, fields in (
+        (OperatorOrder.TOGGLE, {"value": int(ControlToggle.SNAPSHOT), "expected": int(ControlToggle.NEUTRAL)}),
+        (OperatorOrder.SKIPPED, {}),
+        (OperatorOrder.DETAILS, {}),
+        (99, {}),
+        (OperatorOrder.ASK, {"question": membership(MembershipChange.REMOVE)}),
+        (OperatorOrder.ASK, {"question": ordo_codecs.VERSIONS_QUERY.encode(correlation_id=3)}),
+        (OperatorOrder.ASK, {"question": query[:-2]}),
+        (OperatorOrder.ASK, {"question": b"nonsense"}),
+    ):
+        told = reader.ask(order, **fields)
+        assert told.status == OperatorStatus.NOT_ALLOWED and b"role operator" in told.payload, order
+    assert member.toggle.value == ControlToggle.NEUTRAL
+    assert len(member.asked) == 1 and member.announced == []
 
 
 def test_an_authenticator_that_challenges_refuses() -> None:
