@@ -125,6 +125,8 @@ class LivingArchive:
 
     def _check_response(self, values: Any) -> str:
         response = ResponseCode(values.code)
+        if response is ResponseCode.ERROR and values.relevant_id == values.control_session_id:
+            return "another major version"  # this one answer names the session in place of a code
         if response is ResponseCode.ERROR:
             return f"{ErrorCode(values.relevant_id).name} {values.error_message[:12]}"
         return response.name
