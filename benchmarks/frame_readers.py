@@ -1,8 +1,8 @@
 """Readers of the live stream that cost as little as can be, and what they cost the node that serves them at full load.
 
-They take frames and do nothing with them, in a process that, once they are live, gets only the time of a processor
-that nobody else wants (SCHED_IDLE). So what a cluster loses beside them is what its nodes spend on them, with what the
-kernel does on loopback for the receiver of a datagram; on another machine that one would do it.
+They take frames and do nothing with them, in a process that, once they are live, goes behind all others that want a
+processor (nice 19). So what a cluster loses beside them is, for the most part, what its nodes spend on them, with what
+the kernel does on loopback for the receiver of a datagram; on another machine that one would do it.
 
 The load comes in bursts as fast as the cluster takes them, each shorter than what a reader's window holds. In the pause
 behind it the readers take what has come, so none of them falls behind, as they would not on processors of their own.
@@ -36,6 +36,7 @@ PAUSE_S = 0.03
 BLOCK_BYTES_MAX = 1 << 20
 PARK_S = 0.001
 ROUNDS = 3
+LAST_PRIORITY = 19
 
 
 class FrameReader:
@@ -65,7 +66,7 @@ class FrameReader:
 
 def follow(address: str, count: int) -> None:
     """Runs so many readers; says for every line on standard input how many of them are live, until its end. Once all
-    are, it does not compete with anybody for a processor."""
+    are, it goes behind everybody else who wants a processor."""
     with ExitStack() as stack:
         readers = [FrameReader(address) for _ in range(count)]
         for reader in readers:
@@ -78,7 +79,7 @@ def follow(address: str, count: int) -> None:
                     return
                 live = sum(reader.follower.is_live for reader in readers)
                 if live == count:
-                    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+                    os.setpriority(os.PRIO_PROCESS, 0, LAST_PRIORITY)
                 print(live, flush=True)
 
 

@@ -37,6 +37,13 @@ def measure_rss_mb(cluster: LocalCluster) -> dict[str, float]:
     }
 
 
+def measure_pss_mb(cluster: LocalCluster) -> float:
+    """MiB of the leader with its container, of which pages that several processes share count by their share
+    (proportional set size): what all nodes of a machine take of it, divided among them."""
+    pids = family(cluster.pid(cluster.await_leader()))
+    return round(sum(_kib(Path(f"/proc/{pid}/smaps_rollup"), "Pss") for pid in pids) / KIBIBYTES_PER_MEBIBYTE, 1)
+
+
 def family(pid: int) -> list[int]:
     """A process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -61,7 +68,11 @@ def ticks(pid: int) -> tuple[int, int]:
 
 
 def _status_kib(pid: int, name: str) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+    return _kib(Path(f"/proc/{pid}/status"), name)
+
+
+def _kib(path: Path, name: str) -> int:
+    for line in path.read_text().splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1])
     return 0

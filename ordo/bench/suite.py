@@ -27,6 +27,7 @@
                            and of what it `took`, and the p99 of that, from traces. Not part of `all`
     idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
     node_rss_mb            MiB of the leader with its container after load; `_by_part` as well
+    node_pss_mb            the same, with what several processes share counted by its share
 
 All messages stay on this machine's loopback; files are in the system's temporary folder.
 """
@@ -55,7 +56,7 @@ from ordo.bench.latency import percentiles_us
 from ordo.bench.load_process import LoadPlan
 from ordo.bench.machine import describe_machine
 from ordo.bench.native_load import NativeLoad
-from ordo.bench.node_cost import measure_idle_cpu_percent, measure_rss_mb
+from ordo.bench.node_cost import measure_idle_cpu_percent, measure_pss_mb, measure_rss_mb
 from ordo.bench.request_cost import measure_requests
 from ordo.bench.snapshot_pause import measure_snapshot_pause
 from ordo.bench.waterfall import measure_waterfall, show_waterfall
@@ -67,6 +68,10 @@ SIZES_BYTES = (32, 288, 1024)
 SYNC_MODES: tuple[SyncMode, ...] = ("none", "commit")
 DEFAULT_SERVICE_MODE: ServiceMode = "process"
 DEFAULT_SYNC: SyncMode = "commit"
+FIGURES_ALONE = (
+    "record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb", "node_pss_mb"
+)  # fmt: skip
+"""Shown on a line of their own."""
 RATES = (1_000, 5_000, 20_000)
 WINDOWS = (1, 64, 512, 4_096)
 SESSION_COUNTS = (1, 4, 64)
@@ -235,13 +240,14 @@ def measure_node_cost(effort: Effort) -> Figures:
     with _cluster(PYTHON_ECHO, DEFAULT_SYNC) as cluster:
         with EchoSession(cluster.ingress_endpoints, SIZES_BYTES[0]) as session:
             session.pipelined(effort.message_count // 10, effort.window)
-        rss_mb = measure_rss_mb(cluster)
+        rss_mb, pss_mb = measure_rss_mb(cluster), measure_pss_mb(cluster)
         idle = measure_idle_cpu_percent(cluster, effort.idle_s)
     return {
         "idle_cpu_percent": max(idle.values()),
         "idle_cpu_percent_by_role": idle,
         "node_rss_mb": round(sum(rss_mb.values()), 1),
         "node_rss_mb_by_part": rss_mb,
+        "node_pss_mb": pss_mb,
     }
 
 
@@ -333,7 +339,7 @@ def show(console: Console, figures: Figures) -> None:
     _show_requests(console, figures)
     _show_snapshot(console, figures)
     show_waterfall(console, figures)
-    for name in ("record_mb_per_s", "record_sync_none_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
+    for name in FIGURES_ALONE:
         if name in figures:
             console.print(f"{name}: {figures[name]:,}", markup=False)
 

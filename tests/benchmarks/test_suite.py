@@ -48,7 +48,7 @@ def test_every_figure_is_there_and_printed(tmp_path: Path, monkeypatch: pytest.M
     assert "leader_service" in figures["cost_us"]["process, round trip"]
     assert all(rate > 0 for modes in figures["throughput_msgs_per_s"].values() for rate in modes["commit"].values())
     assert figures["open_loop_us"]["500"]["count"] == 50
-    for name in ("record_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb"):
+    for name in ("record_mb_per_s", "replay_mb_per_s", "idle_cpu_percent", "node_rss_mb", "node_pss_mb"):
         assert figures[name] > 0
     assert figures["configuration"]["sync"] == "commit"
     assert isinstance(console.file, io.StringIO)

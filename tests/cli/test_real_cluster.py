@@ -14,7 +14,7 @@ from cluster.node.counters import counter_value
 from cluster.wire.counter_types import CounterType, ModuleState
 from deploy.launcher import LocalCluster
 from ordo.bench.echo_session import EchoSession
-from ordo.bench.node_cost import family, measure_idle_cpu_percent, measure_rss_mb
+from ordo.bench.node_cost import family, measure_idle_cpu_percent, measure_pss_mb, measure_rss_mb
 from ordo.cli import run
 from runtime.errors import ClusterTimeoutError
 from tests.cluster.integration.agreement import await_members, counter_of
@@ -164,6 +164,7 @@ def test_memory_and_idle_time_of_nodes(cluster: LocalCluster) -> None:
     rss_mb = measure_rss_mb(cluster)
     assert 10 < rss_mb["node"] < 500
     assert 10 < rss_mb["container"] < 500
+    assert 20 < measure_pss_mb(cluster) < sum(rss_mb.values())
     idle = measure_idle_cpu_percent(cluster, 1.0)
     assert 0 <= idle["leader"] < 100
 
