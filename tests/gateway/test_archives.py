@@ -172,7 +172,7 @@ def test_who_reads_slowly_holds_up_the_archive_and_nobody_else(
     code, text = refusal(archives.ReadRecording, asked)
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED and "--archive-calls-max" in text
     administration = ordo_pb2_grpc.AdministrationStub(channel)  # type: ignore[no-untyped-call]
-    administration.TakeSnapshot(pb.TakeSnapshotRequest(), **shown())
+    administration.TakeSnapshot(pb.TakeSnapshotRequest(), **shown(OPERATOR))
     assert len(archives.ListRecordings(pb.ListRecordingsRequest(), **shown()).members) == 3
 
     slow[1].cancel()
