@@ -128,8 +128,8 @@ class Outputs:
 
 
 def await_outputs(client: ClusterClient, outputs: Outputs, instances: Instances, count: int) -> None:
-    """Reads until so many different outputs stand in the log, or a minute has passed."""
-    deadline_s = time.monotonic() + 60
+    """Reads until so many different outputs stand in the log, or three minutes have passed."""
+    deadline_s = time.monotonic() + 180
     while len(outputs.first) < count and time.monotonic() < deadline_s:
         client.poll()
         outputs.poll()
