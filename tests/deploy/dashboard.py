@@ -67,12 +67,13 @@ def _show_seconds(value: float) -> str:
 
 
 def series_of(panel: dict[str, Any], answer: Answer) -> list[Series]:
-    """What the panel's expressions give, with the names that its legend has for them."""
+    """What the panel's expressions give, with the names that its legend has for them; what is no number is left out."""
     found = []
     for target in panel["targets"]:
         for row in answer(target["expr"]):
-            points = [(float(at), float(value)) for at, value in row["values"]]
-            found.append(Series(_fill(target["legendFormat"], row["metric"]), points))
+            points = [(float(at), float(value)) for at, value in row["values"] if not math.isnan(float(value))]
+            if points:
+                found.append(Series(_fill(target["legendFormat"], row["metric"]), points))
     return sorted(found, key=lambda one: one.name)
 
 
@@ -128,7 +129,7 @@ def _draw_tiles(series: list[Series], unit: str, box: Box) -> str:
 def _draw_chart(panel: dict[str, Any], series: list[Series], unit: str, box: Box) -> str:
     legend, legend_px = _draw_legend(series, box)
     plot = Box(box.left + 62, box.top, box.width - 62, box.height - legend_px - 16)
-    points = [point for one in series for point in one.points if point[1] == point[1]]  # no NaN
+    points = [point for one in series for point in one.points]
     if not points:
         return _text(box.left + box.width / 2, box.top + box.height / 2, "no data", fill=FAINT, anchor="middle")
     begin_s, end_s = min(at for at, _ in points), max(at for at, _ in points)
@@ -142,7 +143,7 @@ def _draw_chart(panel: dict[str, Any], series: list[Series], unit: str, box: Box
     axes = _draw_axes(plot, place, (begin_s, end_s), (low, high, step), unit)
     lines = [
         f'<polyline fill="none" stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="1.5" points="'
-        + " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in one.points if point[1] == point[1])
+        + " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in one.points)
         + '"/>'
         for number, one in enumerate(series)
     ]

@@ -21,13 +21,14 @@ from tests.cluster.integration.services import COPY_EVENT, PID_EVENT
 from tests.cluster.integration.writer import Writer
 
 DURATION_NS_MAX = 60_000_000_000
+BUSY = "is busy with SNAPSHOT"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def take_snapshot(cluster: LocalCluster, *, others_come: bool = False) -> None:
     """Through the command, on the leader; every member has it when this returns. `others_come`: the cluster takes more
-    of them by itself."""
+    of them by itself, and is asked again while one of those is under way."""
 
     def count_of(member_id: int) -> int | None:
         count = counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT)
@@ -36,7 +37,12 @@ def take_snapshot(cluster: LocalCluster, *, others_come: bool = False) -> None:
     before = {
         member_id: cluster.await_value(partial(count_of, member_id), "a count") for member_id in cluster.member_ids
     }
-    done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
+
+    def command() -> subprocess.CompletedProcess[str] | None:
+        done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
+        return None if others_come and BUSY in done.stderr else done
+
+    done = cluster.await_value(command, "a moment without a snapshot under way")
     assert (done.returncode, done.stderr) == (0, ""), done
 
     def is_there(member_id: int) -> bool | None:
