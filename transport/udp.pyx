@@ -328,13 +328,13 @@ cdef class UdpChannel(DatagramChannel):
 
     cdef int _receive_messages(self, int count) noexcept nogil:
         """How many came, or -1 with errno. Where datagrams come one at a time, one is asked for by `recvmsg`: the kernel
-        does not look for a second, which the next receive does."""
+        does not look for a second, and what came is handled before the next receive does."""
         cdef mmsghdr* received = self._network._received
         cdef ssize_t length
         if self._alone < ALONE_MIN:
             count = recvmmsg(self._fd, received, count, MSG_DONTWAIT, NULL)
             if self._alone == ALONE_CHECKED:
-                self._alone = ALONE_MIN if count <= 0 else 0
+                self._alone = ALONE_MIN if count <= 1 else 0
             elif count > 0:
                 self._alone = self._alone + 1 if count == 1 else 0
             return count
@@ -346,8 +346,9 @@ cdef class UdpChannel(DatagramChannel):
         return 1
 
     cdef int receive(self, ReceiveItem* items, int capacity) noexcept nogil:
-        cdef int slots = capacity if capacity < RECEIVE_BATCH else RECEIVE_BATCH
-        cdef int i, count, filled = 0
+        cdef bint is_alone = self._alone >= ALONE_MIN
+        cdef int slots = 1 if is_alone else capacity if capacity < RECEIVE_BATCH else RECEIVE_BATCH
+        cdef int i, count
         cdef mmsghdr* m
         cdef size_t control_length = CONTROL_LENGTH if self._network.coalescing or self._has_times else 0
         if self._fd < 0:
@@ -363,7 +364,7 @@ cdef class UdpChannel(DatagramChannel):
                 return 0                            # the next look finds what is there
             self.ready = False
             return 0 if c_errno == EAGAIN or c_errno == EWOULDBLOCK else -c_errno
-        if count < slots:
+        if count < slots or is_alone:
             self.ready = False
         for i in range(count):
             m = &self._network._received[i]

@@ -48,7 +48,8 @@ from transport.cnc import FILE_NAME as CNC_FILE_NAME
 
 FAILED_STATUS = 1
 USAGE_STATUS = 2
-PARK_NS_MAX = 50_000_000
+PARK_NS_MAX = 100_000_000
+"""The node wakes a container for whatever it has for it; what is due by time may wait as long."""
 SPINS_MAX = 10
 """Few: on a machine with few cores the node needs the core that a spinning container would hold."""
 NODE_TIMEOUT_NS = 10_000_000_000

@@ -210,10 +210,10 @@ class ServiceContainer(ContainerLoop):
 
     @property
     def park_timeout_ns(self) -> int:
-        """How long a thread that has only this agent may sleep when there was no work."""
+        """How long a thread that has only this agent may sleep when there was no work; -1: as long as it likes."""
         waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent or self.egress.keeps
         waits = waits or self.snapshots.is_under_way
-        return 1_000_000 if waits else 50_000_000
+        return QUICK_TICK_NS if waits else -1
 
     def tick(self, now_ns: int) -> int:
         self._now_ns = now_ns

@@ -74,9 +74,21 @@ cdef class StreamPeer:
 
     cpdef int cycle(self) except -1:
         """Runs driver and client once; the client's chores once a millisecond."""
+        self._hear()
+        return self._work()
+
+    cdef int _hear(self) noexcept:
+        """What has come is in the images behind this: it is looked at first, as a node does, and `_work` does the rest."""
         self._now_ns = ordo_monotonic_ns()
         if self._driver is not None:
-            self._driver.do_work(self._now_ns)
+            self._driver.look(self._now_ns)
+            self._driver.receive_work(self._now_ns)
+        return 0
+
+    cdef int _work(self) except -1:
+        if self._driver is not None:
+            self._driver.conduct_work(self._now_ns)
+            self._driver.send_work(self._now_ns)
         if self._now_ns >= self._chore_ns:
             self._client.do_work(self._now_ns)
             self._chore_ns = self._now_ns + CHORE_NS
@@ -99,21 +111,21 @@ cdef class StreamPeer:
         cdef int64_t before
         self.cycle()
         while self._now_ns < end_ns:
+            self._hear()
             before = self.received
             if self._has_image() and self._take():
                 self._send()
+            self._work()
             if self.received > before:
                 heard_ns = self._now_ns
             elif self._now_ns - heard_ns > QUIET_NS:
                 usleep(QUIET_US)
             else:
                 sched_yield()
-            self.cycle()
 
     cdef int _send(self) noexcept:
         if self._driver is not None:
-            with nogil:
-                self._driver.send_work(self._now_ns)
+            self._driver.send_work(self._now_ns)
         return 0
 
     cdef int _take(self) except -1:
@@ -166,11 +178,14 @@ cdef class StreamPeer:
         self.sent += 1
         self._now_ns = ordo_monotonic_ns()
         self._send()
-        while not self._poll_answer():
-            sched_yield()
-            self.cycle()
+        while True:
+            self._work()
+            self._hear()
+            if self._poll_answer():
+                break
             if self._now_ns > deadline_ns:
                 raise TransportError(f"no answer for {SILENCE_NS // 10**9} s")
+            sched_yield()
         if self._answer != self.sent:
             raise TransportError(f"the far end received {self._answer} messages, expected {self.sent}")
         return 0

@@ -72,6 +72,9 @@ cdef class MediaDriver(Agent):
     cdef void announce_park(self) noexcept nogil                    # then look for work once more, `select`, `awake`
     cdef void awake(self) noexcept nogil
     cdef int park_until(self, int64_t now_ns, int64_t timeout_ns) noexcept nogil
+    cdef int _timed_work(self, int64_t now_ns) noexcept nogil
+    cdef int _conduct(self, int64_t now_ns) noexcept nogil
+    cdef int64_t _note_part(self, int counter, int64_t begun_ns) noexcept nogil
     cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil
     cdef int _locked_python_work(self, int64_t now_ns) noexcept nogil
     cdef int turn(self, int parts, int64_t now_ns) noexcept nogil   # one duty cycle of these parts

@@ -254,10 +254,26 @@ cdef class MediaDriver(Agent):
         self.cycle_count += 1
         with nogil:
             self.look(now_ns)
-            work = self.receive_work(now_ns)
-            work += self.conduct_work(now_ns)
-            work += self.send_work(now_ns)
+            work = self._timed_work(now_ns)
         return work
+
+    cdef int _timed_work(self, int64_t now_ns) noexcept nogil:
+        """All parts, one after the other: the end of one is the beginning of the next."""
+        cdef int work
+        cdef int64_t begun_ns = self.clock.nano_time()
+        work = self.receiver.receive(now_ns) + self.sender.receive(now_ns)
+        begun_ns = self._note_part(COUNTER_RECEIVER_CYCLE, begun_ns)
+        work += self._conduct(now_ns)
+        begun_ns = self._note_part(COUNTER_CONDUCTOR_CYCLE, begun_ns)
+        work += self.sender.send(now_ns)
+        self._note_part(COUNTER_SENDER_CYCLE, begun_ns)
+        return work
+
+    cdef int64_t _note_part(self, int counter, int64_t begun_ns) noexcept nogil:
+        """How long a part took until now, which is returned."""
+        cdef int64_t now_ns = self.clock.nano_time()
+        note_cycle(self.system, counter, now_ns - begun_ns)
+        return now_ns
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil:
         return self.network.select(timeout_ns)
@@ -282,22 +298,26 @@ cdef class MediaDriver(Agent):
     cdef int receive_work(self, int64_t now_ns) noexcept nogil:
         cdef int64_t begun_ns = self.clock.nano_time()
         cdef int work = self.receiver.receive(now_ns) + self.sender.receive(now_ns)
-        note_cycle(self.system, COUNTER_RECEIVER_CYCLE, self.clock.nano_time() - begun_ns)
+        self._note_part(COUNTER_RECEIVER_CYCLE, begun_ns)
         return work
 
     cdef int send_work(self, int64_t now_ns) noexcept nogil:
         cdef int64_t begun_ns = self.clock.nano_time()
         cdef int work = self.sender.send(now_ns)
-        note_cycle(self.system, COUNTER_SENDER_CYCLE, self.clock.nano_time() - begun_ns)
+        self._note_part(COUNTER_SENDER_CYCLE, begun_ns)
         return work
 
     cdef int conduct_work(self, int64_t now_ns) noexcept nogil:
         cdef int64_t begun_ns = self.clock.nano_time()
+        cdef int work = self._conduct(now_ns)
+        self._note_part(COUNTER_CONDUCTOR_CYCLE, begun_ns)
+        return work
+
+    cdef int _conduct(self, int64_t now_ns) noexcept nogil:
         cdef int work = self.receiver.conduct(now_ns) + self.sender.conduct(now_ns) + self._ipc_work(now_ns)
         if self._python_is_due(now_ns):
             with gil:
                 work += self._python_work(now_ns)
-        note_cycle(self.system, COUNTER_CONDUCTOR_CYCLE, self.clock.nano_time() - begun_ns)
         return work
 
     cdef int _ipc_work(self, int64_t now_ns) noexcept nogil:
@@ -378,7 +398,7 @@ cdef class MediaDriver(Agent):
         cdef int work = 0
         if parts == PARTS_ALL:
             self.select(0)
-            return self.receive_work(now_ns) + self.conduct_work(now_ns) + self.send_work(now_ns)
+            return self._timed_work(now_ns)
         if parts & PART_RECEIVER:
             work += self._receiver_turn(now_ns)
         if parts & PART_SENDER:
@@ -388,7 +408,7 @@ cdef class MediaDriver(Agent):
             work += self._ipc_work(now_ns)
             if self._python_is_due(now_ns):
                 work += self._locked_python_work(now_ns)
-            note_cycle(self.system, COUNTER_CONDUCTOR_CYCLE, self.clock.nano_time() - begun_ns)
+            self._note_part(COUNTER_CONDUCTOR_CYCLE, begun_ns)
         return work
 
     cdef int _sender_turn(self, int64_t now_ns) noexcept nogil:
@@ -399,7 +419,7 @@ cdef class MediaDriver(Agent):
         if self.send_network is not self.receive_network:    # else the receiver's turn has just looked
             self.send_network.select(0)
         work = self.sender.receive(now_ns) + self.sender.conduct(now_ns) + self.sender.send(now_ns)
-        note_cycle(self.system, COUNTER_SENDER_CYCLE, self.clock.nano_time() - begun_ns)
+        self._note_part(COUNTER_SENDER_CYCLE, begun_ns)
         self.sender_gate.leave()
         return work
 
@@ -410,7 +430,7 @@ cdef class MediaDriver(Agent):
         begun_ns = self.clock.nano_time()
         self.receive_network.select(0)
         work = self.receiver.receive(now_ns) + self.receiver.conduct(now_ns)
-        note_cycle(self.system, COUNTER_RECEIVER_CYCLE, self.clock.nano_time() - begun_ns)
+        self._note_part(COUNTER_RECEIVER_CYCLE, begun_ns)
         self.receiver_gate.leave()
         return work
 
