@@ -334,7 +334,7 @@ cdef class UdpChannel(DatagramChannel):
         if self._alone < ALONE_MIN:
             count = recvmmsg(self._fd, received, count, MSG_DONTWAIT, NULL)
             if self._alone == ALONE_CHECKED:
-                self._alone = ALONE_MIN if count <= 1 else 0
+                self._alone = ALONE_MIN if count <= 0 else 0
             elif count > 0:
                 self._alone = self._alone + 1 if count == 1 else 0
             return count
