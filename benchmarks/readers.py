@@ -11,11 +11,13 @@ how far the last of them was behind its end when the load ended.
 `node_cost`: processor time of the three nodes for each message of a steady load, without readers, with readers that
 share the nodes' live streams, and with as many that have replays of their own. It says what readers cost a node,
 whatever they take from the same processors themselves.
+`full_load`: bursts at full load beside readers that cost as little as can be (`benchmarks.frame_readers`), by turns
+without them: echoes a second, round trips, and what each node spends on a message.
 `catch_up`: one reader begins at the log's start: frames as they are (`RangeReader`), and entries one by one
 (`LogReader`).
 `application`: client, cluster, application, log, client, beside a service inside that answers the same; all with the
-Python client, one message on the way. The client reads the application's output in the log (`application`), or hears it
-as the message that the leader sends it (`reply`).
+Python client, which waits at its sockets, one message on the way. The client reads the application's output in the log
+(`application`), or hears it as the message that the leader sends it (`reply`).
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from typing import Any, NamedTuple
 
 from hdrh.histogram import HdrHistogram
 
+from benchmarks.frame_readers import measure_full_load
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
@@ -202,6 +205,11 @@ def measure_cost_us(cluster: LocalCluster, seconds: float) -> float:
         return (sum(map(running_ns, pids)) - before_ns) / 1000 / messages
 
 
+def measure_load_beside(count: int, seconds: float) -> Figures:
+    with start_cluster(ECHO, count) as cluster:
+        return measure_full_load(cluster, [0, 1, count], seconds, SIZE_BYTES)
+
+
 # Catching up
 
 
@@ -267,7 +275,7 @@ def record_replies(cluster: LocalCluster, count: int) -> HdrHistogram:
 
     with ClusterClient(cluster.ingress_endpoints, on_message=on_message) as client:
         for number in range(WARM_UP + count):
-            took_ns = measure_turn(client, number, answers, client.poll)
+            took_ns = measure_turn(client, number, answers, client.poll, [client.descriptor])
             record(histogram, [took_ns] if number >= WARM_UP else [])
     return histogram
 
@@ -281,22 +289,24 @@ def record_outside(cluster: LocalCluster, count: int) -> HdrHistogram:
         while reader.position is None or reader.source is None:
             reader.poll(ignore)
 
-        def turn() -> None:
-            client.poll()
-            reader.poll(lambda entry: answers.append(int(entry.payload)))
+        def turn() -> int:
+            return client.poll() + reader.poll(lambda entry: answers.append(int(entry.payload)))
 
         for number in range(WARM_UP + count):
-            took_ns = measure_turn(client, number, answers, turn)
+            took_ns = measure_turn(client, number, answers, turn, [client.descriptor, reader.descriptor])
             record(histogram, [took_ns] if number >= WARM_UP else [])
     return histogram
 
 
-def measure_turn(client: ClusterClient, number: int, answers: list[int], turn: Callable[[], object]) -> int:
+def measure_turn(
+    client: ClusterClient, number: int, answers: list[int], turn: Callable[[], int], descriptors: list[Any]
+) -> int:
     """One round trip, in ns. An answer may come twice in the log, where it was sent again."""
     begin_ns = time.monotonic_ns()
     client.send(b"%32d" % number)
     while number not in answers[-3:]:
-        turn()
+        if not turn():
+            select.select(descriptors, [], [], PARK_S)
         if time.monotonic_ns() - begin_ns > ANSWER_TIMEOUT_S * 1e9:
             raise TimeoutError(f"message {number} was not answered in {ANSWER_TIMEOUT_S:g} s")
     return time.monotonic_ns() - begin_ns
@@ -308,6 +318,7 @@ def measure(readers: int, seconds: float, catch_up_mb: int, round_trips: int) ->
     parts: dict[str, Callable[[], Figures]] = {
         "readers": lambda: measure_readers(readers, seconds),
         "node_cost": lambda: measure_node_cost(readers, seconds),
+        "full_load": lambda: measure_load_beside(readers, seconds),
         "catch_up": lambda: measure_catch_up(catch_up_mb),
         "application": lambda: measure_application(round_trips),
     }

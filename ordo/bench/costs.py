@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,21 +72,26 @@ def measure_cpu_us(cluster: LocalCluster, plan: LoadPlan) -> tuple[dict[str, flo
 
 def measure_calls(cluster: LocalCluster, plan: LoadPlan) -> CallsByRole:
     """System calls a message, by role and name, `total` among them. Empty where strace is missing or may not look."""
+    with _load(plan) as load:
+        return count_calls(_processes(cluster, load.pid), load.run, plan.count)
+
+
+def count_calls(roles: Mapping[str, Sequence[int]], run: Callable[[], object], count: int) -> CallsByRole:
+    """As `measure_calls`, of these processes by role, while `run` sends `count` messages."""
     if shutil.which("strace") is None:
         return {}
-    with _load(plan) as load, tempfile.TemporaryDirectory(prefix="ordo-calls-") as folder:
-        roles = _processes(cluster, load.pid)
+    with tempfile.TemporaryDirectory(prefix="ordo-calls-") as folder:
         tracers = [_trace(pid, Path(folder, str(pid))) for pids in roles.values() for pid in pids]
         is_attached = all(_is_attached(tracer) for tracer in tracers)
         if is_attached:
-            load.run()
+            run()
         for tracer in tracers:
             tracer.send_signal(signal.SIGINT)
         for tracer in tracers:
             tracer.communicate()
         if not is_attached:
             return {}
-        return {role: _mean_calls([Path(folder, str(pid)) for pid in pids], plan.count) for role, pids in roles.items()}
+        return {role: _mean_calls([Path(folder, str(pid)) for pid in pids], count) for role, pids in roles.items()}
 
 
 @contextmanager

@@ -55,6 +55,18 @@ def running_ns(pid: int) -> int:
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
+def kernel_share(pid: int, before: tuple[int, int] = (0, 0)) -> float:
+    """How much of a process's time on a processor since `before` was the kernel's, 0 to 1."""
+    user, kernel = (now - then for now, then in zip(ticks(pid), before, strict=True))
+    return kernel / max(1, user + kernel)
+
+
+def ticks(pid: int) -> tuple[int, int]:
+    """Time of a process in its own code and in the kernel, in clock ticks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]), int(fields[12])
+
+
 def _status_kib(pid: int, name: str) -> int:
     return _kib(Path(f"/proc/{pid}/status"), name)
 

@@ -20,6 +20,11 @@ def test_every_figure_is_there() -> None:
     cost = figures["node_cost"]
     assert isinstance(cost, dict)
     assert all(cost[f"nodes_us_per_message{what}"] > 0 for what in ("", "_live_stream", "_own_replays"))
+    full_load = figures["full_load"]
+    assert isinstance(full_load, dict) and list(full_load["by_readers"]) == [0, 1, 6]
+    for burst in full_load["by_readers"].values():
+        assert burst["echoes_per_s"] > 0 and burst["p99_us"] > 0
+        assert all(burst["node_us_per_message"][role] > 0 for role in ("leader", "serving", "other"))
     assert catch_up["log_mb"] >= 8 and catch_up["frames_mb_per_s"] > 0 and catch_up["entries_per_s"] > 0
     counts = [application[name]["count"] for name in ("inside_us", "application_us", "reply_us")]
     assert counts == [60, 60, 60]
