@@ -47,6 +47,8 @@ REQUESTS: dict[AppMode, type[GroupRequests]] = {
 }
 SECOND_NS = 1_000_000_000
 FRAGMENTS_PER_CYCLE = 256
+CHORES_INTERVAL_NS = 1_000_000
+"""So long at most what an instance does beside executing the log waits while there is log to execute."""
 SESSION_PAUSE_NS = SECOND_NS // 2
 OUTPUTS_WAITING_MAX = 8192
 """So many outputs may wait to be executed before the instance reads no further."""
@@ -148,7 +150,7 @@ class Application:
             self._incarnation = 1 + transport.random.stream("applications").getrandbits(62)
         self._has_caught_up = False
         """The last cycle has executed all that had come of the log."""
-        self._session_due_ns = 0
+        self._session_due_ns = self._chores_due_ns = 0
         self._saved_position = position
         self._checkpoint_due_ns = transport.clock.now() + round(settings.checkpoint_interval_s * SECOND_NS)
         self._now_ns = self._heard_ns = transport.clock.now()
@@ -229,6 +231,26 @@ class Application:
         """Runs one duty cycle and returns the number of things done. Raises what the service raised, and OrdoError when
         the instance cannot go on: its position is deleted everywhere, or its outputs differ from those in the log."""
         now_ns = self._now_ns = self._transport.drive()
+        count = self._work_log(now_ns)
+        if count and now_ns < self._chores_due_ns:
+            return count
+        self._chores_due_ns = now_ns + CHORES_INTERVAL_NS
+        return count + self._do_chores(now_ns)
+
+    def _work_log(self, now_ns: int) -> int:
+        """Executes what has come of the log, and sends what answers it at once: clients wait for that."""
+        if self.outputs_waiting >= OUTPUTS_WAITING_MAX and self._may_send:
+            return 0
+        count = self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
+        self._has_caught_up = count < FRAGMENTS_PER_CYCLE
+        if count:
+            self._attend_election()
+            if self._push_outputs() and self._session is not None:
+                self._session.send_outputs(now_ns)
+        return count
+
+    def _do_chores(self, now_ns: int) -> int:
+        """All that nobody waits for: sessions, nodes, timers, reports, queries, checkpoints."""
         count = self._work_session(now_ns)
         count += self._follower.work(now_ns)
         self._follower.check_allowed()
@@ -239,10 +261,6 @@ class Application:
                 "begin with an empty one and a snapshot of the group (--archive)",
                 code=ErrorCode.INVALID_POSITION,
             )
-        if self.outputs_waiting < OUTPUTS_WAITING_MAX or not self._may_send:
-            polled = self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
-            self._has_caught_up = polled < FRAGMENTS_PER_CYCLE
-            count += polled
         self._attend_election()
         self._push_outputs()
         self._attend_timers(now_ns)
@@ -323,16 +341,20 @@ class Application:
     def _may_send(self) -> bool:
         return self._outputs is not None and self._counts_alike(self._outputs)
 
-    def _push_outputs(self) -> None:
+    def _push_outputs(self) -> int:
+        """Hands the session what it is to send; the number of outputs."""
         outputs, executor = self._outputs, self.executor
         if outputs is None or not self._counts_alike(outputs):
-            return
+            return 0
         identity = executor.identity
         assert identity is not None
         before = executor.outputs_before_identity
         outputs.note_executed(identity.confirmed)
+        count = 0
         while outputs.has_room and (output := executor.cluster.get_pending(before + outputs.next_number)) is not None:
             outputs.push(output)
+            count += 1
+        return count
 
     def _attend_timers(self, now_ns: int) -> None:
         """A timer fires at a record. When it is due and the log is silent, one is asked for."""

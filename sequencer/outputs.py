@@ -171,6 +171,12 @@ class OutputClient(ClusterClient):
         self._loop.set_on_answer(self.outputs.on_answer)
         self._work_at_polls()
 
+    def send_outputs(self, now_ns: int) -> None:
+        """Sends the outputs that were pushed, without waiting for the next `poll`."""
+        self.outputs.work(now_ns)
+        if self.unsent:
+            self.flush()
+
     def offer_report(self, message: bytes) -> bool:
         """Sends a report of this instance; False when the leader takes none now."""
         return self._link.takes_messages and offer_to_leader(self._link, message)

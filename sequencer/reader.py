@@ -94,7 +94,6 @@ class LogReader(RecordingReader[LogEntry]):
             if self._session_ids is None or entry.session_id in self._session_ids:
                 handler(entry)
 
-        self.keep_alive()
         self._follower.check_allowed()
         if self._follower.oldest_position is not None:
             raise ArchiveError(
@@ -102,7 +101,7 @@ class LogReader(RecordingReader[LogEntry]):
                 f"position={self._follower.oldest_position}: begin there, or with a snapshot",
                 code=POSITION_GONE,
             )
-        return self._follower.poll(choose, limit)
+        return self._drive(lambda: self._follower.poll(choose, limit))
 
     def entries(self, *, until_position: int | None = None, timeout_s: float | None = None) -> Iterator[LogEntry]:
         """Entries as they come, for ever, up to a position, or until none has come for `timeout_s`.

@@ -302,8 +302,7 @@ class FeedReader(RecordingReader[FeedMessage]):
         """
         if self._polled:
             return self._polled.hand_out(handler, limit)
-        self.keep_alive()
-        return self._follower.poll_messages(handler, limit)
+        return self._drive(lambda: self._follower.poll_messages(handler, limit))
 
     def messages(self, *, timeout_s: float | None = None) -> Iterator[FeedMessage]:
         """Messages as they come, for ever, or until none has come for `timeout_s`."""

@@ -327,8 +327,11 @@ class LogSource:
 
     @property
     def image(self) -> Image | None:
-        """The replay's stream, for who records it; None until it is there."""
-        return self._image if self.state is SourceState.REPLAYING else None
+        """The stream that is read, its own replay or the one that readers share, for who takes its frames; None until
+        it is there."""
+        if self.state is not SourceState.REPLAYING:
+            return None
+        return self._live.image if self._live is not None and self._live.is_live else self._image
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
@@ -337,8 +340,8 @@ class LogSource:
 
         With a filter, `position` goes on over what the archive left out.
         """
-        image = self._live.image if self._live is not None and self._live.is_live else self._image
-        if self.state is not SourceState.REPLAYING or image is None:
+        image = self.image
+        if image is None:
             return 0
 
         def on_record(record: bytes, header: Header) -> None:

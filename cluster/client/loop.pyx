@@ -352,7 +352,7 @@ cdef class ClientLoop:
             if self._on_poll is not None:
                 self._on_poll(now_ns)
                 if self.unsent:
-                    self.drive()
+                    self.flush()
         finally:
             self._busy -= 1
         return count

@@ -70,7 +70,15 @@ class RecordingReader(Closing, Generic[Item]):
 
     def keep_alive(self) -> None:
         """Tells the node that this reader is still there, while `poll` is not called. Hands out nothing."""
-        self._follower.work(self._transport.drive())
+        self._drive(lambda: 0)
+
+    def _drive(self, hand_out: Callable[[], int]) -> int:
+        """One duty cycle. What has come is handed out before anything else is looked after: somebody waits for it."""
+        now_ns = self._transport.drive()
+        try:
+            return hand_out()
+        finally:
+            self._follower.work(now_ns)
 
     def close(self) -> None:
         """Ends the connection to the node. Idempotent."""
