@@ -69,6 +69,7 @@ cdef class Sequencer:
     cdef public int64_t next_record_position
     cdef Counter _commit_counter
     cdef list _container_flags            # of ParkFlag, by service id
+    cdef bint _is_commit_new              # the containers have not been woken for the commit position
     cdef int64_t _heartbeat_interval_ns
     cdef public uint8_t append_flags
     cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
@@ -76,7 +77,7 @@ cdef class Sequencer:
     cdef public LogTraces traces          # of sampled requests; None: nobody traces
     cdef public FollowerTraces follower_traces
     cdef int64_t appended_position       # leader: of the last message that was taken, or 0
-    cdef int64_t _readers_heard_ns        # leader: when a follower said last that somebody follows the log there
+    cdef set _told_members                # leader: of those with readers, which have been told the commit position
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
 
     cdef int64_t leading_term(self) noexcept nogil
@@ -90,14 +91,17 @@ cdef class Sequencer:
     cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time,
                        bint was_admitted=*) except -1
-    cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil
+    cdef bint _take_positions(self, const Fragment* fragment, ConsensusSource source, int64_t now_ns) noexcept nogil
     cpdef int tell_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
     cdef int _trace(self, const uint8_t* data, const Fragment* fragment) except -1
     cdef int note_traces(self, int64_t cycle_ns) except -1
     cdef int _scan(self, int64_t limit_position) except -1
     cdef void _publish_commit(self, int64_t position) noexcept
+    cdef void wake_containers(self) noexcept
+    cdef int _tell_readers(self, int64_t now_ns) except -1
     cdef int _send_position(self, int64_t now_ns) except -1
+    cdef int64_t _send_position_to(self, member_id) except? -1
     cdef int64_t told_position(self) noexcept nogil      # what a record that is appended now says is committed
     cdef void _take_hint(self, int64_t value, int64_t position) noexcept nogil
     cdef int64_t due_ns(self) noexcept nogil       # when a commit position is to be told that no record has taken along

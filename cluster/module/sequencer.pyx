@@ -78,7 +78,6 @@ cdef enum:
     RARE_FLAGS = 0x07                     # of an AppendPosition: live, catch-up, no room
     READERS_FLAG = 0x08                   # FLAG_READERS
     COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
-    READERS_HEARD_NS = 1000000000         # a member that says for so long no more that its log is followed has no readers
     EMPTY_SLOT = -1
     REMOVED_SLOT = -2
     FIRST_CAPACITY = 1024
@@ -88,7 +87,6 @@ FLAG_READERS = 8
 
 cdef int64_t NULL_POSITION = -1
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
-cdef int64_t NEVER_HEARD_NS = -READERS_HEARD_NS
 cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
 cdef int64_t MUTE = -2                 # no message of the session is taken
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
@@ -223,6 +221,7 @@ cdef class Sequencer:
         self._consensus_allowance = Allowance(STRANGERS_RATE, STRANGERS_BURST)
         self._service = []
         self._member_publications = {}
+        self._told_members = set()
         self._mode = STAND_BY
         self._leader_id = -1
         self.next_record_position = NO_RECORD
@@ -300,7 +299,7 @@ cdef class Sequencer:
 
     def lead(self, int64_t leadership_term_id, ExclusivePublication log):
         self._mode = LEADING
-        self._readers_heard_ns = NEVER_HEARD_NS
+        self._told_members.clear()
         self._leadership_term_id = leadership_term_id
         self._leader_id = self._member_id
         self._log = log
@@ -396,7 +395,7 @@ cdef class Sequencer:
                 break
             image.consume(&fragment)
             count += 1
-            if not self._take_positions(&fragment, source.member_id, now_ns):
+            if not self._take_positions(&fragment, source, now_ns):
                 message = PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes)
                 self.module.on_consensus(source, message, now_ns)
                 self.wants_tick |= not self.is_steady
@@ -404,9 +403,10 @@ cdef class Sequencer:
             image.publish_position()
         return count
 
-    cdef bint _take_positions(self, const Fragment* fragment, int32_t member_id, int64_t now_ns) noexcept nogil:
+    cdef bint _take_positions(self, const Fragment* fragment, ConsensusSource source, int64_t now_ns) noexcept nogil:
         """The two messages of the steady state from the member that they name; anything out of the ordinary is left to
         the Python half."""
+        cdef int32_t member_id = source.member_id
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
         if not self.is_steady:
@@ -418,7 +418,7 @@ cdef class Sequencer:
                     or ordo_get_i32(data + APPEND_POSITION_MEMBER_ID) != member_id:
                 return False
             if data[APPEND_POSITION_FLAGS] & READERS_FLAG:
-                self._readers_heard_ns = now_ns
+                source.readers_heard_ns = now_ns
             self.progress.on_append_position(
                 ordo_get_i32(data + APPEND_POSITION_MEMBER_ID), self._leadership_term_id,
                 ordo_get_i64(data + APPEND_POSITION_LOG_POSITION), now_ns)
@@ -614,7 +614,10 @@ cdef class Sequencer:
             if commit > self.commit_position:
                 if self._unsent_since_ns == 0:
                     self._unsent_since_ns = now_ns
+                self._told_members.clear()
                 self.commit_to(commit, now_ns)
+                if commit >= self._log.position_now():
+                    work += self._tell_readers(now_ns)
             elif now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
                 self._send_position(now_ns)
             if now_ns >= self.due_ns():
@@ -636,13 +639,10 @@ cdef class Sequencer:
     cdef int64_t due_ns(self) noexcept nogil:
         if self._unsent_since_ns == 0 or self._mode != LEADING:
             return NEVER
-        if self._unsent_since_ns - self._readers_heard_ns < READERS_HEARD_NS \
-                and self.commit_position >= self._log.position_now():
-            return self._unsent_since_ns        # no record is on its way, and readers wait at a follower
         return self._unsent_since_ns + COMMIT_DELAY_NS_MAX
 
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1:
-        """Publishes the commit position, wakes the container, and has rare records executed; never goes back."""
+        """Publishes the commit position, and has rare records executed; never goes back. `wake_containers` comes later."""
         if position <= self.commit_position:
             return 0
         self._publish_commit(position)
@@ -705,19 +705,54 @@ cdef class Sequencer:
             self.progress.on_commit_hint(hinted_commit(value, position))
 
     cdef void _publish_commit(self, int64_t position) noexcept:
-        cdef ParkFlag flag
         self.commit_position = position
         self._commit_counter.set_release(position)
+        self._is_commit_new = True
+
+    cdef void wake_containers(self) noexcept:
+        """Wakes the containers that are parked, when the commit position has moved since the last call."""
+        cdef ParkFlag flag
+        if not self._is_commit_new:
+            return
+        self._is_commit_new = False
         ordo_fence_full()
         for flag in self._container_flags:
             if flag.take():
                 flag.wake_futex()
 
+    cdef int _tell_readers(self, int64_t now_ns) except -1:
+        """No record is on its way that could take the commit position along, and readers at followers wait for it: these
+        followers hear of it now. The others need not be woken for it yet. Returns how many were told."""
+        cdef ConsensusSource source
+        for source in self._consensus.proven:
+            if source.has_readers(now_ns) and self._send_position_to(source.member_id) > 0:
+                self._told_members.add(source.member_id)
+        if len(self._told_members) == len(self._member_publications):
+            self._unsent_since_ns = 0
+        return <int> len(self._told_members)
+
     cdef int _send_position(self, int64_t now_ns) except -1:
-        """CommitPosition to every member as leader, AppendPosition to the leader as follower."""
+        """CommitPosition to every member as leader that has not been told, AppendPosition to the leader as follower."""
+        cdef bint is_heartbeat = self._unsent_since_ns == 0
+        self._unsent_since_ns = 0
+        if self._mode == LEADING:
+            self.progress.note_sent(self.commit_position, now_ns)
+            for member_id in self._member_publications:
+                if is_heartbeat or member_id not in self._told_members:
+                    self._send_position_to(member_id)
+        else:
+            self.progress.note_sent(self.append_position, now_ns)
+            self._send_position_to(self._leader_id)
+        return 0
+
+    cdef int64_t _send_position_to(self, member_id) except? -1:
+        """The result of the publication; 0 when there is none to this member."""
         cdef bint leading = self._mode == LEADING
         cdef int64_t position = self.commit_position if leading else self.append_position
         cdef uint8_t message[32]
+        publication = self._member_publications.get(member_id)
+        if publication is None:
+            return 0
         if leading:
             put_sbe_header(message, COMMIT_POSITION_BLOCK, COMMIT_POSITION_ID)
         else:
@@ -726,16 +761,8 @@ cdef class Sequencer:
         ordo_put_i64(message + APPEND_POSITION_LOG_POSITION, position)
         ordo_put_i32(message + APPEND_POSITION_MEMBER_ID, self._member_id)
         message[APPEND_POSITION_FLAGS] = self.append_flags | self.room_flags | self.reader_flags
-        self._unsent_since_ns = 0
-        self.progress.note_sent(position, now_ns)
-        if leading:
-            for publication in self._member_publications.values():
-                (<ExclusivePublication> publication).append(message, COMMIT_POSITION_LENGTH, NULL, 0)
-        else:
-            publication = self._member_publications.get(self._leader_id)
-            if publication is not None:
-                (<ExclusivePublication> publication).append(message, APPEND_POSITION_LENGTH, NULL, 0)
-        return 0
+        return (<ExclusivePublication> publication).append(
+            message, COMMIT_POSITION_LENGTH if leading else APPEND_POSITION_LENGTH, NULL, 0)
 
 
 cdef bint takes_interpreter(const uint8_t* message, int64_t length_bytes) noexcept nogil:

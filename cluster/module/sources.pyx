@@ -6,6 +6,7 @@ cdef enum:
 
 cdef int32_t UNPROVEN = -1
 cdef int64_t SECOND_NS = 1000000000
+cdef int64_t READERS_HEARD_NS = SECOND_NS      # a member that says for so long no more that its log is followed has no readers
 
 
 cdef class Source:
@@ -17,6 +18,10 @@ cdef class ConsensusSource(Source):
     def __init__(self, Image image not None):
         super().__init__(image)
         self.member_id = UNPROVEN
+        self.readers_heard_ns = -READERS_HEARD_NS
+
+    cdef bint has_readers(self, int64_t now_ns) noexcept nogil:
+        return now_ns - self.readers_heard_ns < READERS_HEARD_NS
 
 
 cdef class IngressSource(Source):

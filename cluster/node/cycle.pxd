@@ -16,7 +16,7 @@ from transport.client_core cimport ClientCore
 from transport.driver.media_driver cimport MediaDriver
 
 cdef class NodeCycle(Agent):
-    """One duty cycle in the order a message takes: receive, sequence, send, record, commit, serve, send.
+    """One duty cycle in the order a message takes: receive, sequence, send, record, commit, replay, serve, send.
 
     `module` is the ConsensusModule; `tick` is called after its slow tick with the time (children, activity stamps).
     """
@@ -47,5 +47,6 @@ cdef class NodeCycle(Agent):
     cdef void _note_cycle(self, int64_t ended_ns) noexcept nogil
     cdef int _rest_beside_driver(self, int64_t timeout_ns) except -1
     cdef int _update_positions(self, int64_t now_ns) except -1
+    cdef int _serve_readers(self, int64_t now_ns) except -1
     cdef int _rare_work(self, int64_t now_ns) except -1
     cdef int _slow_tick(self, int64_t now_ns) except -1

@@ -63,8 +63,9 @@ cdef class NodeCycle(Agent):
         work += self.archive.record_work(now_ns)
         if sequencer.follower_traces is not None:
             sequencer.note_traces(now_ns)
-        work += self.archive.replay_work(now_ns)
         work += self._update_positions(now_ns)
+        work += self._serve_readers(now_ns)
+        sequencer.wake_containers()
         work += sequencer.poll_service()
         for container in self.containers:
             work += container.cycle(now_ns)
@@ -99,6 +100,13 @@ cdef class NodeCycle(Agent):
                 traces.look(sequencer.append_position, sequencer.commit_position, is_leading, looked_ns)
         return work
 
+    cdef int _serve_readers(self, int64_t now_ns) except -1:
+        """Sends what is committed to who follows the log. A container that were woken before would take the processor."""
+        cdef int work = self.archive.replay_work(now_ns)
+        if work and self.driver is not None:
+            self.driver.send_work(now_ns)
+        return work
+
     cdef int64_t deadline_ns(self) noexcept nogil:
         return min(self.next_tick_ns, self.sequencer.due_ns())
 
@@ -118,6 +126,7 @@ cdef class NodeCycle(Agent):
         self.client.do_work(now_ns)
         self.archive.do_work(now_ns)
         self.module.slow_tick(now_ns)
+        self.sequencer.wake_containers()
         self.tick(now_ns)
         if self.module.wants_quick_ticks():
             self.next_tick_ns = now_ns + QUICK_TICK_NS
