@@ -113,8 +113,11 @@ cdef class LogBuffers:
     cdef void set_active_transport_count(self, int32_t count) noexcept nogil    # release
     cdef bint is_revoked(self) noexcept nogil
     cdef void set_revoked(self) noexcept nogil
-    cdef uint8_t* at(self, int64_t position) noexcept nogil                     # address of the byte at a position
-    cdef int64_t rest_of_term(self, int64_t position) noexcept nogil            # bytes from there to the term's end
+    cdef inline uint8_t* at(self, int64_t position) noexcept nogil:             # address of the byte at a position
+        return self.terms[(<uint64_t> position >> self.term_shift) % PARTITION_COUNT] \
+            + (position & (self.term_length - 1))
+    cdef inline int64_t rest_of_term(self, int64_t position) noexcept nogil:    # bytes from there to the term's end
+        return self.term_length - (position & (self.term_length - 1))
     # False: there is no room for the pages up to the position; what lies before `reserved_position` may be used
     cdef bint reserve(self, int64_t position) noexcept nogil
     # how far a producer that is at this position may be let go: a quiet stream does not need pages for its window

@@ -154,10 +154,6 @@ cdef class LogBuffers:
         ordo_fence_release()
         (<volatile uint8_t*> self.metadata)[META_IS_PUBLICATION_REVOKED] = 1
 
-    cdef uint8_t* at(self, int64_t position) noexcept nogil:
-        return self.terms[(<uint64_t> position >> self.term_shift) % PARTITION_COUNT] \
-            + (position & (self.term_length - 1))
-
     cdef bint reserve(self, int64_t position) noexcept nogil:
         """An idle stream takes a page, a busy one soon all of its terms: steps grow with what is used."""
         cdef int64_t at = self.reserved_position, step, length
@@ -177,9 +173,6 @@ cdef class LogBuffers:
         if self.reserved_position == NEVER_BEYOND:
             return NEVER_BEYOND
         return producer_position + max(<int64_t> QUIET_WINDOW, 2 * (producer_position - self._reserve_start))
-
-    cdef int64_t rest_of_term(self, int64_t position) noexcept nogil:
-        return self.term_length - (position & (self.term_length - 1))
 
     cdef void rotate(self, int32_t term_count, int32_t term_id) noexcept nogil:
         cdef int32_t next_term_id = wrap_i32(<uint32_t> term_id + 1)

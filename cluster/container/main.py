@@ -52,6 +52,8 @@ PARK_NS_MAX = 100_000_000
 """The node wakes a container for whatever it has for it; what is due by time may wait as long."""
 SPINS_MAX = 10
 """Few: on a machine with few cores the node needs the core that a spinning container would hold."""
+YIELDS_MAX = 20
+"""Behind the spins: while a node has something for its container again and again, waking it would cost both more."""
 NODE_TIMEOUT_NS = 10_000_000_000
 PREDECESSOR_TIMEOUT_NS = 1_500_000 * LIVENESS_TIMEOUT_MS
 DRIVER_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
@@ -81,7 +83,7 @@ class ContainerRunner:
 
     def run(self) -> None:
         idle = BackoffIdle(
-            FutexParker(self._find_park_flag()), spins_max=SPINS_MAX, yields_max=0, park_ns_max=PARK_NS_MAX
+            FutexParker(self._find_park_flag()), spins_max=SPINS_MAX, yields_max=YIELDS_MAX, park_ns_max=PARK_NS_MAX
         )
         container, client, clock = self._container, self._client, self._clock
         container.on_start()

@@ -149,7 +149,9 @@ class NodeSection(Settings):
         default="owner", description="Who may read and write the node's files, shared memory included."
     )
     spins: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="So many idle turns before the node's thread parks; any need a core of their own."
+        default=20,
+        description="While the log moves fast: so many idle turns, each of which gives the core away, before the node's"
+        " thread parks. 0: it parks at once, which takes less of the processor and makes round trips longer.",
     )
     rejoin: bool = Field(
         default=False,

@@ -6,6 +6,7 @@ from archive.archive cimport Archive
 from cluster.container.loop cimport ContainerLoop
 from cluster.module.cluster_clock cimport ClusterClock
 from cluster.module.sequencer cimport Sequencer
+from cluster.node.spinning cimport Spinning
 from cluster.wire.latencies cimport LogSamples
 from cluster.wire.traces cimport LogTraces
 from runtime.agent cimport Agent
@@ -35,15 +36,15 @@ cdef class NodeCycle(Agent):
     cdef readonly int64_t next_tick_ns     # when the slow tick is due, monotonic
     cdef int64_t idle_tick_ns
     cdef bint has_worked                   # something beyond heartbeats since the last tick
-    cdef int64_t spins
+    cdef Spinning spinning
     cdef int64_t worked_ns                 # when the last cycle of `work` began; 0: it has rested since
     cdef int skips_left                    # duty cycles that do without a look at the sockets
-    cdef readonly int64_t spins_max
     cdef Counter max_cycle_time
     cdef Counter cycles_exceeded
     cdef int64_t deadline_ns(self) noexcept nogil      # when a cycle is due without being told
     cpdef bint work(self) except -1
     cpdef int rest(self) except -1
+    cdef bint _spin(self) except -1
     cdef void _note_cycle(self, int64_t ended_ns) noexcept nogil
     cdef int _rest_beside_driver(self, int64_t timeout_ns) except -1
     cdef int _update_positions(self, int64_t now_ns) except -1

@@ -12,8 +12,6 @@ from transport.driver.media_driver import MediaDriver
 
 class NodeCycle(Agent):
     @property
-    def spins_max(self) -> int: ...
-    @property
     def next_tick_ns(self) -> int: ...
     def __init__(
         self,

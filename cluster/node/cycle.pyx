@@ -27,7 +27,7 @@ cdef class NodeCycle(Agent):
         self.max_cycle_time = module.counters.max_cycle_time
         self.cycles_exceeded = module.counters.cycles_exceeded
         self.tick = tick
-        self.spins_max = spins_max
+        self.spinning = Spinning(spins_max)
         self.samples = samples
         self.park_flag = park_flag
         self.park_ns = SHARED_PARK_NS_MIN
@@ -140,7 +140,7 @@ cdef class NodeCycle(Agent):
     def run(self):
         """Duty cycles until the module has ended; idles by spinning a little, then parked on the sockets."""
         while not self.module.has_ended:
-            if not self.work():
+            if not self.work() and not self._spin():
                 self.rest()
 
     cpdef bint work(self) except -1:
@@ -148,12 +148,23 @@ cdef class NodeCycle(Agent):
         cdef int64_t now_ns = self.clock.nano_time()
         self._note_cycle(now_ns)
         self.worked_ns = now_ns
-        if self.do_work(self.worked_ns):
-            self.spins = 0
-            self.park_ns = SHARED_PARK_NS_MIN
-            return True
-        self.spins += 1
-        return self.spins <= self.spins_max
+        if not self.do_work(now_ns):
+            return False
+        self.spinning.note(self.sequencer.append_position + self.sequencer.commit_position, now_ns)
+        self.park_ns = SHARED_PARK_NS_MIN
+        return True
+
+    cdef bint _spin(self) except -1:
+        """Gives the core away for a moment where something is likely to come soon. Returns False where the thread should
+        rest."""
+        cdef bint has_spun
+        if self.spinning.turns_left == 0:
+            return False
+        self._note_cycle(self.clock.nano_time())
+        self.worked_ns = 0
+        with nogil:
+            has_spun = self.spinning.take()
+        return has_spun
 
     cpdef int rest(self) except -1:
         """Waits for datagrams, for a wake-up, or until something is due by time."""

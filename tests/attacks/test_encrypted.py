@@ -22,6 +22,7 @@ from cluster.wire.streams import CONSENSUS_STREAM_ID
 from deploy.launcher import PORTS_PER_MEMBER, LocalCluster
 from ordo.cli import run
 from runtime.errors import OrdoError
+from tests.background import in_background
 from tests.cluster.integration.agreement import await_that, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
@@ -53,9 +54,8 @@ def captured(ports: set[int]) -> Iterator[list[Packet]]:
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800)) as raw:
         raw.bind(("lo", 0x0800))
         raw.settimeout(0.1)
-        ended = threading.Event()
 
-        def listen() -> None:
+        def listen(ended: threading.Event) -> None:
             while not ended.is_set():
                 try:
                     packet = raw.recv(1 << 17)
@@ -67,13 +67,8 @@ def captured(ports: set[int]) -> Iterator[list[Packet]]:
                     hosts = socket.inet_ntoa(packet[12:16]), socket.inet_ntoa(packet[16:20])
                     found.append((time.time_ns(), (hosts[0], source), (hosts[1], destination), udp[8:]))
 
-        thread = threading.Thread(target=listen)
-        thread.start()
-        try:
+        with in_background(listen):
             yield found
-        finally:
-            ended.set()
-            thread.join()
 
 
 @NEEDS_ROOT

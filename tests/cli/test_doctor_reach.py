@@ -20,6 +20,7 @@ from cluster.wire.members import Member
 from deploy.launcher import LocalCluster, find_ports
 from ordo.cli import run
 from runtime.clock import SystemClock
+from tests.background import in_background
 
 MTU_BYTES = 1408
 TIMEOUT_S = 20.0
@@ -43,19 +44,13 @@ def config_of(folder: Path, ports: list[int], member_id: int) -> Path:
 def stand_in(bound: Member, others: list[Member], clock: SystemClock | None = None) -> Iterator[Doctors]:
     """Another machine's doctor, on a thread of its own until the block is left."""
     with Doctors(bound, others, MTU_BYTES, clock) as doctors:
-        is_over = threading.Event()
 
-        def answer() -> None:
+        def answer(is_over: threading.Event) -> None:
             while not is_over.is_set():
                 doctors.run(0.05)
 
-        thread = threading.Thread(target=answer)
-        thread.start()
-        try:
+        with in_background(answer):
             yield doctors
-        finally:
-            is_over.set()
-            thread.join()
 
 
 def of_members(findings: list[Finding]) -> list[Finding]:

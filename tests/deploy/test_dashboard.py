@@ -23,6 +23,7 @@ from playwright.sync_api import sync_playwright
 from deploy.launcher import LocalCluster
 from ordo import ClusterClient
 from ordo.cli import run
+from tests.background import in_background
 from tests.cluster.integration.agreement import await_that, await_value
 from tests.deploy.dashboard import WIDTH_PX, Answer, draw, series_of, show_value
 from tests.deploy.scraping import ScrapingPrometheus, has_prometheus, make_cluster
@@ -74,20 +75,13 @@ def test_a_legend_names_series_by_their_labels() -> None:
 @contextmanager
 def load(nodes: LocalCluster) -> Iterator[None]:
     """Requests of 200 bytes, one after the other."""
-    has_ended = threading.Event()
-
-    def submit() -> None:
+    def submit(has_ended: threading.Event) -> None:
         with ClusterClient(nodes.ingress_endpoints) as client:
             while not has_ended.wait(0.002):
                 client.request(bytes(200), timeout_s=30)
 
-    thread = threading.Thread(target=submit)
-    thread.start()
-    try:
+    with in_background(submit):
         yield
-    finally:
-        has_ended.set()
-        thread.join()
 
 
 def last_minute(prometheus: ScrapingPrometheus, cluster: str) -> Answer | None:

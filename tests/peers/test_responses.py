@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from runtime.clock import SystemClock
+from tests.background import in_background
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, exchange
 from transport.client import TransportClient
@@ -71,18 +73,11 @@ def test_ordo_answers_an_aeron_requester(
     requests = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
     control = f"127.0.0.1:{free_port()}"
     driver = start_driver()
-    must_end = threading.Event()
-    with driver.connect() as client:
-        responder = threading.Thread(target=respond, args=(client, requests, control, must_end))
-        responder.start()
-        try:
-            arguments = (requests, REQUEST_STREAM, control, RESPONSE_STREAM, ECHOES)
-            peers = [java.start("ResponseStream", shm_path / f"java{i}", "requester", *arguments) for i in range(2)]
-            for peer in peers:
-                assert peer.await_line("echoed") == [str(ECHOES)]
-            for peer in peers:
-                peer.finish()
-        finally:
-            must_end.set()
-            responder.join()
+    with driver.connect() as client, in_background(partial(respond, client, requests, control)):
+        arguments = (requests, REQUEST_STREAM, control, RESPONSE_STREAM, ECHOES)
+        peers = [java.start("ResponseStream", shm_path / f"java{i}", "requester", *arguments) for i in range(2)]
+        for peer in peers:
+            assert peer.await_line("echoed") == [str(ECHOES)]
+        for peer in peers:
+            peer.finish()
     assert not driver.errors

@@ -18,6 +18,7 @@ from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 
 from deploy.launcher import LocalCluster
 from service_api import ordo_pb2 as pb
+from tests.background import in_background
 from tests.gateway.conftest import GatewayProcess, sequencer_of
 from tests.gateway.console.conftest import OPERATOR, TRADER, console_of
 
@@ -89,9 +90,7 @@ def log_in(looker: Looker) -> None:
 @contextmanager
 def load(gateway: GatewayProcess) -> Iterator[None]:
     """Requests, one after the other, while the test looks."""
-    has_ended = threading.Event()
-
-    def submit() -> None:
+    def submit(has_ended: threading.Event) -> None:
         identity, number = os.urandom(16), 1
         with grpc.insecure_channel(gateway.address) as channel:
             calls = sequencer_of(channel)
@@ -105,13 +104,8 @@ def load(gateway: GatewayProcess) -> Iterator[None]:
                 except grpc.RpcError:
                     has_ended.wait(0.1)
 
-    thread = threading.Thread(target=submit)
-    thread.start()
-    try:
+    with in_background(submit):
         yield
-    finally:
-        has_ended.set()
-        thread.join()
 
 
 def test_who_has_no_token_sees_how_to_log_in_and_who_has_a_wrong_one_why_not(looker: Looker) -> None:
