@@ -1,6 +1,6 @@
 """What `sync = "commit"` costs beside `sync = "none"`, by size of messages and window.
 
-    python -m benchmarks.syncs [--sizes 32 288 1024] [--windows 512 4096 16384] [--rounds 3] [--seconds 1] [--json out.json]
+    python -m benchmarks.syncs [--sizes 32 288 1024] [--windows 512 4096 16384] [--rounds 5] [--json out.json]
 
 Two clusters of three members on this machine, each with a Cython service in a process of its own and a native client,
 take turns. Printed are medians of the rounds: echoes a second, the µs of processor time that one message takes of all
@@ -81,7 +81,9 @@ def _measure_window(contenders: dict[SyncMode, Contender], window: int, rounds: 
     counts = {}
     for sync, one in contenders.items():
         rate = one.measure(window, 4 * window)["per_s"]
-        counts[sync] = max(window, round(one.measure(window, max(window, round(rate * seconds / 2)))["per_s"] * seconds))
+        counts[sync] = max(
+            window, round(one.measure(window, max(window, round(rate * seconds / 2)))["per_s"] * seconds)
+        )
     samples: Samples = {sync: [] for sync in contenders}
     for number in range(rounds):
         for sync in MODES if number % 2 else reversed(MODES):
@@ -123,8 +125,8 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     machine = describe_machine()
     found = {size: measure_size(size, chosen.windows, chosen.rounds, chosen.seconds) for size in chosen.sizes}
-    print(f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback; load average before the "
-          f"run {machine['load_average_1m']}\n", *describe(found), sep="\n")  # fmt: skip
+    where = f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback"
+    print(f"{where}; load average before the run {machine['load_average_1m']}", "", *describe(found), sep="\n")
     if chosen.json:
         chosen.json.write_text(json.dumps({"machine": machine, "sizes": found}, indent=2) + "\n")
 

@@ -75,6 +75,7 @@ def test_a_legend_names_series_by_their_labels() -> None:
 @contextmanager
 def load(nodes: LocalCluster) -> Iterator[None]:
     """Requests of 200 bytes, one after the other."""
+
     def submit(has_ended: threading.Event) -> None:
         with ClusterClient(nodes.ingress_endpoints) as client:
             while not has_ended.wait(0.002):

@@ -90,6 +90,7 @@ def log_in(looker: Looker) -> None:
 @contextmanager
 def load(gateway: GatewayProcess) -> Iterator[None]:
     """Requests, one after the other, while the test looks."""
+
     def submit(has_ended: threading.Event) -> None:
         identity, number = os.urandom(16), 1
         with grpc.insecure_channel(gateway.address) as channel:
