@@ -167,7 +167,7 @@ def test_who_reads_slowly_holds_up_the_archive_and_nobody_else(
         if (now := replay_positions(cluster, 0)) != positions:
             positions, still_since_s = now, time.monotonic()
         time.sleep(0.05)
-    assert len(positions) == 2 and max(positions) < MESSAGE_COUNT * MESSAGE_BYTES // 2
+    assert len(positions) == 2 and max(positions) < MESSAGE_COUNT * MESSAGE_BYTES * 3 // 4, "gRPC's windows grow"
 
     code, text = refusal(archives.ReadRecording, asked)
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED and "--archive-calls-max" in text
@@ -248,11 +248,11 @@ def test_a_member_that_is_down_is_told_of(archives: Any, cluster: LocalCluster) 
 
 
 def test_a_stop_of_the_gateway_ends_what_is_read(cluster: LocalCluster, start_gateway: StartGateway) -> None:
-    leader = cluster.await_leader()
+    whole = next(one for one in cluster.member_ids if one != DAMAGED and cluster.is_running(one))
     gateway = start_gateway(cluster, "--grace", "5")
     with grpc.insecure_channel(gateway.address) as opened:
         archives = ordo_pb2_grpc.ArchivesStub(opened)  # type: ignore[no-untyped-call]
-        call = archives.ReadRecording(pb.ReadRecordingRequest(member_id=leader), **shown())
+        call = archives.ReadRecording(pb.ReadRecordingRequest(member_id=whole), **shown())
         next(call)
         assert gateway.stop() == 0
         with pytest.raises(grpc.RpcError) as refused:

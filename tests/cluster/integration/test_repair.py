@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -95,9 +96,7 @@ def test_a_damaged_snapshot_is_left_for_the_log(start_cluster: StartCluster) -> 
         writer.write(1000)
         take_snapshot(LocalMember(load_config(cluster.config_path(cluster.await_leader()))))
         follower = follower_of(cluster)
-        await_value(
-            lambda: True if counter_of(cluster, follower, CounterType.SNAPSHOT_COUNT) > 0 else None, "a snapshot"
-        )
+        await_value(partial(has_snapshot, cluster, follower), "a snapshot")
         cluster.stop(follower)
         folder = cluster.data_dir(follower) / "archive"
         log, *snapshots = archive_tools.list_recordings(str(folder))
@@ -185,6 +184,10 @@ def test_a_running_leader_mends_its_log_and_hands_over_nothing(start_cluster: St
     demand_equal_logs(cluster)
 
 
+def has_snapshot(cluster: LocalCluster, member_id: int) -> bool | None:
+    return True if counter_of(cluster, member_id, CounterType.SNAPSHOT_COUNT) > 0 else None
+
+
 def flip_a_byte(files: list[Path]) -> None:
     flip(files[1], 40)
 
@@ -204,7 +207,8 @@ def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaire
         writer.write(3000)
         leader = cluster.await_leader()
         take_snapshot(LocalMember(load_config(cluster.config_path(leader))))
-        await_value(lambda: True if counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) > 0 else None, "a snapshot")
+        for member_id in cluster.member_ids:  # so every member has the log that one loses, and one damages
+            await_value(partial(has_snapshot, cluster, member_id), f"the snapshot of member {member_id}")
         empty = follower_of(cluster)
         let_rejoin(cluster, empty)
         damage(log_files(cluster, leader))
