@@ -27,7 +27,12 @@ from pipeline.recordings import open_recordings
 from tests.pipeline.test_replay import ENGINE, ITCH
 
 SEGMENT_LENGTH = 1 << 19
-SMALL = {"segment_length": SEGMENT_LENGTH, "log_term_length": SEGMENT_LENGTH}
+SMALL = {
+    "segment_length": SEGMENT_LENGTH,
+    "log_term_length": SEGMENT_LENGTH,
+    "leader_heartbeat_timeout": "10s",  # one member leads all the time, however busy the machine
+    "session_timeout": "60s",
+}
 pytestmark = [pytest.mark.spark, pytest.mark.shared_data, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
@@ -65,10 +70,11 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 
 
 def all_hold_the_same(cluster: LocalCluster) -> bool:
-    """Whether the slowest node, too, has executed everything and holds both snapshots: answers wait for a quorum."""
+    """Whether the slowest node, too, has executed everything, the end of the session as well, and holds both snapshots:
+    answers wait for a quorum."""
     nodes = [node_status(load_config(cluster.config_path(member))) for member in range(3)]
     leader_position = max(node.commit_position for node in nodes)
-    return all(node.service_position == leader_position and node.snapshots == 2 for node in nodes)
+    return all((node.service_position, node.snapshots, node.sessions) == (leader_position, 2, 0) for node in nodes)
 
 
 def test_three_nodes_are_clean(spark: SparkSession, archives: list[str]) -> None:
