@@ -32,6 +32,7 @@ SERVICE = "ordo.bench.echo_native:NativeEcho"
 MODES: tuple[SyncMode, ...] = ("none", "commit")
 MTU_BYTES = 8192
 EGRESS_BUFFER_BYTES = 8 << 20
+MEMORY = FileMemoryProvider()
 Figures = dict[str, dict[str, float]]
 """Figures by sync mode."""
 
@@ -58,10 +59,8 @@ class Contender:
 
     def _sync_count(self) -> int:
         """How often the members have synced what they record, all together."""
-        found = (Latencies.find(self._memory, str(self.cluster.aeron_dir(one)), 0) for one in self.cluster.member_ids)
+        found = (Latencies.find(MEMORY, str(self.cluster.aeron_dir(one)), 0) for one in self.cluster.member_ids)
         return sum(one.read()["sync"].count for one in found if one is not None)
-
-    _memory = FileMemoryProvider()
 
 
 def measure_size(size_bytes: int, windows: Sequence[int], rounds: int, seconds: float) -> dict[int, Figures]:

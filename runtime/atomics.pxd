@@ -1,4 +1,4 @@
-"""Atomics on shared memory, unaligned wire fields, clocks, futex and CRC32C: see atomics.h and crc32c.h."""
+"""Atomics on shared memory, unaligned wire fields, clocks, futex, sched_yield and CRC32C: see atomics.h and crc32c.h."""
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 
@@ -26,6 +26,9 @@ cdef extern from "atomics.h" nogil:
     int64_t ordo_epoch_ns()
     int ordo_futex_wait(void* word, int32_t expected, int64_t timeout_ns)
     int ordo_futex_wake(void* word, int count)
+
+cdef extern from "<sched.h>" nogil:
+    int sched_yield()
 
 cdef extern from "crc32c.h" nogil:
     const char* ORDO_CRC32C_HARDWARE

@@ -2,11 +2,8 @@
 
 from posix.time cimport nanosleep, timespec
 
-from runtime.atomics cimport ordo_pause
+from runtime.atomics cimport ordo_pause, sched_yield
 from runtime.wake cimport PARK_FUTEX
-
-cdef extern from "sched.h" nogil:
-    int sched_yield()
 
 SPINS_DEFAULT = 100
 YIELDS_DEFAULT = 20

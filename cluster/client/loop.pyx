@@ -20,7 +20,7 @@ from cluster.wire.layout cimport (
     put_session_header,
     template_id,
 )
-from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
+from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16, sched_yield
 from runtime.native_vector cimport NativeVector
 from service_api.service import OfferResult
 from transport.image cimport Assembler, Fragment, Image
@@ -31,9 +31,6 @@ from transport.subscription cimport Subscription
 
 from runtime.errors import ClusterError
 from transport.client_transport import ClientTransport
-
-cdef extern from "<sched.h>" nogil:
-    int sched_yield()
 
 cdef enum:
     ADMIN_ACTION_ATTEMPTS = 3

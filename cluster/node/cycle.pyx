@@ -157,14 +157,12 @@ cdef class NodeCycle(Agent):
     cdef bint _spin(self) except -1:
         """Gives the core away for a moment where something is likely to come soon. Returns False where the thread should
         rest."""
-        cdef bint has_spun
         if self.spinning.turns_left == 0:
             return False
         self._note_cycle(self.clock.nano_time())
         self.worked_ns = 0
         with nogil:
-            has_spun = self.spinning.take()
-        return has_spun
+            return self.spinning.take()
 
     cpdef int rest(self) except -1:
         """Waits for datagrams, for a wake-up, or until something is due by time."""

@@ -1,7 +1,9 @@
 """Whether a node's thread looks for more before it parks."""
 
+cimport cython
 from libc.stdint cimport int64_t
 
+@cython.final
 cdef class Spinning:
     """Turns without work that follow on one that moved the log, each of which gives the core away: to be woken costs the
     sender of a datagram and its receiver more than a few looks do, as long as something comes soon. So the log's last
@@ -11,5 +13,5 @@ cdef class Spinning:
     cdef int64_t _moved
     cdef int64_t _moved_ns
     cdef int64_t _score                    # above 0: of the last steps enough came fast
-    cdef void note(self, int64_t moved, int64_t now_ns) noexcept nogil
-    cdef bint take(self) noexcept nogil    # one of the turns that are left; it has given the core away
+    cpdef void note(self, int64_t moved, int64_t now_ns) noexcept nogil
+    cpdef bint take(self) noexcept nogil

@@ -1,7 +1,6 @@
 """Whether a node's thread looks for more before it parks."""
 
-cdef extern from "<sched.h>" nogil:
-    int sched_yield()
+from runtime.atomics cimport sched_yield
 
 cdef enum:
     FAST_NS = 200000                       # a step of the log this soon behind the one before is a fast one
@@ -14,7 +13,7 @@ cdef class Spinning:
         self.turns_max = turns_max
         self._moved_ns = -FAST_NS - 1
 
-    cdef void note(self, int64_t moved, int64_t now_ns) noexcept nogil:
+    cpdef void note(self, int64_t moved, int64_t now_ns) noexcept nogil:
         """A turn has done something. `moved` changes whenever the log has grown, or more of it is committed."""
         if moved == self._moved:
             return
@@ -26,20 +25,10 @@ cdef class Spinning:
         self._moved_ns = now_ns
         self.turns_left = self.turns_max if self._score > 0 else 0
 
-    cdef bint take(self) noexcept nogil:
+    cpdef bint take(self) noexcept nogil:
+        """Takes one of the turns that are left: gives the core away. Returns False where none is."""
         if self.turns_left == 0:
             return False
         self.turns_left -= 1
         sched_yield()
         return True
-
-    # For tests
-
-    def step(self, int64_t moved, int64_t now_ns):
-        """`note`, from Python; how many turns there are now."""
-        self.note(moved, now_ns)
-        return self.turns_left
-
-    def turn(self) -> bool:
-        """`take`, from Python."""
-        return self.take()

@@ -11,7 +11,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.errno cimport EAGAIN, EINTR, ECONNREFUSED, errno
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memset
-from runtime.atomics cimport ordo_get_i64, ordo_monotonic_ns, ordo_put_i64
+from runtime.atomics cimport ordo_get_i64, ordo_monotonic_ns, ordo_put_i64, sched_yield
 
 cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_DONTWAIT
@@ -40,9 +40,6 @@ cdef extern from "<poll.h>" nogil:
         short events
         short revents
     int poll(pollfd* fds, unsigned long count, int timeout_ms)
-
-cdef extern from "<sched.h>" nogil:
-    int sched_yield()
 
 cdef extern from "<unistd.h>" nogil:
     int getppid()

@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from cluster.client.loop cimport ClientLoop, MessageHandler
-from runtime.atomics cimport ordo_get_i64, ordo_monotonic_ns, ordo_put_i64
+from runtime.atomics cimport ordo_get_i64, ordo_monotonic_ns, ordo_put_i64, sched_yield
 from runtime.clock cimport Clock
 from transport.driver.media_driver cimport MediaDriver
 
@@ -17,9 +17,6 @@ from array import array
 from runtime.errors import ClusterTimeoutError
 
 HEAD_LENGTH = 16
-
-cdef extern from "<sched.h>" nogil:
-    int sched_yield()
 
 cdef enum:
     SPIN_NS = 100000                   # so long behind an echo it gives its core away instead of parking

@@ -9,16 +9,13 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from runtime.agent cimport Agent
-from runtime.atomics cimport ordo_get_i64, ordo_monotonic_ns, ordo_put_i64
+from runtime.atomics cimport ordo_get_i64, ordo_monotonic_ns, ordo_put_i64, sched_yield
 from transport.driver.media_driver cimport MediaDriver
 from transport.image cimport Assembler, Fragment, Image
 from transport.publication cimport Publication
 from transport.subscription cimport Subscription
 
 from runtime.errors import TransportError
-
-cdef extern from "<sched.h>" nogil:
-    int sched_yield()
 
 cdef extern from "<unistd.h>" nogil:
     int usleep(unsigned int microseconds)

@@ -5,7 +5,6 @@ With ORDO_PICTURES the picture goes into that folder: `make pictures` writes tha
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +89,7 @@ def last_minute(prometheus: ScrapingPrometheus, cluster: str) -> Answer | None:
     machine scrapes fail, and their points are missing."""
     end_s = time.time()
 
-    @functools.cache
+    @cache
     def answer(expression: str) -> list[dict[str, Any]]:
         return prometheus.query_range(expression.replace("$cluster", cluster), end_s - 60, end_s)
 

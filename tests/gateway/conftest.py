@@ -70,6 +70,8 @@ def sequencer_of(channel: Any) -> Any:
     return ordo_pb2_grpc.SequencerStub(channel)  # type: ignore[no-untyped-call]
 
 
+STILL_WINDOWS = [("grpc.http2.bdp_probe", 0)]
+"""gRPC's windows do not grow with what the machine can carry: what may be under way is the same on all machines."""
 StartGateway = Callable[..., GatewayProcess]
 
 
@@ -87,7 +89,7 @@ def refusal_of(call: Any, request: Any, **options: Any) -> tuple[grpc.StatusCode
 def channel(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
     """To a gateway in front of the module's cluster."""
     gateway = GatewayProcess(cluster, tmp_path_factory.mktemp("gateway") / "gateway.log")
-    with grpc.insecure_channel(gateway.address) as opened:
+    with grpc.insecure_channel(gateway.address, options=STILL_WINDOWS) as opened:
         yield opened
     gateway.kill()
 

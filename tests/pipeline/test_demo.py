@@ -27,7 +27,7 @@ from pipeline.recordings import open_recordings
 from tests.pipeline.test_replay import ENGINE, ITCH
 
 SEGMENT_LENGTH = 1 << 19
-SMALL = {
+SMALL: dict[str, str | int | float | bool] = {
     "segment_length": SEGMENT_LENGTH,
     "log_term_length": SEGMENT_LENGTH,
     "leader_heartbeat_timeout": "10s",  # one member leads all the time, however busy the machine

@@ -1,15 +1,12 @@
 """Mutual exclusion between the conductor and a part of the driver that has a thread of its own."""
 
-from runtime.atomics cimport ordo_load_acquire_i32, ordo_store_release_i32
+from runtime.atomics cimport ordo_load_acquire_i32, ordo_store_release_i32, sched_yield
 
 cdef extern from "<pthread.h>" nogil:
     int pthread_mutex_init(pthread_mutex_t* mutex, void* attributes)
     int pthread_mutex_destroy(pthread_mutex_t* mutex)
     int pthread_mutex_lock(pthread_mutex_t* mutex)
     int pthread_mutex_unlock(pthread_mutex_t* mutex)
-
-cdef extern from "sched.h" nogil:
-    int sched_yield()
 
 
 cdef class Gate:
