@@ -171,19 +171,31 @@ def handshakes_refused(cluster: LocalCluster, member_id: int) -> int:
     return sum(one.value for one in counters if one.type_id == REFUSED_TYPE_ID and "handshakes" in one.label)
 
 
+def is_heard(cluster: LocalCluster, member_id: int, channel: str) -> bool:
+    """Whether others have heard a member: what it says of its room for what they send moves their senders' limits."""
+
+    def is_heard_by(other: int) -> bool:
+        counters = read_counters(cluster.aeron_dir(other))
+        return any(one.value > 0 for one in counters if one.label.startswith("snd-lmt") and channel in one.label)
+
+    return all(is_heard_by(other) for other in cluster.member_ids if other != member_id)
+
+
 def test_a_trusted_client_does_not_become_a_member_that_is_down(start_cluster: StartCluster) -> None:
-    """It takes the address of a member that died; the others call there, and do not take its key for the member's."""
+    """It takes the address of a member that died; the others call there, and do not take its key for the member's,
+    which they have heard there."""
     cluster = start_cluster(encrypted=True)
     leader = cluster.await_leader()
     follower = next(one for one in cluster.member_ids if one != leader)
     host, _, first = cluster.ingress_endpoints[follower].rpartition(":")
+    channel = f"aeron:udp?endpoint={host}:{int(first) + 1}"
+    await_that(lambda: is_heard(cluster, follower, channel), "a leader was elected, and not all have heard each other")
     with Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer:
         writer.write(50)
         refused = handshakes_refused(cluster, leader)
         cluster.kill(follower)
         thief = ClientTransport.embedded(encryption=Encryption.chosen(**cluster.client_keys))
         try:
-            channel = f"aeron:udp?endpoint={host}:{int(first) + 1}"
             stolen = thief.client.add_subscription(channel, CONSENSUS_STREAM_ID)
 
             def is_refused() -> bool:
