@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from archive.client.settings import ArchiveClientSettings
 from cluster.client.log_source import LogSource, SourceState
-from cluster.client.recording_follower import RETRY_INTERVAL_NS, Refusals
+from cluster.client.recording_follower import ANSWER_PATIENCE_NS, RETRY_INTERVAL_NS, Refusals
 from runtime.errors import OrdoError
 from sequencer.entries import LogEntry
 from sequencer.follower import LogFollower
@@ -37,6 +37,8 @@ class StartSearch:
         self._refusals = Refusals(nodes)
         self._next_node = 0
         self._retry_ns = 0
+        self._patience_ns = ANSWER_PATIENCE_NS
+        self._asked_ns = 0
         self._source: LogSource | None = None
         self._closing: list[LogSource] = []
         self._follower: LogFollower | None = None
@@ -60,11 +62,12 @@ class StartSearch:
         self._refusals.check()
 
     def _survey(self, now_ns: int) -> int:
-        """Asks the nodes in turn, until one has said what it has."""
+        """Asks the nodes in turn, until one has said what it has. Each is given longer than the one before, since it
+        may be down, or far away."""
         if self._source is None and now_ns >= self._retry_ns:
             settings = self._nodes[self._next_node % len(self._nodes)]
             self._next_node += 1
-            self._retry_ns = now_ns + RETRY_INTERVAL_NS
+            self._retry_ns, self._asked_ns = now_ns + RETRY_INTERVAL_NS, now_ns
             try:
                 self._source = LogSource(self._client, settings, now_ns)
             except OrdoError as error:
@@ -80,6 +83,9 @@ class StartSearch:
         elif source.state is SourceState.READY:
             self._note(source)
             self.close()
+        elif now_ns - self._asked_ns >= self._patience_ns and len(self._nodes) > 1:
+            self._patience_ns *= 2
+            source.end("does not answer")
         return count
 
     def _note(self, source: LogSource) -> None:

@@ -105,6 +105,11 @@ class LogSource:
         self._has_caught_up = False
 
     @property
+    def has_answered(self) -> bool:
+        """Whether the node has said what it has."""
+        return self.state not in (SourceState.CONNECTING, SourceState.FINDING, SourceState.MEASURING)
+
+    @property
     def is_ended(self) -> bool:
         return self.state is SourceState.ENDED
 

@@ -15,6 +15,8 @@ from transport.client import TransportClient
 
 SECOND_NS = 1_000_000_000
 RETRY_INTERVAL_NS = 100_000_000
+ANSWER_PATIENCE_NS = 500_000_000
+"""A node that has not answered for so long may be down: the next one is asked as well."""
 LOOK_PAUSE_NS_MIN = 1_000_000_000
 LOOK_PAUSE_NS_MAX = 64_000_000_000
 
@@ -137,8 +139,8 @@ class RecordingFollower:
         if self._source is not None:
             work_count += self._source.work(now_ns)
             self._attend_source(now_ns)
-        is_silent = self._source is not None and now_ns - self._last_progress_ns >= self._silence_ns
-        if is_silent and self._is_look:
+        is_silent = self._source is not None and now_ns - self._last_progress_ns >= self._silence_of(self._source)
+        if is_silent and self._probe is not None and (self._is_look or not self._probe.has_answered):
             self._drop_probe()
         if self._probe is not None:
             work_count += self._probe.work(now_ns)
@@ -149,6 +151,9 @@ class RecordingFollower:
         elif self._source is not None and self._source.is_leader and now_ns >= self._look_ns:
             self._look(now_ns)
         return work_count
+
+    def _silence_of(self, source: LogSource) -> int:
+        return self._silence_ns if source.has_answered else min(ANSWER_PATIENCE_NS, self._silence_ns)
 
     def _open_probe(self, now_ns: int, is_look: bool) -> None:
         self._probed_at, self._is_look = self.position, is_look
@@ -230,7 +235,8 @@ class RecordingFollower:
         return len(addresses) == len({settings.control_channel for settings in self._nodes})
 
     def _attend_probe(self) -> None:
-        """Changes to the other node when it spares the leader, or has more, and nothing has come since it was asked."""
+        """Changes to the other node when it spares the leader, or answers and this one does not, or has more and
+        nothing has come since it was asked."""
         probe, source = self._probe, self._source
         if probe is None or source is None:
             return
@@ -240,6 +246,9 @@ class RecordingFollower:
             self._probe = None
             if self._spares_leader(source, probe):
                 self.problem = f"{source.address}: is the leader, which is spared"
+                self._take(probe)
+            elif not source.has_answered:
+                self.problem = f"{source.address}: does not answer"
                 self._take(probe)
             elif not self._is_look and self._has_more(probe):
                 self.problem = f"{source.address}: stands still at position={self.position}"

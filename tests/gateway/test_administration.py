@@ -30,9 +30,9 @@ from tests.gateway.conftest import refusal_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-administration")]
 TRADER, OPERATOR, STRANGER = "t" * 40, "o" * 40, "s" * 40
 TOTALS = "tests.cluster.integration.poison:Totals"
-APPLICATIONS = "tests.sequencer.applications"
+APPLICATIONS = "tests.gateway.applications"
 TIMEOUT_S = 60.0
-GROUP = "summing"
+GROUP = "watching"
 TOKENS = [
     {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries"]},
     {
@@ -230,7 +230,7 @@ def test_applications(consumers: Any, cluster: LocalCluster, tmp_path: Path) -> 
     token = tmp_path / "token"
     token.write_text(OPERATOR)
     token.chmod(0o600)
-    code = (f"{version}={APPLICATIONS}:{name}" for version, name in ((1, "Numbered"), (2, "Renumbered")))
+    code = (f"{version}={APPLICATIONS}:{name}" for version, name in ((1, "Watching"), (2, "WatchingBetter")))
     services = [word for one in code for word in ("--service", one)]
     words = [sys.executable, "-m", "ordo.cli", "app", *services, "--group", GROUP, "--instance", "first"]
     words += ["--endpoints", ",".join(cluster.ingress_endpoints.values())]

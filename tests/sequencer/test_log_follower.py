@@ -169,6 +169,35 @@ def test_nodes_that_are_down_delay_nobody_who_reads_the_leader(world: LogWorld) 
     assert world.node_that_is_read() is world.nodes_of_log[0]
 
 
+def test_nodes_that_are_down_and_asked_first_delay_a_reader_little(world: LogWorld) -> None:
+    """Neither for as long as a node may stand still, nor until a session with one of them fails."""
+    world.start()
+    assert world.follower is not None
+    world.follower.close()
+    world.commit(world.append(range(50)))
+    for node in world.nodes_of_log[:2]:
+        world.crash(node)
+    world.follow(0, silence_s=5)
+    world.until(lambda: len(world.seen) == 50, timeout_ns=1500 * MS)
+    assert world.numbers == list(range(50))
+
+
+def test_a_node_that_dies_beside_one_that_is_down_delays_a_reader_little_more(world: LogWorld) -> None:
+    """The next one in turn is down and does not answer: the one behind it is asked soon, too."""
+    world.start(leader=2)
+    assert world.follower is not None
+    world.follower.close()
+    world.crash(world.nodes_of_log[1])
+    world.follow(0)
+    world.commit(world.append(range(50), nodes=[0, 2]), nodes=[0, 2])
+    world.until(lambda: len(world.seen) == 50)
+    assert world.node_that_is_read() is world.nodes_of_log[0]
+    world.crash(world.nodes_of_log[0])
+    world.commit(world.append(range(50, 80), nodes=[2]), nodes=[2])
+    world.until(lambda: len(world.seen) == 80, timeout_ns=1500 * MS)
+    assert world.numbers == list(range(80))
+
+
 def test_a_follower_that_is_behind_does_not_take_over_from_the_leader(world: LogWorld) -> None:
     world.start(leader=0)
     world.commit(world.append(range(50), nodes=[0, 2]), nodes=[0, 2])
@@ -419,3 +448,8 @@ def test_a_time_is_found_in_whichever_term_it_is(world: LogWorld) -> None:
         assert ends[time] <= found < ends[time + 1], f"time={time}: the entry with this time is the next one"
     assert (find(-5), find(None)) == (0, 0)
     assert find(400) == ends[-1]
+    for node in world.nodes_of_log[:2]:
+        world.crash(node)
+    began_ns = world.clock.now()
+    assert find(None) == 0
+    assert world.clock.now() - began_ns < 2 * S, "two nodes that are down are asked first"
