@@ -596,13 +596,13 @@ class ClusterClient(ClientCalls, Closing):
             self._become_closed(self._describe_loss(now_ns))
 
     def _describe_loss(self, now_ns: int) -> str:
-        """Says what is known: a leader that can be reached has closed this session, or it cannot reach this client."""
+        """Says what is known. A member that can be reached need not lead any more: all of them hear clients."""
         if self.leader_member_id not in self._ingress_publications.connected:
             return "the leader is gone and no new one was announced in time"
-        why = "it was closed, or the way from the leader is cut"
+        why = "the session was closed, no leader was elected in time, or the way from the leader is cut"
         if self._loop.longest_stop_ns > UNHEARD_NS:
             why = f"this client did not run for {self._loop.longest_stop_ns / 1e9:.1f} s, and was given up"
-        return f"leader {self.leader_member_id} is there, and sends nothing to this session any more: {why}"
+        return f"member {self.leader_member_id}, which led, is there, and no leader sends to this client: {why}"
 
     def _await_new_leader_connection(self, now_ns: int) -> None:
         self._ingress_publications.poll()
