@@ -6,12 +6,12 @@ from archive.archive cimport Archive
 from cluster.container.loop cimport ContainerLoop
 from cluster.module.cluster_clock cimport ClusterClock
 from cluster.module.sequencer cimport Sequencer
-from cluster.node.spinning cimport Spinning
 from cluster.wire.latencies cimport LogSamples
 from cluster.wire.traces cimport LogTraces
 from runtime.agent cimport Agent
 from runtime.clock cimport Clock
 from runtime.counters cimport Counter
+from runtime.spinning cimport Spinning
 from runtime.wake cimport ParkFlag
 from transport.client_core cimport ClientCore
 from transport.driver.media_driver cimport MediaDriver

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.clock import SystemClock
+from runtime.clock import SystemClock, VirtualClock
 from runtime.errors import TransportError
 from runtime.memory import FileMemoryProvider
-from tests.transport.driver_world import Collector, Feeder
+from tests.transport.driver_world import MS, Collector, Feeder, S
 from transport.client import TransportClient
 from transport.driver.config import MediaDriverConfig
 from transport.driver.media_driver import MediaDriver
@@ -305,6 +305,35 @@ def test_a_parked_driver_is_woken_by_a_datagram(pair: Pair, free_port: Callable[
     thread.join()
     sender.close()
     assert ready == 1
+
+
+def test_a_driver_looks_again_before_it_parks_while_datagrams_come_fast(
+    shm_path: Path, free_port: Callable[[], int]
+) -> None:
+    clock, port = VirtualClock(S), free_port()
+    driver = MediaDriver(MediaDriverConfig(directory=str(shm_path / "driver")), clock=clock)
+
+    def turns_after_a_datagram(pause_ns: int) -> int:
+        clock.advance(pause_ns)
+        sender.sendto(b"x" * 32, ("127.0.0.1", port))
+        assert driver.park(clock.now(), MS) == 1
+        driver.do_work(clock.now())
+        return driver.spinning.turns_left
+
+    with (
+        driver,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+        TransportClient(
+            driver.directory, clock=clock, memory=FileMemoryProvider(), invoker=lambda: driver.do_work(clock.now())
+        ) as client,
+    ):
+        client.add_subscription(f"aeron:udp?endpoint=127.0.0.1:{port}", 10)
+        assert [turns_after_a_datagram(10 * MS) for _ in range(3)] == [0, 0, 0]
+        assert turns_after_a_datagram(MS // 10) == driver.spinning.turns_max > 0
+        assert driver.park(clock.now(), MS) == 0
+        assert driver.spinning.turns_left == 0, "they are taken before it waits"
+        assert turns_after_a_datagram(MS // 10) == driver.spinning.turns_max
+        assert [turns_after_a_datagram(10 * MS) for _ in range(4)][-1] == 0
 
 
 def test_a_driver_with_work_does_not_park(pair: Pair) -> None:

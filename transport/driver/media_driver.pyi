@@ -9,6 +9,7 @@ from runtime.datagram import DatagramNetwork
 from runtime.error_log import DistinctErrorLog
 from runtime.memory import MemoryProvider
 from runtime.random import RandomSource
+from runtime.spinning import Spinning
 from transport.driver.conductor import Conductor
 from transport.driver.config import MediaDriverConfig
 from transport.driver.context import DriverContext
@@ -30,6 +31,7 @@ class MediaDriver(Agent):
     cycle_count: int
     terminated: bool
     keyring: Keyring | None
+    spinning: Spinning
     def __init__(
         self,
         config: MediaDriverConfig | str,

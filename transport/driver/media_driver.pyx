@@ -37,6 +37,7 @@ from transport.driver.names import Names, WildcardPorts
 from transport.udp import UdpNetwork, unpack_address
 
 cdef enum:
+    SPINS_MAX = 20                     # looks before a park, while something comes again and again
     UNREAD_POLL_NS = 1000000           # how long to park while a subscriber in another process is behind
     COMMANDS_NS = 200000               # so long a duty cycle takes commands of clients, or one command takes longer
     COMMANDS_PER_CYCLE_MAX = 16
@@ -77,6 +78,7 @@ cdef class MediaDriver(Agent):
         self._told_ns = {}
         self._ipc_kept = []
         self.ipc = PointerArray()
+        self.spinning = Spinning(SPINS_MAX)
 
     @property
     def role_name(self):
@@ -533,13 +535,27 @@ cdef class MediaDriver(Agent):
     def park(self, int64_t now_ns, int64_t timeout_ns):
         """Waits on the sockets, at most `timeout_ns` and not beyond the next deadline, unless there is work.
 
-        The number of channels that became ready.
+        While something comes again and again it looks a few times more before that, and gives the core away before each
+        look. The number of channels that became ready.
         """
-        cdef int ready
+        cdef int ready = 0
         if not self.started:
             return 0
         with nogil:
-            ready = self.park_until(now_ns, timeout_ns)
+            if timeout_ns > 0:
+                ready = self._look_again()
+            if ready == 0:
+                ready = self.park_until(now_ns, timeout_ns)
+            if ready > 0:
+                self.woken_count += 1
+                self.spinning.note(self.woken_count, self.clock.nano_time())
+        return ready
+
+    cdef int _look_again(self) noexcept nogil:
+        cdef int ready = 0
+        while ready == 0 and not self.has_work() and self.spinning.take():
+            ready = self.select(0)
+        self.is_selected = ready > 0
         return ready
 
     def next_deadline_ns(self, int64_t now_ns):

@@ -1,8 +1,8 @@
-"""A node's thread looks for more before it parks while its log moves fast, and parks at once otherwise."""
+"""A thread looks for more before it parks while what it waits for comes fast, and parks at once otherwise."""
 
 from __future__ import annotations
 
-from cluster.node.spinning import Spinning
+from runtime.spinning import Spinning
 
 TURNS = 3
 FAST_NS, SLOW_NS = 100_000, 1_000_000

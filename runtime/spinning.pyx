@@ -1,9 +1,9 @@
-"""Whether a node's thread looks for more before it parks."""
+"""Whether a thread looks for more before it parks."""
 
 from runtime.atomics cimport sched_yield
 
 cdef enum:
-    FAST_NS = 200000                       # a step of the log this soon behind the one before is a fast one
+    FAST_NS = 200000                       # a step this soon behind the one before is a fast one
     FAST_GAIN = 2
     SCORE_MAX = 16
 
@@ -14,7 +14,8 @@ cdef class Spinning:
         self._moved_ns = -FAST_NS - 1
 
     cpdef void note(self, int64_t moved, int64_t now_ns) noexcept nogil:
-        """A turn has done something. `moved` changes whenever the log has grown, or more of it is committed."""
+        """A turn has done something. `moved` changes with each step: of a node, whenever its log has grown or
+        more of it is committed."""
         if moved == self._moved:
             return
         if now_ns - self._moved_ns <= FAST_NS:
