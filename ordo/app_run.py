@@ -20,7 +20,6 @@ from sequencer.outputs import Output
 from sequencer.snapshot_keeper import SnapshotKeeper, SnapshotPlace
 from transport.client_transport import ClientTransport
 
-PARK_NS = 1_000_000
 T = TypeVar("T")
 
 
@@ -74,9 +73,12 @@ def _run(
     keeper: SnapshotKeeper | None,
 ) -> None:
     trouble, is_active = "", settings.mode is AppMode.ACTIVE_ACTIVE
+    quiet_since_ns = transport.clock.now()
     while not stopping:
-        if _in_words(application.work, settings) == 0:
-            transport.park(PARK_NS)
+        if _in_words(application.work, settings):
+            quiet_since_ns = transport.clock.now()
+        else:
+            transport.rest(quiet_since_ns)
         if application.trouble != trouble:
             trouble = application.trouble
             get_logger().warning("app.session", group=settings.group, trouble=trouble)

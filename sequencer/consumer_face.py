@@ -104,7 +104,7 @@ class MemberFace(Closing, Generic[Item]):
             elif timeout_s is not None and now_ns - silent_since_ns > timeout_s * 1e9:
                 return
             else:
-                self.park()
+                self._transport.rest(silent_since_ns)
 
     def _drive_until(self, is_true: Callable[[], bool], what: str) -> None:
         """Raises ClusterTimeoutError with `what` was waited for, and whatever `is_true` raises."""

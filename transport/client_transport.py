@@ -28,6 +28,9 @@ CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """The driver lives and dies with its one client, which may be quiet as long as it likes."""
 POLL_INTERVAL_S = 0.0002
 KEEP_INTERVAL_NS = 100_000_000
+REST_NS = 1_000_000
+LONG_REST_NS = 10_000_000
+LONG_REST_AFTER_NS = 100_000_000
 
 
 class ClientTransport:
@@ -152,6 +155,12 @@ class ClientTransport:
             self._driver.park(self.clock.now(), timeout_ns)
         else:
             time.sleep(min(POLL_INTERVAL_S, timeout_ns / 1e9))
+
+    def rest(self, quiet_since_ns: int) -> None:
+        """Waits between two duty cycles: for a millisecond at most, and for ten where there was nothing to do for
+        100 ms. What comes in ends it; what is due by time may be so late."""
+        is_quiet = self.clock.now() - quiet_since_ns >= LONG_REST_AFTER_NS
+        self.park(LONG_REST_NS if is_quiet else REST_NS)
 
     def close(self) -> None:
         try:

@@ -10,7 +10,6 @@ from runtime.closing import Closing
 from runtime.polled_items import PolledItems
 from transport.client_transport import ClientTransport
 
-PARK_NS = 1_000_000
 FRAGMENTS_PER_POLL = 256
 Item = TypeVar("Item")
 
@@ -64,7 +63,7 @@ class RecordingReader(Closing, Generic[Item]):
             elif count == 0:
                 if timeout_s is not None and self._transport.clock.now() - silent_since_ns > timeout_s * 1e9:
                     return
-                self._transport.park(PARK_NS)
+                self._transport.rest(silent_since_ns)
                 continue
             silent_since_ns = self._transport.clock.now()
 

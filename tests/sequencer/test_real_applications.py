@@ -16,6 +16,7 @@ from ordo.apps_cli import printable
 from ordo.cli import run
 from runtime.errors import ClusterTimeoutError
 from tests.archive.served import Served
+from tests.cluster.integration.agreement import await_that
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -123,10 +124,19 @@ def test_what_an_instance_calls_itself_does_nothing_to_a_terminal() -> None:
     assert printable("[red]a\x1b[2Jb") == "\\[red]a?[2Jb"
 
 
+def positions_of(event: str, log: str) -> list[int]:
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    return [int(one["position"]) for one in lines if one["event"] == event]
+
+
+def has_left_some(log: str) -> bool:
+    """Whether an instance has left a snapshot of more than the beginning."""
+    return any(positions_of("app.snapshot_left", log))
+
+
 def start_position(log: str) -> int:
     """Where the instance began that has logged this."""
-    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
-    return next(int(one["position"]) for one in lines if one["event"] == "app.started")
+    return positions_of("app.started", log)[0]
 
 
 @pytest.fixture
@@ -153,6 +163,7 @@ def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, archive: 
                 elif number == 200:
                     instances.send("b", signal.SIGSTOP)
                 elif number == 350:
+                    await_that(lambda: has_left_some(instances.log("c")), "a snapshot of more than nothing")
                     instances.start("d")
                     assert start_position(instances.log("d")) > 0
                     killed = cluster.await_leader()
