@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ordo import ClientSettings, ClusterClient
-from ordo.errors import SessionClosedError
+from ordo.errors import ClusterTimeoutError, SessionClosedError
+from tests.cluster.integration.agreement import describe
 from tests.cluster.integration.conftest import StartCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -142,7 +143,10 @@ def test_requests_get_all_answers_through_a_disconnection(start_cluster: StartCl
         while len(states) < 100 or len(set(states[-100:])) > 1:
             client._requests.work(client._transport.clock.now())  # type: ignore[union-attr]
             client.flush()  # sends, and takes no answer
-            states.append(other.query(b"").payload)
+            try:
+                states.append(other.query(b"").payload)
+            except ClusterTimeoutError as error:
+                pytest.fail(f"{error.message}; {other.state}, after {len(states)} answers\n{describe(cluster)}")
         answers = [one.result(60) for one in pending]
         assert len({answer.log_position for answer in answers}) == 8000
         assert b'"balance": 8001' in answers[-1].payload

@@ -20,7 +20,7 @@ from ordo.bench.waterfall import MOMENTS, describe
 from ordo.cli import run
 from runtime.errors import ConfigurationError
 from runtime.spans import Span
-from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.agreement import await_that, await_value
 from tests.cluster.integration.command import demand_one_line, ordo
 
 REQUESTS = 20
@@ -28,6 +28,8 @@ STAGES = {"ingress", "send", "append", "commit", "service", "reply"}
 FOLLOWED = {"record", "acknowledge"}
 FOLLOWERS = 2
 CLOCK_DRIFT_NS = 1_000_000
+PATIENT = {"leader_heartbeat_timeout": "10s"}
+"""A request that is sent again to another leader has spans of both, or of none."""
 
 
 class Collector(SpanCollector):
@@ -62,7 +64,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.mark.slow
 def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collector: Collector) -> None:
-    nodes = LocalCluster("ordo.bench.echo:Echo", sync="none")
+    nodes = LocalCluster("ordo.bench.echo:Echo", sync="none", cluster=PATIENT)
     for member_id in nodes.member_ids:
         path = nodes.config_path(member_id)
         path.write_text(path.read_text() + f'\n[tracing]\nendpoint = "{collector.endpoint}"\nrate = 1.0\n')
@@ -73,7 +75,11 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
             for number in range(REQUESTS):
                 client.request(str(number).encode())
         complete = [{"request", *STAGES, *FOLLOWED}] * REQUESTS
-        await_that(lambda: [set(spans) for spans in collector.traces.values()] == complete, "all spans are there")
+        await_value(
+            lambda: [set(spans) for spans in collector.traces.values()] == complete or None,
+            "all spans are there",
+            explain=lambda: "\n".join(str(sorted(spans)) for spans in collector.traces.values()),
+        )
         of_followers = [FOLLOWERS * len(FOLLOWED)] * REQUESTS
         await_that(lambda: [len(one) for one in collector.followed.values()] == of_followers, "of every follower")
     for trace_id, spans in collector.traces.items():
