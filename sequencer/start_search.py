@@ -36,9 +36,8 @@ class StartSearch:
         self._silence_s = silence_s
         self._refusals = Refusals(nodes)
         self._next_node = 0
-        self._retry_ns = 0
+        self._asked_ns = -RETRY_INTERVAL_NS
         self._patience_ns = ANSWER_PATIENCE_NS
-        self._asked_ns = 0
         self._source: LogSource | None = None
         self._closing: list[LogSource] = []
         self._follower: LogFollower | None = None
@@ -64,10 +63,10 @@ class StartSearch:
     def _survey(self, now_ns: int) -> int:
         """Asks the nodes in turn, until one has said what it has. Each is given longer than the one before, since it
         may be down, or far away."""
-        if self._source is None and now_ns >= self._retry_ns:
+        if self._source is None and now_ns - self._asked_ns >= RETRY_INTERVAL_NS:
             settings = self._nodes[self._next_node % len(self._nodes)]
             self._next_node += 1
-            self._retry_ns, self._asked_ns = now_ns + RETRY_INTERVAL_NS, now_ns
+            self._asked_ns = now_ns
             try:
                 self._source = LogSource(self._client, settings, now_ns)
             except OrdoError as error:

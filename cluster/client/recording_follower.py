@@ -140,8 +140,8 @@ class RecordingFollower:
             work_count += self._source.work(now_ns)
             self._attend_source(now_ns)
         is_silent = self._source is not None and now_ns - self._last_progress_ns >= self._silence_of(self._source)
-        if is_silent and self._probe is not None and (self._is_look or not self._probe.has_answered):
-            self._drop_probe()
+        if is_silent:
+            self._drop_probe()  # it has not answered, either
         if self._probe is not None:
             work_count += self._probe.work(now_ns)
             self._attend_probe()

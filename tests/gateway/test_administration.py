@@ -30,7 +30,8 @@ from tests.gateway.conftest import refusal_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-administration")]
 TRADER, OPERATOR, STRANGER = "t" * 40, "o" * 40, "s" * 40
 TOTALS = "tests.cluster.integration.poison:Totals"
-APPLICATIONS = "tests.gateway.applications"
+WATCHING = "tests.sequencer.applications:Ledger"
+"""Follows the log and writes nothing into it, which Totals could not execute."""
 TIMEOUT_S = 60.0
 GROUP = "watching"
 TOKENS = [
@@ -230,8 +231,7 @@ def test_applications(consumers: Any, cluster: LocalCluster, tmp_path: Path) -> 
     token = tmp_path / "token"
     token.write_text(OPERATOR)
     token.chmod(0o600)
-    code = (f"{version}={APPLICATIONS}:{name}" for version, name in ((1, "Watching"), (2, "WatchingBetter")))
-    services = [word for one in code for word in ("--service", one)]
+    services = [word for version in (1, 2) for word in ("--service", f"{version}={WATCHING}")]
     words = [sys.executable, "-m", "ordo.cli", "app", *services, "--group", GROUP, "--instance", "first"]
     words += ["--endpoints", ",".join(cluster.ingress_endpoints.values())]
     words += ["--folder", str(tmp_path / "app"), "--token-file", str(token)]

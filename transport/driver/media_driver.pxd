@@ -45,7 +45,6 @@ cdef class MediaDriver(Agent):
     cdef ManyToOneRing ring
     cdef ParkFlag park_flag
     cdef readonly Spinning spinning            # of `park`
-    cdef int64_t woken_count                   # parks and looks before them that found something
     cdef PointerArray ipc
     cdef object _random
     cdef object _secret                        # of the admission of images
@@ -74,7 +73,7 @@ cdef class MediaDriver(Agent):
     cdef bint has_work(self) noexcept nogil                         # something waits that no socket will announce
     cdef void announce_park(self) noexcept nogil                    # then look for work once more, `select`, `awake`
     cdef void awake(self) noexcept nogil
-    cdef int _look_again(self) noexcept nogil
+    cdef int _look_again(self) noexcept nogil                       # as often as `spinning` has it
     cdef int park_until(self, int64_t now_ns, int64_t timeout_ns) noexcept nogil
     cdef int _timed_work(self, int64_t now_ns) noexcept nogil
     cdef int _conduct(self, int64_t now_ns) noexcept nogil

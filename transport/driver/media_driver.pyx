@@ -547,8 +547,7 @@ cdef class MediaDriver(Agent):
             if ready == 0:
                 ready = self.park_until(now_ns, timeout_ns)
             if ready > 0:
-                self.woken_count += 1
-                self.spinning.note(self.woken_count, self.clock.nano_time())
+                self.spinning.note(self.cycle_count, self.clock.nano_time())
         return ready
 
     cdef int _look_again(self) noexcept nogil:

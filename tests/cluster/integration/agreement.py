@@ -41,9 +41,11 @@ def await_value(
     return value
 
 
-def await_that(probe: Callable[[], object], what: str, timeout_s: float = 60.0) -> None:
+def await_that(
+    probe: Callable[[], object], what: str, timeout_s: float = 60.0, explain: Callable[[], str] = str
+) -> None:
     """Returns once `probe` says something true."""
-    await_value(lambda: True if probe() else None, what, timeout_s)
+    await_value(lambda: True if probe() else None, what, timeout_s, explain)
 
 
 def await_members(cluster: LocalCluster) -> None:

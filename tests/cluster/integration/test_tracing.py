@@ -20,7 +20,7 @@ from ordo.bench.waterfall import MOMENTS, describe
 from ordo.cli import run
 from runtime.errors import ConfigurationError
 from runtime.spans import Span
-from tests.cluster.integration.agreement import await_that, await_value
+from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.command import demand_one_line, ordo
 
 REQUESTS = 20
@@ -75,8 +75,8 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
             for number in range(REQUESTS):
                 client.request(str(number).encode())
         complete = [{"request", *STAGES, *FOLLOWED}] * REQUESTS
-        await_value(
-            lambda: [set(spans) for spans in collector.traces.values()] == complete or None,
+        await_that(
+            lambda: [set(spans) for spans in collector.traces.values()] == complete,
             "all spans are there",
             explain=lambda: "\n".join(str(sorted(spans)) for spans in collector.traces.values()),
         )
