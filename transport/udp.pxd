@@ -1,6 +1,6 @@
 """UDP sockets behind the datagram seam (runtime/datagram.pxd): one epoll for all of them, batches in and out."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
 from runtime.native_vector cimport NativeVector
 
@@ -58,11 +58,15 @@ cdef class UdpChannel(DatagramChannel):
     cdef UdpNetwork _network
     cdef bint _segmentation
     cdef bint _has_times                       # the kernel notes when datagrams arrive
-    cdef int _alone                            # receives in a row that found one datagram; or ALONE_CHECKED
+    cdef int _alone                            # receives in a row that found one datagram; or ALONE_FOUND
     cdef readonly tuple local_address          # (host, port) as bound
     cdef readonly int receive_buffer_bytes
     cdef readonly int send_buffer_bytes
-    cdef int _receive_messages(self, int count) noexcept nogil
+    cdef int _receive_batch(self, ReceiveItem* items, int slots) noexcept nogil
+    cdef void _note_batch(self, const ReceiveItem* items, int count) noexcept nogil
+    cdef int _receive_alone(self, ReceiveItem* item) noexcept nogil
+    cdef void _coalesce(self, int32_t is_wanted) noexcept nogil
+    cdef bint _stop_coalescing(self) noexcept nogil
     cdef void _read_control(self, msghdr* message, ReceiveItem* item) noexcept nogil
     cdef int _prepare(self, SendItem* items, int count) noexcept nogil
     cdef int _fill(self, int message, const uint8_t* data, uint32_t length, uint32_t segment, const SocketAddress* to,

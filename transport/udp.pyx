@@ -34,7 +34,8 @@ cdef extern from "<sys/socket.h>" nogil:
     int sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags)
     ssize_t sendto(int fd, const void* buffer, size_t length, int flags, const void* address, uint32_t address_length)
     int recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, void* timeout)
-    ssize_t recvmsg(int fd, msghdr* message, int flags)
+    ssize_t recvfrom(int fd, void* buffer, size_t length, int flags, void* address, uint32_t* address_length)
+    int setsockopt(int fd, int level, int option, const void* value, uint32_t length)
     ssize_t c_recv "recv"(int fd, void* buffer, size_t length, int flags)
     cmsghdr* CMSG_FIRSTHDR(msghdr* message)
     cmsghdr* CMSG_NXTHDR(msghdr* message, cmsghdr* control)
@@ -60,6 +61,10 @@ cdef extern from "<sys/eventfd.h>" nogil:
     int eventfd(unsigned int initial, int flags)
     int EFD_NONBLOCK, EFD_CLOEXEC
 
+cdef extern from "<sys/ioctl.h>" nogil:
+    int ioctl(int fd, unsigned long request, void* argument)
+    unsigned long FIONREAD
+
 cdef extern from "<unistd.h>" nogil:
     int c_close "close"(int fd)
     ssize_t c_read "read"(int fd, void* buffer, size_t length)
@@ -80,8 +85,8 @@ cdef enum:
     SEGMENTED_LENGTH_MAX = 65000
     SYS_EPOLL_PWAIT2 = 441
     EVENTS_MAX = 1024                  # of thousands of sockets, or each would wait for many cycles to be seen
-    ALONE_MIN = 8                      # receives in a row that found one datagram, before one is asked for
-    ALONE_CHECKED = -1                 # one was asked for and came: is there another behind it?
+    ALONE_MIN = 64                     # receives in a row that found one datagram, before one is asked for
+    ALONE_FOUND = 65                   # one was asked for and came: is there another behind it?
     SLOT_EVENT = 0x7FFFFFFE
     SLOT_WAKE_SOCKET = 0x7FFFFFFF
 
@@ -326,46 +331,33 @@ cdef class UdpChannel(DatagramChannel):
                     sent -= 1
         return done
 
-    cdef int _receive_messages(self, int count) noexcept nogil:
-        """How many came, or -1 with errno. Where datagrams come one at a time, one is asked for by `recvmsg`: the kernel
-        does not look for a second, and what came is handled before the next receive does."""
-        cdef mmsghdr* received = self._network._received
-        cdef ssize_t length
-        if self._alone < ALONE_MIN:
-            count = recvmmsg(self._fd, received, count, MSG_DONTWAIT, NULL)
-            if self._alone == ALONE_CHECKED:
-                self._alone = ALONE_MIN if count <= 0 else 0
-            elif count > 0:
-                self._alone = self._alone + 1 if count == 1 else 0
-            return count
-        length = recvmsg(self._fd, &received.msg_hdr, MSG_DONTWAIT)
-        if length < 0:
-            return -1
-        received.msg_len = <unsigned int> length
-        self._alone = ALONE_CHECKED
-        return 1
-
     cdef int receive(self, ReceiveItem* items, int capacity) noexcept nogil:
         cdef bint is_alone = self._alone >= ALONE_MIN
         cdef int slots = 1 if is_alone else capacity if capacity < RECEIVE_BATCH else RECEIVE_BATCH
-        cdef int i, count
-        cdef mmsghdr* m
-        cdef size_t control_length = CONTROL_LENGTH if self._network.coalescing or self._has_times else 0
+        cdef int count
         if self._fd < 0:
             return -EBADF
-        for i in range(slots):
-            m = &self._network._received[i]
-            m.msg_hdr.msg_name = items[i].source.storage
-            m.msg_hdr.msg_namelen = sizeof(items[i].source.storage)
-            m.msg_hdr.msg_controllen = control_length
-        count = self._receive_messages(slots)
+        count = self._receive_alone(items) if is_alone else self._receive_batch(items, slots)
         if count < 0:
             if c_errno == ECONNREFUSED or c_errno == EINTR:
                 return 0                            # the next look finds what is there
             self.ready = False
             return 0 if c_errno == EAGAIN or c_errno == EWOULDBLOCK else -c_errno
-        if count < slots or is_alone:
+        if count < slots or self._alone == ALONE_FOUND:
             self.ready = False
+        return count
+
+    cdef int _receive_batch(self, ReceiveItem* items, int slots) noexcept nogil:
+        """What is there by `recvmmsg`: how many, or -1 with errno."""
+        cdef size_t control_length = CONTROL_LENGTH if self._network.coalescing or self._has_times else 0
+        cdef mmsghdr* m
+        cdef int i, count
+        for i in range(slots):
+            m = &self._network._received[i]
+            m.msg_hdr.msg_name = items[i].source.storage
+            m.msg_hdr.msg_namelen = sizeof(items[i].source.storage)
+            m.msg_hdr.msg_controllen = control_length
+        count = recvmmsg(self._fd, self._network._received, slots, MSG_DONTWAIT, NULL)
         for i in range(count):
             m = &self._network._received[i]
             items[i].data = self._network._buffers + i * RECEIVE_SLOT_LENGTH
@@ -375,7 +367,52 @@ cdef class UdpChannel(DatagramChannel):
             items[i].time_ns = 0
             if m.msg_hdr.msg_controllen != 0:
                 self._read_control(&m.msg_hdr, &items[i])
+        if count > 0:
+            self._note_batch(items, count)
         return count
+
+    cdef void _note_batch(self, const ReceiveItem* items, int count) noexcept nogil:
+        """Counts the receives that found one datagram, in a row: after some, the next ones ask for one alone."""
+        if count > 1 or items.segment_length_bytes < items.length_bytes or self._has_times:
+            self._alone = 0
+        else:
+            self._alone += 1
+            if self._alone == ALONE_MIN and not self._stop_coalescing():
+                self._alone = 0
+
+    cdef int _receive_alone(self, ReceiveItem* item) noexcept nogil:
+        """One datagram by `recvfrom`, for which the kernel has less to copy than for a message with ancillary data, and
+        does not look for a second: 1, or -1 with errno."""
+        cdef ssize_t length
+        item.source.length_bytes = sizeof(item.source.storage)
+        length = recvfrom(self._fd, self._network._buffers, RECEIVE_SLOT_LENGTH, MSG_DONTWAIT, <void*> item.source.storage,
+                          &item.source.length_bytes)
+        if length < 0:
+            self._alone = ALONE_MIN
+            return -1
+        item.data = self._network._buffers
+        item.length_bytes = item.segment_length_bytes = <uint32_t> length
+        item.time_ns = 0
+        if self._alone == ALONE_FOUND:
+            self._coalesce(True)
+            self._alone = 0
+        else:
+            self._alone = ALONE_FOUND
+        return 1
+
+    cdef void _coalesce(self, int32_t is_wanted) noexcept nogil:
+        if self._network.coalescing:
+            setsockopt(self._fd, IPPROTO_UDP_LEVEL, UDP_GRO, &is_wanted, sizeof(is_wanted))
+
+    cdef bint _stop_coalescing(self) noexcept nogil:
+        """Coalesced datagrams that were there before have lost their bounds for good: False, and all is as it was, when
+        something has come meanwhile."""
+        cdef int waiting_bytes = 0
+        self._coalesce(False)
+        if ioctl(self._fd, FIONREAD, &waiting_bytes) == 0 and waiting_bytes == 0:
+            return True
+        self._coalesce(True)
+        return False
 
     cdef void _read_control(self, msghdr* message, ReceiveItem* item) noexcept nogil:
         cdef cmsghdr* control = CMSG_FIRSTHDR(message)

@@ -56,8 +56,7 @@ cdef class NodeCycle(Agent):
         if now_ns >= samples.next_ns and sequencer.appended_position != samples.position:
             samples.take(sequencer.appended_position, now_ns)
         if driver is not None:
-            driver.conduct_work(now_ns)
-            work += driver.send_work(now_ns)
+            work += driver.conduct_and_send_work(now_ns)
         if traces is not None and traces.is_under_way:
             traces.send()
         work += self.archive.record_work(now_ns)

@@ -84,8 +84,7 @@ cdef class StreamPeer:
 
     cdef int _work(self) except -1:
         if self._driver is not None:
-            self._driver.conduct_work(self._now_ns)
-            self._driver.send_work(self._now_ns)
+            self._driver.conduct_and_send_work(self._now_ns)
         if self._now_ns >= self._chore_ns:
             self._client.do_work(self._now_ns)
             self._chore_ns = self._now_ns + CHORE_NS
@@ -167,13 +166,14 @@ cdef class StreamPeer:
 
     cdef int _ask(self, int64_t length_bytes) except -1:
         """Sends a message with a flag and waits for its answer."""
-        cdef int64_t deadline_ns = ordo_monotonic_ns() + SILENCE_NS
+        cdef int64_t deadline_ns
+        self._now_ns = ordo_monotonic_ns()
+        deadline_ns = self._now_ns + SILENCE_NS
         while self._append(self.sent, FLAG, length_bytes) <= 0:
             self.cycle()
             if self._now_ns > deadline_ns:
                 raise TransportError(f"message {self.sent} found no room for {SILENCE_NS // 10**9} s")
         self.sent += 1
-        self._now_ns = ordo_monotonic_ns()
         self._send()
         while True:
             self._work()

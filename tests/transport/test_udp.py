@@ -22,6 +22,8 @@ from transport.driver.media_driver import MediaDriver
 from transport.udp import UdpChannel, UdpNetwork, pack_address, unpack_address
 
 LOCAL = ("127.0.0.1", 0)
+ALONE_COUNT = 70
+"""More datagrams that come one at a time than a channel wants before it asks for one alone (transport/udp.pyx)."""
 
 
 @pytest.fixture
@@ -78,34 +80,70 @@ def test_more_segments_than_one_batch_holds(network: UdpNetwork) -> None:
     assert b"".join(d for d, _ in found) == payload
 
 
+def send_one_at_a_time(network: UdpNetwork, sender: UdpChannel, receiver: UdpChannel, count: int) -> list[bytes]:
+    """Each is received, and then there is nothing more, before the next one leaves. What came beside them."""
+    others: list[bytes] = []
+    for _ in range(count):
+        sender.send_bytes(b"alone")
+        found = [data for data, _ in received(network, receiver, 1)] + [data for data, _ in receiver.receive_bytes()]
+        found.remove(b"alone")
+        others += found
+    return others
+
+
 def test_datagrams_that_come_alone_and_those_behind_them(network: UdpNetwork) -> None:
     """Where one came at a time, one is asked for: another right behind it, an empty one, and segments that came
     together are not lost, and a burst is taken together again."""
     receiver = network.open(LOCAL, rcvbuf=1 << 20)
     sender = network.open(LOCAL, connect=receiver.local_address)
-    for number in range(12):
-        sender.send_bytes(bytes([number]))
-        assert [data for data, _ in received(network, receiver, 1)] == [bytes([number])]
-        assert receiver.receive_bytes() == []
+    send_one_at_a_time(network, sender, receiver, ALONE_COUNT)
     sender.send_bytes(b"one")
     sender.send_bytes(b"two")
     assert [data for data, _ in receiver.receive_bytes()] == [b"one"]
     assert [data for data, _ in received(network, receiver, 1)] == [b"two"]
-    for _ in range(12):
-        sender.send_bytes(b"alone")
-        assert len(received(network, receiver, 1)) == 1
-    assert receiver.receive_bytes() == []
+    send_one_at_a_time(network, sender, receiver, ALONE_COUNT)
     sender.send_bytes(b"ab" * 100, segment_length_bytes=2)
     assert [data for data, _ in received(network, receiver, 100)] == [b"ab"] * 100
-    for _ in range(12):
-        sender.send_bytes(b"alone")
-        assert len(received(network, receiver, 1)) == 1
+    send_one_at_a_time(network, sender, receiver, ALONE_COUNT)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.sendto(b"", receiver.local_address)
         assert [data for data, _ in received(network, receiver, 1)] == [b""]
     for _ in range(3):
         sender.send_bytes(b"burst")
     assert len(receiver.receive_bytes()) + len(receiver.receive_bytes()) == 3
+
+
+def test_datagrams_keep_their_bounds_whenever_segments_come_together(network: UdpNetwork) -> None:
+    """Bursts come at any moment, also while the channel turns to asking for one datagram, or back."""
+    receiver = network.open(LOCAL, rcvbuf=4 << 20)
+    sender = network.open(LOCAL, connect=receiver.local_address)
+    bursts, rounds = 0, 500
+    ended = threading.Event()
+
+    def send_bursts() -> None:
+        nonlocal bursts
+        other = UdpNetwork()
+        try:
+            channel = other.open(LOCAL, connect=receiver.local_address)
+            for number in range(1 << 20):
+                if ended.wait(0.0002 * (number % 7)):
+                    break
+                bursts += channel.send_bytes(b"burst" * 8, segment_length_bytes=5)
+        finally:
+            other.close()
+
+    found: list[bytes] = []
+    thread = threading.Thread(target=send_bursts)
+    thread.start()
+    try:
+        for _ in range(rounds):
+            found += send_one_at_a_time(network, sender, receiver, ALONE_COUNT)
+    finally:
+        ended.set()
+        thread.join()
+    found += [data for data, _ in received(network, receiver, 8 * bursts - len(found))]
+    assert bursts > 0
+    assert found == [b"burst"] * 8 * bursts
 
 
 def test_an_unconnected_channel_sends_where_it_is_told(network: UdpNetwork) -> None:

@@ -66,9 +66,10 @@ cdef class MediaDriver(Agent):
     cdef int select(self, int64_t timeout_ns) noexcept nogil        # marks the channels that are ready; 0: look only
     cdef void look(self, int64_t now_ns) noexcept nogil             # the same, unless a park has just done it
     cdef bint _may_ask(self, int64_t now_ns) noexcept nogil
-    cdef int receive_work(self, int64_t now_ns) noexcept nogil      # datagrams in, control frames included
-    cdef int send_work(self, int64_t now_ns) noexcept nogil         # data, heartbeats, SETUP out
-    cdef int conduct_work(self, int64_t now_ns) noexcept nogil      # limits, rebuild, SM, NAK; commands and timers
+    cdef bint _has_few_sockets(self) noexcept nogil
+    cdef int receive_work(self, int64_t now_ns) noexcept nogil      # datagrams in, control frames included; begun at `now_ns`
+    cdef int conduct_and_send_work(self, int64_t now_ns) noexcept nogil  # limits, rebuild, SM, NAK, commands, timers; sends
+    cdef int send_work(self, int64_t now_ns) noexcept nogil         # data, heartbeats, SETUP out; bytes
     cdef int64_t next_deadline(self, int64_t now_ns) noexcept nogil # when something is due without being told
     cdef bint has_work(self) noexcept nogil                         # something waits that no socket will announce
     cdef void announce_park(self) noexcept nogil                    # then look for work once more, `select`, `awake`
@@ -76,6 +77,7 @@ cdef class MediaDriver(Agent):
     cdef int _look_again(self) noexcept nogil                       # as often as `spinning` has it
     cdef int park_until(self, int64_t now_ns, int64_t timeout_ns) noexcept nogil
     cdef int _timed_work(self, int64_t now_ns) noexcept nogil
+    cdef int _timed_send(self, int64_t now_ns, int64_t begun_ns) noexcept nogil
     cdef int _conduct(self, int64_t now_ns) noexcept nogil
     cdef int64_t _note_part(self, int counter, int64_t begun_ns) noexcept nogil
     cdef bint _python_is_due(self, int64_t now_ns) noexcept nogil

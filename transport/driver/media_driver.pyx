@@ -1,7 +1,7 @@
 """The media driver (cnc-and-driver-protocol.md §8): everything on the thread that calls `do_work`, or parts of it each
 on a thread of `transport.driver.threads`.
 
-One duty cycle is `select(0)`, `receive_work`, `conduct_work`, `send_work`; a node may order the parts itself. The
+One duty cycle is `look`, `receive_work`, `conduct_and_send_work`; a node has work of its own between them. The
 steady state is native; commands of clients, new images and the timers of once a second are Python.
 
 Parking: `park` announces the flag counter (type 1004), looks for work once more, and waits on the sockets until the
@@ -261,15 +261,16 @@ cdef class MediaDriver(Agent):
 
     cdef int _timed_work(self, int64_t now_ns) noexcept nogil:
         """All parts, one after the other: the end of one is the beginning of the next."""
-        cdef int work
         cdef int64_t begun_ns = self.clock.nano_time()
-        work = self.receiver.receive(now_ns) + self.sender.receive(now_ns)
+        cdef int work = self.receiver.receive(now_ns) + self.sender.receive(now_ns)
         begun_ns = self._note_part(COUNTER_RECEIVER_CYCLE, begun_ns)
         work += self._conduct(now_ns)
-        begun_ns = self._note_part(COUNTER_CONDUCTOR_CYCLE, begun_ns)
-        work += self.sender.send(now_ns)
+        return work + self._timed_send(now_ns, self._note_part(COUNTER_CONDUCTOR_CYCLE, begun_ns))
+
+    cdef int _timed_send(self, int64_t now_ns, int64_t begun_ns) noexcept nogil:
+        cdef int sent = self.sender.send(now_ns)
         self._note_part(COUNTER_SENDER_CYCLE, begun_ns)
-        return work
+        return sent
 
     cdef int64_t _note_part(self, int counter, int64_t begun_ns) noexcept nogil:
         """How long a part took until now, which is returned."""
@@ -282,7 +283,7 @@ cdef class MediaDriver(Agent):
 
     cdef void look(self, int64_t now_ns) noexcept nogil:
         """A driver that spins and has few sockets asks those that receive, which saves a system call where there is
-        something; now and then it looks at all."""
+        something, or where nothing can be; now and then it looks at all."""
         if self.is_selected:
             self.is_selected = False
         elif self._may_ask(now_ns):
@@ -294,26 +295,27 @@ cdef class MediaDriver(Agent):
             self.select(0)
 
     cdef bint _may_ask(self, int64_t now_ns) noexcept nogil:
-        return (0 < self.receiver.transports.count <= ASKED_TRANSPORTS_MAX and self.asked < ASKS_MAX
-                and now_ns - self.selected_ns < SELECT_NS and self.network.is_asked_at_once)
+        return (self._has_few_sockets() and self.asked < ASKS_MAX and now_ns - self.selected_ns < SELECT_NS
+                and self.network.is_asked_at_once)
+
+    cdef bint _has_few_sockets(self) noexcept nogil:
+        if self.receiver.transports.count == 0:
+            return self.sender.endpoints.count == 0          # what a sender alone waits for is not asked for
+        return self.receiver.transports.count <= ASKED_TRANSPORTS_MAX
 
     cdef int receive_work(self, int64_t now_ns) noexcept nogil:
-        cdef int64_t begun_ns = self.clock.nano_time()
         cdef int work = self.receiver.receive(now_ns) + self.sender.receive(now_ns)
-        self._note_part(COUNTER_RECEIVER_CYCLE, begun_ns)
+        if work > 0:
+            self._note_part(COUNTER_RECEIVER_CYCLE, now_ns)
         return work
+
+    cdef int conduct_and_send_work(self, int64_t now_ns) noexcept nogil:
+        cdef int64_t begun_ns = self.clock.nano_time()
+        self._conduct(now_ns)
+        return self._timed_send(now_ns, self._note_part(COUNTER_CONDUCTOR_CYCLE, begun_ns))
 
     cdef int send_work(self, int64_t now_ns) noexcept nogil:
-        cdef int64_t begun_ns = self.clock.nano_time()
-        cdef int work = self.sender.send(now_ns)
-        self._note_part(COUNTER_SENDER_CYCLE, begun_ns)
-        return work
-
-    cdef int conduct_work(self, int64_t now_ns) noexcept nogil:
-        cdef int64_t begun_ns = self.clock.nano_time()
-        cdef int work = self._conduct(now_ns)
-        self._note_part(COUNTER_CONDUCTOR_CYCLE, begun_ns)
-        return work
+        return self._timed_send(now_ns, self.clock.nano_time())
 
     cdef int _conduct(self, int64_t now_ns) noexcept nogil:
         cdef int work = self.receiver.conduct(now_ns) + self.sender.conduct(now_ns) + self._ipc_work(now_ns)
