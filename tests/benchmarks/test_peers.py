@@ -10,7 +10,7 @@ from benchmarks import go_peers, peers
 from benchmarks.peers import INLINE, PROCESS, Effort, describe, measure
 from benchmarks.transport import AERON, java_command
 from ordo.bench.machine import describe_machine
-from tests.peers.peer_process import PeerMissingError
+from tests.peers.peer_process import PeerMissingError, go_without
 
 TINY = Effort(rounds=1, duration_s=0.02, warm_up_s=0.02, sizes_bytes=(32,), windows=(1, 16))
 
@@ -38,7 +38,7 @@ def test_a_cluster_of_aeron_is_measured() -> None:
     try:
         java_command("ClusterNode")
     except PeerMissingError as missing:
-        pytest.skip(str(missing))
+        go_without(missing)
     with peers.java_client("none", replace(TINY, java_idle="backoff")) as end:
         figures = peers.measure_cluster(end, TINY)
     assert figures.keys() == {(32, 1), (32, 16)}

@@ -11,18 +11,18 @@ import pytest
 
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
 from tests.peers.ordo_peer import OrdoDriver
-from tests.peers.peer_process import PeerMissingError
+from tests.peers.peer_process import PeerMissingError, go_without
 
 
 @pytest.fixture(scope="session", params=AERON_VERSIONS)
 def java_class_path(request: pytest.FixtureRequest) -> tuple[Path, Path]:
-    """Aeron's jar and the compiled programs; skips when they cannot be had here."""
+    """Aeron's jar and the compiled programs; goes without where they cannot be had."""
     if shutil.which("java") is None:
-        pytest.skip("Java is not installed")
+        go_without(PeerMissingError("Java is not installed"))
     try:
         return class_path(request.param)
     except PeerMissingError as missing:
-        pytest.skip(str(missing))
+        go_without(missing)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.peers.conversation import (
     udp,
 )
 from tests.peers.ordo_peer import connect
-from tests.peers.peer_process import PeerMissingError, PeerProcess
+from tests.peers.peer_process import PeerMissingError, PeerProcess, go_without
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 END_TIMEOUT_S = 30
@@ -45,11 +45,11 @@ StartCEcho = Callable[[Path | str, str, str, Kind], PeerProcess]
 
 @pytest.fixture(scope="session")
 def programs() -> Path:
-    """The folder of the compiled programs; skips when they cannot be had here."""
+    """The folder of the compiled programs; goes without where they cannot be had."""
     try:
         return c_programs()
     except PeerMissingError as missing:
-        pytest.skip(str(missing))
+        go_without(missing)
 
 
 @pytest.fixture
