@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -68,13 +69,12 @@ def driver(
         directory=None if directory is None else str(directory),
         threading_mode=threads,
         **dict.fromkeys(("conductor_idle", "sender_idle", "receiver_idle"), idle),
-        **_cores(cpus, threads),
         encryption_key_file=key_file,
         encryption_trusted_file=trusted_file,
         termination_allowed=None if termination_token is None else True,
         termination_token=None if termination_token is None else termination_token.encode(),
     )
-    run_driver(settings, get_logger().info)
+    run_driver(replace(settings, **_cores(cpus, settings.threading_mode)), get_logger().info)
 
 
 @driver_app.command()
@@ -192,7 +192,7 @@ def _time(epoch_ms: int) -> str:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def _cores(text: str | None, threads: str | None) -> dict[str, int]:
+def _cores(text: str | None, threading_mode: str) -> dict[str, Any]:
     """The cores of a `--cpus` option, by the setting that each is for."""
     if text is None:
         return {}
@@ -200,7 +200,7 @@ def _cores(text: str | None, threads: str | None) -> dict[str, int]:
         "dedicated": ("conductor_cpu", "sender_cpu", "receiver_cpu"),
         "shared-network": ("conductor_cpu", "sender_cpu"),
     }
-    wanted = names.get(threads or "", ("conductor_cpu",))
+    wanted = names.get(threading_mode, ("conductor_cpu",))
     found = text.split(",")
     if len(found) != len(wanted) or not all(core.strip().isdecimal() for core in found):
         raise ConfigurationError(f"--cpus {text}: must be {len(wanted)} core numbers, one for each thread")

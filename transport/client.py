@@ -37,6 +37,7 @@ KEEPALIVE_INTERVAL_NS: Final = 500_000_000
 RESOURCE_LINGER_NS: Final = 3_000_000_000
 RESPONSES_PER_CYCLE_MAX: Final = 64
 CALLBACKS_PER_CYCLE_MAX: Final = 256
+REASON_LENGTH_MAX: Final = 1023
 CLIENT_HEARTBEAT_TYPE_ID: Final = 11
 LOCAL_SOCKET_ADDRESS_TYPE_ID: Final = 14
 NULL_COUNTER_ID: Final = -1
@@ -328,11 +329,13 @@ class TransportClient(ClientCore, Closing):
         return counter.key[8 : 8 + length].decode("ascii") if length > 0 else None
 
     def reject_image(self, image: Image, reason: str) -> None:
-        """Asks the driver to drop an image and to tell its publisher."""
+        """Asks the driver to drop an image and to tell its publisher. Raises TransportError for a reason too long."""
+        if len(reason) > REASON_LENGTH_MAX or not reason.isascii():
+            raise TransportError(
+                f"a reason of {len(reason)} characters to reject an image: up to {REASON_LENGTH_MAX} are allowed, of ASCII"
+            )
         correlation_id = self.next_correlation_id()
-        command = commands.RejectImage(
-            self.client_id, correlation_id, image.correlation_id, image.position, reason[:1023]
-        )
+        command = commands.RejectImage(self.client_id, correlation_id, image.correlation_id, image.position, reason)
         self._await(self._register(command, f"rejection of image {image.correlation_id}", lambda _: True))
 
     # --- duty cycle ---------------------------------------------------------------------------------------------------

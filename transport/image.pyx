@@ -322,7 +322,8 @@ cdef class Image:
         return self.log
 
     def reject(self, str reason) -> None:
-        """Asks the driver to drop this image and to tell its publisher; `reason` has up to 1023 ASCII characters."""
+        """Asks the driver to drop this image and to tell its publisher; `reason` has up to 1023 ASCII characters, or
+        TransportError is raised."""
         if self.subscription is not None and not self.closed:
             self.subscription.reject_image(self, reason)
 

@@ -39,6 +39,7 @@ _FRAMES: dict[int, tuple[str, str, str]] = {
     4: ("ERR", "<iiqqi", "session_id stream_id receiver_id group_tag error_code"),
     5: ("SETUP", "<iiiiiiii", "term_offset session_id stream_id initial_term_id active_term_id term_length mtu ttl"),
     6: ("RTTM", "<iiqqq", "session_id stream_id echo_ns delay_ns receiver_id"),
+    11: ("RSP_SETUP", "<iii", "session_id stream_id response_session_id"),
 }
 
 

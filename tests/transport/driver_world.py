@@ -28,10 +28,10 @@ DEFAULTS: dict[str, Any] = {
 class Node:
     """One host with a driver and one client of it."""
 
-    def __init__(self, world: World, address: str, settings: dict[str, Any]) -> None:
+    def __init__(self, world: World, address: str, memory: HeapMemoryProvider, settings: dict[str, Any]) -> None:
         self.world = world
         self.address = address
-        self.memory = HeapMemoryProvider()
+        self.memory = memory
         self.errors: list[BaseException | str] = []
         self.client_errors: list[BaseException] = []
         self.host = world.network.host(address)
@@ -82,8 +82,8 @@ class World:
         self.nodes: list[Node] = []
         self.clock.advance(S)
 
-    def node(self, address: str, **settings: Any) -> Node:
-        node = Node(self, address, {**self.settings, **settings})
+    def node(self, address: str, memory: HeapMemoryProvider | None = None, **settings: Any) -> Node:
+        node = Node(self, address, memory or HeapMemoryProvider(), {**self.settings, **settings})
         self.nodes.append(node)
         return node
 

@@ -293,6 +293,19 @@ def test_rejecting_an_image(pair: Pair) -> None:
     assert (command.image_correlation_id, command.position, command.reason) == (500, 0, "bad data")
 
 
+@pytest.mark.parametrize("reason", ["x" * 1024, "unerwünscht"])
+def test_a_reason_that_is_too_long_is_refused(pair: Pair, reason: str) -> None:
+    subscription = pair.client.add_subscription("aeron:ipc", 10)
+    pair.driver.send(pair.driver.make_image(subscription.registration_id, 500))
+    pair.client.invoke()
+    with pytest.raises(
+        TransportError, match=f"a reason of {len(reason)} characters .* up to 1023 are allowed, of ASCII"
+    ):
+        subscription.images[0].reject(reason)
+    assert pair.driver.received(c.RejectImage) == []
+    subscription.images[0].reject("x" * 1023)
+
+
 def test_logs_stay_mapped_for_the_linger(pair: Pair) -> None:
     publications = [pair.client.add_publication("aeron:ipc", 10) for _ in range(2)]
     log = publications[0].log_buffers

@@ -583,3 +583,18 @@ def test_no_counter_left_leaves_nothing_behind() -> None:
     assert len(files) == len(publications) == len(node.driver.conductor.publications.network)
     assert node.driver.system_counter(35) - before == len(files) * (3 * (256 << 10) + 4096)
     world.close()
+
+
+def test_a_stream_without_space_is_refused_and_the_others_go_on() -> None:
+    """The client is told that it is the space, the driver keeps nothing, and what was there before still works."""
+    world = World()
+    node = world.node(A, memory=HeapMemoryProvider(capacity_bytes=64 << 20))
+    publication = node.client.add_publication("aeron:ipc", 1)
+    collector = Collector(node.client.add_subscription("aeron:ipc", 1))
+    files = node.memory.list_files(f"/sim/{A}/publications")
+    with pytest.raises(RegistrationError) as refused:
+        node.client.add_publication("aeron:ipc?term-length=1g", 2)
+    assert refused.value.code == ErrorCode.STORAGE_SPACE
+    assert node.memory.list_files(f"/sim/{A}/publications") == files
+    transfer(world, Feeder(publication, 100), [collector])
+    world.close()

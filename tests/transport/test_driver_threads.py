@@ -226,6 +226,7 @@ def test_a_driver_file(tmp_path: Path) -> None:
         ("spies_simulate_connection = 1", "spies_simulate_connection = 1: must be bool"),
         ('max_resend = "many"', "max_resend = 'many': must be int"),
         ("threading_mode = true", "threading_mode = True: must be text"),
+        ('threading_mode = "invoker"', "a program has threads of its own: shared, shared-network, dedicated"),
     ],
 )
 def test_mistakes_in_a_driver_file(line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,6 +236,13 @@ def test_mistakes_in_a_driver_file(line: str, said: str, tmp_path: Path, capsys:
     assert said in capsys.readouterr().err
 
 
-def test_cores_of_the_command_line_fit_the_threads(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cores_of_the_command_line_fit_the_threads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the command line, or of the file where it says nothing."""
+    path = tmp_path / "driver.toml"
+    path.write_text('threading_mode = "shared-network"\n')
     assert run(["driver", "--threads", "dedicated", "--cpus", "0,1"]) == 2
     assert "must be 3 core numbers" in capsys.readouterr().err
+    assert run(["driver", "--config", str(path), "--cpus", "0"]) == 2
+    assert "must be 2 core numbers" in capsys.readouterr().err
+    assert run(["driver", "--cpus", "0,1"]) == 2
+    assert "must be 1 core numbers" in capsys.readouterr().err

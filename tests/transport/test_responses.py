@@ -10,6 +10,7 @@ from runtime.errors import ChannelError, RegistrationError
 from tests.simulation.network import Faults
 from tests.snippets import texts_of
 from tests.transport.driver_world import Collector, Feeder, Node, S, World, transfer
+from transport.trace import KINDS, open_trace, read_lines
 
 ROOT = Path(__file__).parents[2]
 SERVER, CLIENT, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"
@@ -80,6 +81,21 @@ def test_each_requester_hears_its_own_responses_only(world: World) -> None:
     feeder = Feeder(requesters[0].requests, 200)
     transfer(world, feeder, [responder.requests])
     assert responder.requests.messages == feeder.messages
+
+
+def test_a_trace_shows_which_response_is_set_up(world: World) -> None:
+    responder, client = Responder(world.node(SERVER)), world.node(CLIENT)
+    with open_trace(client.memory, f"/sim/{CLIENT}", world.clock, KINDS["frames-in"]) as log:
+        requester = Requester(client)
+        world.until(responder.attend)
+        lines = [line for line in read_lines(log) if " RSP_SETUP " in line]
+    publication = responder.publications[requester.requests.session_id]
+    wanted = (
+        f"in {SERVER}:4000 RSP_SETUP length_bytes=20 frame_length=20 flags=00000000 "
+        f"session_id={requester.requests.session_id} stream_id={REQUEST_STREAM} "
+        f"response_session_id={publication.session_id}"
+    )
+    assert lines and all(line.endswith(wanted) for line in lines)
 
 
 def test_two_requesters_of_one_driver_share_a_socket_and_nothing_else(world: World) -> None:

@@ -137,7 +137,6 @@ class MediaDriverConfig:
     untethered_resting_timeout_ns: int = 10 * _S
     destination_timeout_ns: int = 5 * _S
     reresolution_interval_ns: int = 1 * _S
-    resource_free_limit: int = 16
     image_term_length_max: int = 64 << 20
     """A SETUP that names longer terms is refused. What follows bounds what strangers may cause; a source is a host."""
     images_max: int = 4096

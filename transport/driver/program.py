@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 
 from runtime.file_access import choose_file_access
 from transport.driver.config import MediaDriverConfig
@@ -18,8 +17,6 @@ def run_driver(config: MediaDriverConfig, events: Callable[..., object]) -> None
 
     Raises DriverInUseError when a driver lives in the folder.
     """
-    if config.threading_mode == "invoker":
-        config = replace(config, threading_mode="shared")
     choose_file_access(config.file_access)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

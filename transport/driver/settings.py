@@ -32,6 +32,7 @@ _LENGTH_ENDINGS = (
     "_rcvbuf",
     "_sndbuf",
 )
+PROGRAM_MODES = ("shared", "shared-network", "dedicated")
 _KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "str": (str,), "bytes": (str,)}
 
 
@@ -40,13 +41,18 @@ def load_driver_config(path: Path | None, **overrides: Any) -> MediaDriverConfig
 
     Raises ConfigurationError with one line for a key that nobody knows or a value that does not fit.
     """
-    values: dict[str, Any] = {"directory": default_directory()}
+    values: dict[str, Any] = {"directory": default_directory(), "threading_mode": PROGRAM_MODES[0]}
     known = {field.name.removesuffix("_ns"): field for field in fields(MediaDriverConfig)}
     for key, value in _flat(read_toml(path) if path is not None else {}).items():
         if key not in known:
             raise ConfigurationError(f"{path}: {key}: unknown key; remove it or correct its spelling")
         values[known[key].name] = _value(known[key], value, f"{path}: {key}")
-    return MediaDriverConfig(**{**values, **{name: value for name, value in overrides.items() if value is not None}})
+    values |= {name: value for name, value in overrides.items() if value is not None}
+    if values["threading_mode"] == "invoker":
+        raise ConfigurationError(
+            f'threading_mode = "invoker": a program has threads of its own: {", ".join(PROGRAM_MODES)}'
+        )
+    return MediaDriverConfig(**values)
 
 
 def _flat(table: dict[str, Any]) -> dict[str, Any]:
