@@ -332,7 +332,8 @@ class TransportClient(ClientCore, Closing):
         """Asks the driver to drop an image and to tell its publisher. Raises TransportError for a reason too long."""
         if len(reason) > REASON_LENGTH_MAX or not reason.isascii():
             raise TransportError(
-                f"a reason of {len(reason)} characters to reject an image: up to {REASON_LENGTH_MAX} are allowed, of ASCII"
+                f"a reason of {len(reason)} characters to reject an image: up to {REASON_LENGTH_MAX} are allowed, "
+                "of ASCII"
             )
         correlation_id = self.next_correlation_id()
         command = commands.RejectImage(self.client_id, correlation_id, image.correlation_id, image.position, reason)
