@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,17 +19,17 @@ from ordo.cli import app
 from runtime.clock import SystemClock
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.peer_process import LINE_TIMEOUT_S
 from tests.peers.relay import LossyRelay
 from tests.transport.test_driver_threads import program
 from transport import tools
 from transport.log_inspector import LogInspector
+from transport.stream_positions import backlogs
 
-pytestmark = [
-    *(pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)),
-    # The tools of 1.51.0 show counters (`pub-pos`) and have commands that those of 1.47.4, the formats of which Ordo
-    # follows, do not: only the streams are compared with both.
-    pytest.mark.parametrize("java_class_path", ["1.47.4"], indirect=True),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
+# Names and values of counters do not depend on the release of the tool, and its ClusterTool has other commands.
+with_one_release = pytest.mark.parametrize("java_class_path", ["1.47.4"], indirect=True)
+ALLOW_TERMINATION = "io.aeron.driver.DefaultAllowTerminationValidator"
 SAMPLES = "io.aeron.samples"
 CLUSTER_TOOL = "io.aeron.cluster.ClusterTool"
 STAT_LINE = re.compile(r" *(\d+): +([-\d,]+) - (.*)")
@@ -37,6 +38,7 @@ JAVA_NAME = "java-echo"
 LOOKS_MAX = 5
 
 
+@with_one_release
 def test_counters_of_an_ordo_node(java: JavaPeers, tmp_path: Path) -> None:
     """AeronStat and CountersReader find what Ordo's own reader finds: ids, types, owners, labels; values that rest."""
     with LocalCluster("ordo.bench.echo:Echo", member_count=1, root=tmp_path) as cluster:
@@ -55,6 +57,7 @@ def test_counters_of_an_ordo_node(java: JavaPeers, tmp_path: Path) -> None:
         assert {int(line[1]): line[3] for line in shown if line} == {key: one.label for key, one in ours.items()}
 
 
+@with_one_release
 def test_streams_of_an_ordo_driver(
     java: JavaPeers, start_driver: Callable[..., OrdoDriver], free_port: Callable[[], int]
 ) -> None:
@@ -82,6 +85,7 @@ def test_streams_of_an_ordo_driver(
         assert run("DriverTool", "pid").strip().isdigit()
 
 
+@with_one_release
 def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
     """ClusterTool describes a node, and suspends, resumes, snapshots and shuts the cluster down through its toggle."""
     with LocalCluster("ordo.bench.echo:Echo", root=tmp_path, cluster={"leader_heartbeat_timeout": "2s"}) as cluster:
@@ -124,6 +128,7 @@ def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
         )
 
 
+@with_one_release
 def test_ordo_stat_of_a_java_driver(java: JavaPeers, shm_path: Path, free_port: Callable[[], int]) -> None:
     folder = shm_path / "java"
     channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
@@ -175,6 +180,14 @@ def test_ordo_tools_agree_with_aerons(
             return lines
 
         compare_streams(lambda: run("StreamStat"), folder)
+        await_that(lambda: publication.offer(bytes(10_000)) > 0, client, "room")
+        unread_bytes = publication.position - subscription.images[0].position
+
+        def behind_bytes() -> list[int]:
+            return [one[2] for one in backlogs_of(folder) if one[0] == "subscriber"]
+
+        await_that(lambda: behind_bytes() == [unread_bytes], client, "what the subscriber does not read")
+        compare_backlogs(lambda: run("BacklogStat"), folder)
         compare_losses(run("LossStat"), folder)
         log = folder / "publications" / f"{publication.registration_id}.logbuffer"
         compare_frames(run("LogInspector", log), log)
@@ -206,7 +219,7 @@ def streams_in(lines: list[str]) -> set[tuple[Any, ...]]:
     for line in lines:
         head = re.match(r"sessionId=(-?\d+) streamId=(-?\d+) channel=(.*) : ", line)
         for name, registration_id, value in re.findall(
-            r"([\w-]+)(?: \(sampled\))?:(-?\d+):(-?\d+)", line[head.end() :] if head else ""
+            r"([\w-]+)(?: \(\w+\))?:(-?\d+):(-?\d+)", line[head.end() :] if head else ""
         ):
             assert head
             found.add((int(head[1]), int(head[2]), head[3], name, int(registration_id), int(value)))
@@ -220,6 +233,74 @@ def streams_of(folder: Path) -> set[tuple[Any, ...]]:
         (one.session_id, one.stream_id, one.channel, one.name.partition(" ")[0], one.registration_id, one.value)
         for one in tools.read_streams(folder)
     }
+
+
+def compare_backlogs(look: Callable[[], list[str]], folder: Path) -> None:
+    for _ in range(LOOKS_MAX):
+        theirs = backlogs_in(look())
+        ours = backlogs_of(folder)
+        if theirs == ours:
+            break
+    assert theirs == ours
+
+
+def backlogs_in(lines: list[str]) -> set[tuple[Any, ...]]:
+    """Who, its id, and: position and room of a publisher, what a sender has yet to send and its room, a receiver's
+    position, what a subscriber has yet to read."""
+    patterns = {
+        "publisher": r"for publisher (\d+) the last sampled position is (\d+) \(~(\d+) bytes before back-pressure\)",
+        "sender": r"sender (\d+) has to send (\d+) bytes \((\d+) bytes remaining in the sender window\)",
+        "receiver": r"receiver (\d+) is at position (\d+)",
+        "subscriber": r"subscriber (\d+) has (\d+) backlog bytes",
+    }
+    text = "\n".join(lines)
+    return {(who, *map(int, found)) for who, pattern in patterns.items() for found in re.findall(pattern, text)}
+
+
+def backlogs_of(folder: Path) -> set[tuple[Any, ...]]:
+    """The same by `ordo backlog`."""
+    found: set[tuple[Any, ...]] = set()
+    for one in backlogs(tools.read_streams(folder)):
+        numbers = {
+            "publisher": (one.position, one.room_bytes),
+            "sender": (one.behind_bytes, one.room_bytes),
+            "receiver": (one.position,),
+            "subscriber": (one.behind_bytes,),
+        }
+        found.add((one.party, one.registration_id, *numbers[one.party]))
+    return found
+
+
+def test_each_ends_the_others_driver_where_it_may(java: JavaPeers, shm_path: Path) -> None:
+    """DriverTool says no token: it ends a driver that takes any, and none that wants its own."""
+    settings = shm_path / "driver.toml"
+    settings.write_text("termination_allowed = true\n")
+
+    def await_driver(folder: Path) -> None:
+        with connect(str(folder)) as client:
+            client.add_publication("aeron:ipc", 1)
+
+    with program(shm_path / "any", "--config", str(settings)) as process:
+        await_driver(shm_path / "any")
+        java.run(f"{SAMPLES}.DriverTool", "terminate", aeron_dir=shm_path / "any")
+        assert process.wait(LINE_TIMEOUT_S) == 0
+    with program(shm_path / "own", "--termination-token", "own") as process:
+        await_driver(shm_path / "own")
+        java.run(f"{SAMPLES}.DriverTool", "terminate", aeron_dir=shm_path / "own")
+        await_driver(shm_path / "own")
+        assert process.poll() is None
+    folder = shm_path / "java"
+    command = java.command(
+        "io.aeron.driver.MediaDriver", aeron_dir=folder, aeron_driver_termination_validator=ALLOW_TERMINATION
+    )
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            await_driver(folder)
+            ended = CliRunner().invoke(app, ["driver", "terminate", "--dir", str(folder)])
+            assert ended.exit_code == 0, ended.output
+            process.wait(LINE_TIMEOUT_S)
+        finally:
+            process.kill()
 
 
 def compare_losses(theirs: list[str], folder: Path) -> None:
