@@ -145,6 +145,22 @@ def test_a_clashing_session_id_is_refused(world: World) -> None:
     node.client.add_exclusive_publication(CHANNEL + "|session-id=5", 11)
 
 
+def test_a_session_by_tag_takes_mtu_and_term_length_along(world: World) -> None:
+    """What the URI says itself goes before; a stream that has the session already is a clash (§11)."""
+    node = world.node(A)
+    first = node.client.add_exclusive_publication(CHANNEL + "|tags=1,77|mtu=2048|term-length=128k", 10)
+    there = f"aeron:udp?endpoint={B}:4001|session-id=tag:77"
+    second = node.client.add_exclusive_publication(there, 10)
+    assert (second.session_id, second.max_payload_length, second.term_length) == (first.session_id, 2016, 128 << 10)
+    third = node.client.add_publication(there + "|mtu=1408", 11)
+    assert (third.session_id, third.max_payload_length, third.term_length) == (first.session_id, 1376, 128 << 10)
+    assert node.client.add_publication(there, 11).session_id == first.session_id, "shared with the third"
+    with pytest.raises(RegistrationError, match="clashing"):
+        node.client.add_exclusive_publication(there, 10)
+    with pytest.raises(RegistrationError, match="no publication has that entity tag"):
+        node.client.add_exclusive_publication(f"aeron:udp?endpoint={B}:4001|session-id=tag:78", 12)
+
+
 def test_a_shared_publication_must_be_asked_for_alike(world: World) -> None:
     node = world.node(A)
     first = node.client.add_publication(CHANNEL + "|mtu=1408", 10)

@@ -67,10 +67,19 @@ class SubscriptionParameters(NamedTuple):
     untethered_resting_timeout_ns: int
 
 
-def publication_parameters(uri: ChannelUri, config: MediaDriverConfig) -> PublicationParameters:
-    """Reads a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together."""
-    mtu = uri.integer("mtu", config.ipc_mtu if uri.is_ipc else config.mtu)
-    term_length = uri.integer("term-length", config.ipc_term_length if uri.is_ipc else config.term_length)
+def publication_parameters(
+    uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None = None
+) -> PublicationParameters:
+    """Reads a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together.
+
+    `tagged` are those of the publication that `session-id=tag:` names: its session, MTU and term length go on.
+    """
+    mtu, term_length = config.mtu, config.term_length
+    if uri.is_ipc:
+        mtu, term_length = config.ipc_mtu, config.ipc_term_length
+    if tagged is not None:
+        mtu, term_length = tagged.mtu, tagged.term_length
+    mtu, term_length = uri.integer("mtu", mtu), uri.integer("term-length", term_length)
     response_correlation_id = uri.integer("response-correlation-id", NO_RESPONSE)
     if response_correlation_id == PROTOTYPE_CORRELATION_ID:
         term_length = PROTOTYPE_TERM_LENGTH
@@ -83,7 +92,7 @@ def publication_parameters(uri: ChannelUri, config: MediaDriverConfig) -> Public
         mtu=mtu,
         term_length=term_length,
         window_length=_publication_window(uri, config, mtu, term_length),
-        session_id=uri.session_id,
+        session_id=uri.session_id if tagged is None else tagged.session_id,
         initial_term_id=start.initial_term_id if start else None,
         term_id=start.term_id if start else 0,
         term_offset=start.term_offset if start else 0,

@@ -93,7 +93,7 @@ class Publications:
         declared = uri.value("stream-id")
         if declared is not None and declared != stream_id:
             raise ChannelError(f"channel {str(uri)!r} has stream-id={declared}, the command has stream_id={stream_id}")
-        parameters = publication_parameters(uri, self.context.config)
+        parameters = publication_parameters(uri, self.context.config, self._tagged(uri))
         if uri.is_ipc:
             publication: Publication = self._add_ipc(client_id, correlation_id, stream_id, uri, parameters, exclusive)
         else:
@@ -282,8 +282,6 @@ class Publications:
         self.context.system.add(BYTES_MAPPED, -length)
 
     def _session_id(self, parameters: PublicationParameters, used: Collection[int], uri: ChannelUri) -> int:
-        if uri.session_id_tag is not None:
-            return self._tagged(uri.session_id_tag, uri).session_id
         if parameters.session_id is not None:
             if parameters.session_id in used:
                 raise ChannelError(
@@ -293,10 +291,14 @@ class Publications:
             return parameters.session_id
         return self.next_session_id(used)
 
-    def _tagged(self, tag: int, uri: ChannelUri) -> Publication:
+    def _tagged(self, uri: ChannelUri) -> PublicationParameters | None:
+        """The parameters of the publication that `session-id=tag:` names; None without it."""
+        tag = uri.session_id_tag
+        if tag is None:
+            return None
         for publication in self.all():
             if publication.parameters.entity_tag == tag:
-                return publication
+                return publication.parameters._replace(session_id=publication.session_id)
         raise ChannelError(f"channel {str(uri)!r} has session-id=tag:{tag}, but no publication has that entity tag")
 
     def next_session_id(self, used: Collection[int]) -> int:
