@@ -58,7 +58,8 @@ cdef class UdpChannel(DatagramChannel):
     cdef UdpNetwork _network
     cdef bint _segmentation
     cdef bint _has_times                       # the kernel notes when datagrams arrive
-    cdef int _alone                            # receives in a row that found one datagram; or ALONE_FOUND
+    cdef int _alone                            # how often in a row one datagram came alone; or ALONE_FOUND
+    cdef bint _was_empty                       # the latest receive found nothing
     cdef readonly tuple local_address          # (host, port) as bound
     cdef readonly int receive_buffer_bytes
     cdef readonly int send_buffer_bytes

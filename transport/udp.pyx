@@ -85,7 +85,7 @@ cdef enum:
     SEGMENTED_LENGTH_MAX = 65000
     SYS_EPOLL_PWAIT2 = 441
     EVENTS_MAX = 1024                  # of thousands of sockets, or each would wait for many cycles to be seen
-    ALONE_MIN = 64                     # receives in a row that found one datagram, before one is asked for
+    ALONE_MIN = 64                     # so often in a row one datagram came alone, before one is asked for
     ALONE_FOUND = 65                   # one was asked for and came: is there another behind it?
     SLOT_EVENT = 0x7FFFFFFE
     SLOT_WAKE_SOCKET = 0x7FFFFFFF
@@ -342,6 +342,7 @@ cdef class UdpChannel(DatagramChannel):
             if c_errno == ECONNREFUSED or c_errno == EINTR:
                 return 0                            # the next look finds what is there
             self.ready = False
+            self._was_empty = True
             return 0 if c_errno == EAGAIN or c_errno == EWOULDBLOCK else -c_errno
         if count < slots or self._alone == ALONE_FOUND:
             self.ready = False
@@ -372,13 +373,15 @@ cdef class UdpChannel(DatagramChannel):
         return count
 
     cdef void _note_batch(self, const ReceiveItem* items, int count) noexcept nogil:
-        """Counts the receives that found one datagram, in a row: after some, the next ones ask for one alone."""
-        if count > 1 or items.segment_length_bytes < items.length_bytes or self._has_times:
+        """Counts the receives that found one datagram where the one before had found none: after some in a row, one alone
+        is asked for. Where `select` says when to receive, each finds something, and nothing would be saved."""
+        if not self._was_empty or count > 1 or items.segment_length_bytes < items.length_bytes or self._has_times:
             self._alone = 0
         else:
             self._alone += 1
             if self._alone == ALONE_MIN and not self._stop_coalescing():
                 self._alone = 0
+        self._was_empty = False
 
     cdef int _receive_alone(self, ReceiveItem* item) noexcept nogil:
         """One datagram by `recvfrom`, for which the kernel has less to copy than for a message with ancillary data, and

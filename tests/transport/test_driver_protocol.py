@@ -614,3 +614,20 @@ def test_a_stream_without_space_is_refused_and_the_others_go_on() -> None:
     assert node.memory.list_files(f"/sim/{A}/publications") == files
     transfer(world, Feeder(publication, 100), [collector])
     world.close()
+
+
+def test_duty_cycles_that_take_long_are_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counters 26 and 27: the longest one of the conductor, and how many took more than 100 ms."""
+    node = world.node(A)
+    world.run(2 * S, step_ns=50 * MS)
+    assert (node.driver.system_counter(26), node.driver.system_counter(27)) == (0, 0), "no time passes within a cycle"
+    on_timer = node.driver.conductor.on_timer
+
+    def slow(now_ns: int) -> None:
+        on_timer(now_ns)
+        world.clock.advance(130 * MS)
+
+    monkeypatch.setattr(node.driver.conductor, "on_timer", slow)
+    world.run(3 * S, step_ns=50 * MS)
+    assert node.driver.system_counter(26) == 130 * MS
+    assert 2 <= node.driver.system_counter(27) <= 3

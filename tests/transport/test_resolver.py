@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from runtime.clock import SystemClock, VirtualClock
+from runtime.errors import TransportError
+from tests.transport.driver_world import S, World
 from transport import resolver as resolvers
+from transport.driver.names import Names
 from transport.resolver import FRESH_NS, NameResolver
 
 
@@ -54,3 +57,40 @@ def test_names_that_strangers_have_made_up_are_forgotten(monkeypatch: pytest.Mon
         assert resolver.lookup("made-up-499") == "10.0.0.7", "what is fresh is kept"
     finally:
         resolver.close()
+
+
+def test_how_long_names_took_is_counted() -> None:
+    """Counters 32 and 33 of a driver: the longest wait for a name, found or not, and those of more than 5 s."""
+    world = World()
+    node = world.node("10.0.0.1")
+    answers: dict[str, str | TransportError | None] = {"there": None, "gone": None}
+
+    class Network:
+        def lookup(self, host: str) -> str | None:
+            answer = answers[host]
+            if isinstance(answer, TransportError):
+                raise answer
+            return answer
+
+        def interface_address(self, text: str) -> str:
+            return text
+
+    names = Names(Network(), {"table": "10.0.0.8"}, world.clock, node.driver.context.system.note_resolution)
+
+    def counted() -> tuple[int, int]:
+        return node.driver.system_counter(32), node.driver.system_counter(33)
+
+    assert names.lookup("table") == "10.0.0.8"
+    assert names.lookup("there") is None and names.lookup("gone") is None
+    world.clock.advance(2 * S)
+    assert names.lookup("there") is None
+    answers["there"] = "10.0.0.7"
+    assert names.lookup("there") == names.lookup("there") == "10.0.0.7"
+    assert counted() == (2 * S, 0)
+    world.clock.advance(4 * S)
+    answers["gone"] = TransportError("cannot resolve host='gone'")
+    for _ in range(2):
+        with pytest.raises(TransportError):
+            names.lookup("gone")
+    assert counted() == (6 * S, 1)
+    world.close()

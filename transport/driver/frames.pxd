@@ -66,6 +66,7 @@ cdef enum:
     COUNTER_CONDUCTOR_CYCLE = 26       # the longest duty cycle; the next one counts those above the threshold
     COUNTER_SENDER_CYCLE = 28
     COUNTER_RECEIVER_CYCLE = 30
+    COUNTER_RESOLUTION_TIME = 32       # the longest wait for a name, likewise
     COUNTER_SOFTWARE_VERSION = 34
     COUNTER_BYTES_MAPPED = 35
     COUNTER_RETRANSMITTED_BYTES = 36

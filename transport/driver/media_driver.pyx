@@ -137,9 +137,10 @@ cdef class MediaDriver(Agent):
         self.ring.start_correlation_ids(self._first_correlation_id)
         self.park_flag = ParkFlag(counters.allocate(TYPE_PARK_FLAG, "ordo driver park flag", owner_id=OWNER_NONE))
         self.send_network.open_wake_socket(f"{self.directory}/{WAKE_SOCKET_NAME}")
+        names = Names(self.network, table_of_names(config.name_table), self.clock, self.system.note_resolution)
         self.context = DriverContext(
             config=config, directory=self.directory, clock=self.clock,
-            network=self.network, names=Names(self.network, table_of_names(config.name_table)),
+            network=self.network, names=names,
             send_ports=WildcardPorts(port_range(config.sender_wildcard_ports, "sender_wildcard_ports")),
             receive_ports=WildcardPorts(port_range(config.receiver_wildcard_ports, "receiver_wildcard_ports")),
             send_network=self.send_network, receive_network=self.receive_network, memory=self.memory,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
+from runtime.clock import Clock
 from runtime.errors import TransportError
 from transport.driver.gossip import Gossip
 
 Channel = TypeVar("Channel")
+ASKED_MAX: Final = 256
+"""Names that nobody asks for again are not waited for, and there are no more of them than this."""
 
 
 class Lookup(Protocol):
@@ -22,8 +25,14 @@ class Lookup(Protocol):
 class Names:
     """`table` may be changed while the driver runs: channels whose other side is silent are then resolved anew."""
 
-    def __init__(self, network: Lookup, table: dict[str, str]) -> None:
+    def __init__(
+        self, network: Lookup, table: dict[str, str], clock: Clock, note_time: Callable[[int], object] = lambda _: None
+    ) -> None:
+        """`note_time` hears how many ns it was until the network had an answer that was not there at once."""
         self._network = network
+        self._clock = clock
+        self._note_time = note_time
+        self._asked_ns: dict[str, int] = {}
         self.table = table
         self.gossip: Gossip | None = None
         """The names that other drivers have told of, if this driver takes part in gossip."""
@@ -33,7 +42,25 @@ class Names:
         found = self.table.get(host)
         if found is None and self.gossip is not None:
             found = self.gossip.lookup(host)
-        return found if found is not None else self._network.lookup(host)
+        return found if found is not None else self._ask_network(host)
+
+    def _ask_network(self, host: str) -> str | None:
+        found = None
+        try:
+            found = self._network.lookup(host)
+        except TransportError:
+            self._answered(host)
+            raise
+        if found is not None:
+            self._answered(host)
+        elif host in self._asked_ns or len(self._asked_ns) < ASKED_MAX:
+            self._asked_ns.setdefault(host, self._clock.now())
+        return found
+
+    def _answered(self, host: str) -> None:
+        asked_ns = self._asked_ns.pop(host, None)
+        if asked_ns is not None:
+            self._note_time(self._clock.now() - asked_ns)
 
     def interface_address(self, text: str) -> str:
         return self._network.interface_address(text)

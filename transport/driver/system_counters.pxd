@@ -14,9 +14,13 @@ cdef class SystemCounters:
 cdef inline void count_event(SystemCounters system, int index, int64_t delta) noexcept nogil:
     ordo_fetch_add_i64(system.at[index], delta)        # sender and receiver may have threads of their own
 
-cdef inline void note_cycle(SystemCounters system, int index, int64_t cycle_ns) noexcept nogil:
-    """One duty cycle of a part took so long; `index` is its maximum, the count above the threshold stands behind it."""
-    if cycle_ns > system.at[index][0]:
-        system.at[index][0] = cycle_ns
-    if cycle_ns > CYCLE_THRESHOLD_NS:
+cdef inline void note_longest(SystemCounters system, int index, int64_t took_ns, int64_t threshold_ns) noexcept nogil:
+    """Something took so long; `index` is its maximum, the count of those above the threshold stands behind it."""
+    if took_ns > system.at[index][0]:
+        system.at[index][0] = took_ns
+    if took_ns > threshold_ns:
         ordo_fetch_add_i64(system.at[index + 1], 1)
+
+cdef inline void note_cycle(SystemCounters system, int index, int64_t cycle_ns) noexcept nogil:
+    """One duty cycle of a part took so long."""
+    note_longest(system, index, cycle_ns, CYCLE_THRESHOLD_NS)

@@ -6,7 +6,9 @@ Behind them, of a type of their own, what Ordo counts beyond Aeron: what was ref
 import struct
 
 from runtime.counters cimport Counter, CountersManager
-from transport.driver.frames cimport COUNTER_PROTOCOL_VERSION, COUNTER_SOFTWARE_VERSION
+from transport.driver.frames cimport COUNTER_PROTOCOL_VERSION, COUNTER_RESOLUTION_TIME, COUNTER_SOFTWARE_VERSION
+
+cdef int64_t RESOLUTION_THRESHOLD_NS = 5000000000
 
 SYSTEM_TYPE_ID = 0
 REFUSED_TYPE_ID = 1050
@@ -104,6 +106,10 @@ cdef class SystemCounters:
             self.counters.append(counter)
         self.counters[COUNTER_SOFTWARE_VERSION].set(SOFTWARE_VERSION)
         self.counters[COUNTER_PROTOCOL_VERSION].set(PROTOCOL_VERSION)
+
+    def note_resolution(self, int64_t took_ns):
+        """A name was looked up for so long: the longest time, and how many took more than 5 s."""
+        note_longest(self, COUNTER_RESOLUTION_TIME, took_ns, RESOLUTION_THRESHOLD_NS)
 
     def value(self, int index):
         return self.counters[index].value
