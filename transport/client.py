@@ -329,7 +329,8 @@ class TransportClient(ClientCore, Closing):
         return counter.key[8 : 8 + length].decode("ascii") if length > 0 else None
 
     def reject_image(self, image: Image, reason: str) -> None:
-        """Asks the driver to drop an image and to tell its publisher. Raises TransportError for a reason too long."""
+        """Asks the driver to drop an image and to tell its publisher. Raises TransportError for a reason that is too
+        long, or not ASCII."""
         if len(reason) > REASON_LENGTH_MAX or not reason.isascii():
             raise TransportError(
                 f"a reason of {len(reason)} characters to reject an image: up to {REASON_LENGTH_MAX} are allowed, "

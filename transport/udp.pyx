@@ -86,7 +86,7 @@ cdef enum:
     SYS_EPOLL_PWAIT2 = 441
     EVENTS_MAX = 1024                  # of thousands of sockets, or each would wait for many cycles to be seen
     ALONE_MIN = 64                     # so often in a row one datagram came alone, before one is asked for
-    ALONE_FOUND = 65                   # one was asked for and came: is there another behind it?
+    ALONE_FOUND = ALONE_MIN + 1        # one was asked for and came: is there another behind it?
     SLOT_EVENT = 0x7FFFFFFE
     SLOT_WAKE_SOCKET = 0x7FFFFFFF
 

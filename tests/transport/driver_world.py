@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.clock import VirtualClock
-from runtime.memory import HeapMemoryProvider
+from runtime.memory import HeapMemoryProvider, MemoryProvider
 from runtime.random import RandomSource
 from tests.simulation.network import Faults, SimulatedNetwork
 from transport.client import TransportClient
@@ -28,7 +28,9 @@ DEFAULTS: dict[str, Any] = {
 class Node:
     """One host with a driver and one client of it."""
 
-    def __init__(self, world: World, address: str, memory: HeapMemoryProvider, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, world: World, address: str, memory: MemoryProvider, directory: str, settings: dict[str, Any]
+    ) -> None:
         self.world = world
         self.address = address
         self.memory = memory
@@ -36,7 +38,7 @@ class Node:
         self.client_errors: list[BaseException] = []
         self.host = world.network.host(address)
         self.driver = MediaDriver(
-            MediaDriverConfig(directory=f"/sim/{address}", **{**DEFAULTS, **settings}),
+            MediaDriverConfig(directory=directory, **{**DEFAULTS, **settings}),
             clock=world.clock,
             network=self.host,
             memory=self.memory,
@@ -48,7 +50,7 @@ class Node:
 
     def new_client(self) -> TransportClient:
         return TransportClient(
-            f"/sim/{self.address}",
+            self.driver.directory,
             clock=self.world.clock,
             memory=self.memory,
             invoker=self.world.turn,
@@ -82,8 +84,11 @@ class World:
         self.nodes: list[Node] = []
         self.clock.advance(S)
 
-    def node(self, address: str, memory: HeapMemoryProvider | None = None, **settings: Any) -> Node:
-        node = Node(self, address, memory or HeapMemoryProvider(), {**self.settings, **settings})
+    def node(
+        self, address: str, memory: MemoryProvider | None = None, directory: str | None = None, **settings: Any
+    ) -> Node:
+        settings = {**self.settings, **settings}
+        node = Node(self, address, memory or HeapMemoryProvider(), directory or f"/sim/{address}", settings)
         self.nodes.append(node)
         return node
 

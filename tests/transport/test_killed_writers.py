@@ -8,19 +8,12 @@ from __future__ import annotations
 import mmap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from runtime.clock import VirtualClock
 from runtime.memory import FileMemoryProvider
-from runtime.random import RandomSource
-from tests.simulation.network import SimulatedNetwork
-from tests.transport.driver_world import DEFAULTS, MS, SMALL_TERM, S
+from tests.transport.driver_world import MS, SMALL_TERM, Node, S, World
 from tests.transport.single_steps import killed_after_change
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
 
 MTU = 1408
 HEADER_LENGTH = 32
@@ -38,76 +31,41 @@ STORES_MIN = {"one frame": 5, "three frames": 13}
 """At least so many are seen: to the tail, and to each frame a negative length, two of the header, and the length."""
 
 
-class Host:
-    """One host in virtual time whose log buffers are files, so that a forked process writes into the same ones."""
-
-    def __init__(self, directory: Path) -> None:
-        self.clock = VirtualClock()
-        self.clock.advance(S)
-        random = RandomSource(1)
-        settings: dict[str, Any] = {**DEFAULTS, "publication_unblock_timeout_ns": UNBLOCK_NS}
-        self.driver = MediaDriver(
-            MediaDriverConfig(directory=str(directory / "driver"), **settings),
-            clock=self.clock,
-            network=SimulatedNetwork(self.clock, random.stream("network")).host("10.0.0.1"),
-            memory=FileMemoryProvider(),
-            random=random,
-        )
-        self.driver.on_start()
-        self.client = TransportClient(
-            self.driver.directory, clock=self.clock, memory=FileMemoryProvider(), invoker=self.turn
-        )
-
-    def turn(self, step_ns: int = MS) -> None:
-        self.driver.do_work(self.clock.now())
-        self.clock.advance(step_ns)
-
-    def until(self, condition: Callable[[], object], step_ns: int = MS) -> None:
-        deadline_ns = self.clock.now() + 4 * UNBLOCK_NS
-        while not condition():
-            assert self.clock.now() < deadline_ns, f"not within {4 * UNBLOCK_NS // S} s of virtual time"
-            self.turn(step_ns)
-            self.client.do_work(self.clock.now())
-
-    def close(self) -> None:
-        self.client.close()
-        self.driver.on_close()
-
-
 @pytest.fixture
-def host(shm_path: Path) -> Iterator[Host]:
-    made = Host(shm_path)
-    yield made
-    made.close()
+def node(shm_path: Path) -> Iterator[Node]:
+    """One host in virtual time whose log buffers are files, so that a forked process writes into the same ones."""
+    world = World(step_ns=MS, publication_unblock_timeout_ns=UNBLOCK_NS)
+    yield world.node("10.0.0.1", memory=FileMemoryProvider(), directory=str(shm_path / "driver"))
+    world.close()
 
 
 class Stream:
     """A publication that is shared with a process that will die, and a subscription to it."""
 
-    def __init__(self, host: Host, channel: str, stream_id: int) -> None:
-        self.host = host
-        self.subscription = host.client.add_subscription(channel, stream_id)
-        self.publication = host.client.add_publication(channel, stream_id)
+    def __init__(self, node: Node, channel: str, stream_id: int) -> None:
+        self.node = node
+        self.subscription = node.client.add_subscription(channel, stream_id)
+        self.publication = node.client.add_publication(channel, stream_id)
         self.messages: list[bytes] = []
-        host.until(lambda: self.publication.is_connected and self.subscription.is_connected)
+        node.world.until(lambda: self.publication.is_connected and self.subscription.is_connected)
 
     def poll(self) -> int:
         return self.subscription.poll_messages(lambda data, _: self.messages.append(bytes(data)), 100)
 
     def offer(self, message: bytes) -> None:
-        self.host.until(lambda: self.publication.offer(message) > 0)
+        self.node.world.until(lambda: self.publication.offer(message) > 0)
 
     def fill_to(self, position: int) -> None:
         """Messages that are read at once, until the next one begins there or behind."""
         while self.publication.position < position:
             self.offer(FILLER)
-            self.host.until(lambda: self.poll() or FILLER in self.messages)
+            self.node.world.until(lambda: self.poll() or FILLER in self.messages)
             self.messages.clear()
-        self.host.until(lambda: self.publication.available_window > SMALL_TERM // 4)
+        self.node.world.until(lambda: self.publication.available_window > SMALL_TERM // 4)
 
     def look(self, length_bytes: int) -> Callable[[], bytes]:
         """What others go by: tails and active term, and the headers of frames in this term and in the next one."""
-        folder = Path(self.host.driver.directory) / "publications"
+        folder = Path(self.node.driver.directory) / "publications"
         with (folder / f"{self.publication.original_registration_id}.logbuffer").open("rb") as file:
             log = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         first = self.publication.position % SMALL_TERM
@@ -130,7 +88,7 @@ class Stream:
         return killed_after_change(offer, self.look(len(message)), count)
 
     def read_until(self, last: bytes) -> list[bytes]:
-        self.host.until(lambda: self.poll() >= 0 and last in self.messages, step_ns=50 * MS)
+        self.node.world.until(lambda: self.poll() >= 0 and last in self.messages, 4 * UNBLOCK_NS, step_ns=50 * MS)
         return self.messages
 
     def close(self) -> None:
@@ -141,12 +99,12 @@ class Stream:
 @pytest.mark.parametrize("position", [0, SMALL_TERM - 1024], ids=["within a term", "at its end"])
 @pytest.mark.parametrize("name", MESSAGES)
 @pytest.mark.parametrize("media", CHANNELS)
-def test_a_writer_that_is_killed_at_any_point_of_an_offer(host: Host, media: str, name: str, position: int) -> None:
+def test_a_writer_that_is_killed_at_any_point_of_an_offer(node: Node, media: str, name: str, position: int) -> None:
     message = MESSAGES[name]
     whole: list[bool] = []
     was_killed = True
     while was_killed:
-        stream = Stream(host, CHANNELS[media], stream_id=10 + len(whole))
+        stream = Stream(node, CHANNELS[media], stream_id=10 + len(whole))
         stream.fill_to(position)
         was_killed = stream.offer_until_killed(message, count=len(whole))
         stream.offer(b"after")

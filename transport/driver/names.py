@@ -26,7 +26,7 @@ class Names:
     """`table` may be changed while the driver runs: channels whose other side is silent are then resolved anew."""
 
     def __init__(
-        self, network: Lookup, table: dict[str, str], clock: Clock, note_time: Callable[[int], object] = lambda _: None
+        self, network: Lookup, table: dict[str, str], clock: Clock, note_time: Callable[[int], object]
     ) -> None:
         """`note_time` hears how many ns it was until the network had an answer that was not there at once."""
         self._network = network

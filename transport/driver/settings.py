@@ -18,7 +18,7 @@ from typing import Any
 
 from runtime.config import parse_duration_ns, parse_size_bytes, read_toml
 from runtime.errors import ConfigurationError
-from transport.driver.config import MediaDriverConfig, default_directory
+from transport.driver.config import THREADING_MODES, MediaDriverConfig, default_directory
 
 _LENGTH_ENDINGS = (
     "_length",
@@ -32,7 +32,7 @@ _LENGTH_ENDINGS = (
     "_rcvbuf",
     "_sndbuf",
 )
-PROGRAM_MODES = ("shared", "shared-network", "dedicated")
+PROGRAM_MODES = tuple(mode for mode in THREADING_MODES if mode != "invoker")
 _KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "str": (str,), "bytes": (str,)}
 
 
