@@ -16,7 +16,7 @@ from cluster.node.tools import LocalMember
 from cluster.wire.counter_types import CounterType
 from consensus.distrust import Distrust
 from deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement, errors_of
+from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement, describe, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.damage import LOG_DAMAGES, LOG_STREAM_ID, flip, log_files, records_of
@@ -164,7 +164,11 @@ def test_a_running_leader_mends_its_log_and_hands_over_nothing(start_cluster: St
         damaged = log_files(cluster, leader)[1]
         whole = damaged.read_bytes()
         flip(damaged, 40)
-        await_value(lambda: list(cluster.log_events(leader, "cluster.log-mended")) or None, "a mended log")
+        await_value(
+            lambda: list(cluster.log_events(leader, "cluster.log-mended")) or None,
+            "a mended log",
+            explain=lambda: describe(cluster),
+        )
         assert records_of(damaged.read_bytes()) == records_of(whole) != []
         await_value(
             lambda: counter_of(cluster, leader, CounterType.DAMAGE_MENDED) == 1 or None, "what is mended counts"
