@@ -409,7 +409,10 @@ cdef class UdpChannel(DatagramChannel):
 
     cdef bint _stop_coalescing(self) noexcept nogil:
         """Coalesced datagrams that were there before have lost their bounds for good: False, and all is as it was, when
-        something has come meanwhile."""
+        something has come meanwhile.
+
+        What the kernel is about to put into the queue in this moment escapes the look. Frames carry their own lengths,
+        so the driver takes it if all of it is of one stream and in its place, and else as a loss (`payload_length`)."""
         cdef int waiting_bytes = 0
         self._coalesce(False)
         if ioctl(self._fd, FIONREAD, &waiting_bytes) == 0 and waiting_bytes == 0:
