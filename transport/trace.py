@@ -14,6 +14,7 @@ from runtime.memory import MemoryProvider
 from transport import commands
 from transport.driver import event_log
 from transport.driver.event_log import EventLog
+from transport.driver.gossip import decode_entries
 from transport.udp import unpack_address
 
 KINDS = {
@@ -36,11 +37,15 @@ _FRAMES: dict[int, tuple[str, str, str]] = {
     1: ("DATA", "<iiiiq", "term_offset session_id stream_id term_id reserved_value"),
     2: ("NAK", "<iiiii", "session_id stream_id term_id term_offset length"),
     3: ("SM", "<iiiiiq", "session_id stream_id term_id term_offset window receiver_id"),
-    4: ("ERR", "<iiqqi", "session_id stream_id receiver_id group_tag error_code"),
+    4: ("ERR", "<iiqqii", "session_id stream_id receiver_id group_tag error_code text_length"),
     5: ("SETUP", "<iiiiiiii", "term_offset session_id stream_id initial_term_id active_term_id term_length mtu ttl"),
     6: ("RTTM", "<iiqqq", "session_id stream_id echo_ns delay_ns receiver_id"),
+    7: ("RES", "<", ""),
     11: ("RSP_SETUP", "<iii", "session_id stream_id response_session_id"),
 }
+
+ERR_LENGTH = 40
+"""Its text comes behind that; the event log has the first 96 bytes of a datagram."""
 
 
 @contextmanager
@@ -106,7 +111,23 @@ def _frame(body: bytes) -> str:
         return f"{peer}{name} length_bytes={length}"
     values = zip(names.split(), struct.unpack_from(layout, datagram, 8), strict=True)
     described = "".join(f" {key}={value}" for key, value in values)
+    if name == "ERR":
+        described += f" text={datagram[ERR_LENGTH:frame_length].decode('ascii', 'replace')!r}"
+    elif name == "RES":
+        described += _names_told(datagram)
     return f"{peer}{name} length_bytes={length} frame_length={frame_length} flags={flags:08b}{described}"
+
+
+def _names_told(datagram: bytes) -> str:
+    """What names a frame tells, as far as its first bytes go."""
+    told = ""
+    try:
+        for entry in decode_entries(datagram):
+            own = " own" if entry.is_self else ""
+            told += f"{own} name={entry.name} host={entry.host} port={entry.port} age_ms={entry.age_ms}"
+    except DecodeError:
+        told += " and more"
+    return told
 
 
 def _message(kind: int, body: bytes) -> str:

@@ -412,7 +412,8 @@ cdef class UdpChannel(DatagramChannel):
         something has come meanwhile.
 
         What the kernel is about to put into the queue in this moment escapes the look. Frames carry their own lengths,
-        so the driver takes it if all of it is of one stream and in its place, and else as a loss (`payload_length`)."""
+        so the driver takes it if all of it is of one stream and in its place, and else as a loss (`payload_length`).
+        """
         cdef int waiting_bytes = 0
         self._coalesce(False)
         if ioctl(self._fd, FIONREAD, &waiting_bytes) == 0 and waiting_bytes == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from runtime.memory import HeapMemoryProvider
 from tests.transport.driver_world import MS, Node, S, World
 from transport.driver import event_log
 from transport.driver.event_log import EventLog
+from transport.driver.gossip import Entry, encode_frame
 from transport.trace import KINDS, describe, open_trace, read_lines
 
 A, B = "10.0.0.1", "10.0.0.2"
@@ -134,6 +136,17 @@ def test_a_folder_without_a_driver_of_ordo() -> None:
             "out NAK length_bytes=8",
         ),
         (event_log.FRAME_OUT, bytes.fromhex("0800000000") + bytes.fromhex("0800000000009900"), "out type=153"),
+        (
+            event_log.FRAME_IN,
+            struct.pack("<IB", 43, 0) + struct.pack("<iBBHiiqqii", 43, 0, 0, 4, 7, 10, 3, 0, 13, 3) + b"why",
+            "in ERR length_bytes=43 frame_length=43 flags=00000000 session_id=7 stream_id=10 receiver_id=3 group_tag=0 "
+            "error_code=13 text_length=3 text='why'",
+        ),
+        (
+            event_log.FRAME_IN,
+            struct.pack("<IB", 1408, 0) + encode_frame([Entry("a" * 50, "10.0.0.1", 1, 2, False)] * 9)[:96],
+            "host=10.0.0.1 port=1 age_ms=2 and more",
+        ),
         (event_log.COMMAND, bytes.fromhex("01000000") + b"xy", "command type=1 that cannot be read"),
         (event_log.RESPONSE, bytes.fromhex("ff000000") + b"xy", "response type=255 length_bytes=2"),
     ],

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
 
 import pytest
 
-from runtime.errors import ConfigurationError, RegistrationError
+from runtime.errors import ConfigurationError, DecodeError, RegistrationError
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Node, S, World
+from transport.driver.conductor import INVALID_PACKETS
 from transport.driver.config import MediaDriverConfig
 from transport.driver.gossip import Entry, Gossip, decode_frame, encode_frame
+from transport.trace import KINDS, open_trace, read_lines
+from transport.udp import pack_address
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 PORT = 8050
@@ -58,17 +62,19 @@ def test_what_is_encoded_is_decoded() -> None:
     assert decode_frame(encode_frame(entries)) == entries
 
 
-def test_damaged_frames_are_empty_and_never_an_error() -> None:
+def test_of_a_damaged_frame_nothing_is_taken() -> None:
     frame = encode_frame([Entry("name", A, PORT, 0, True), Entry("other", "fd00::1", PORT, 9, False)])
     random = Random(1)
     for length in range(len(frame)):
-        assert decode_frame(frame[:length]) == []
+        with pytest.raises(DecodeError):
+            decode_frame(frame[:length])
     for _ in range(2_000):
         damaged = bytearray(frame)
         for _ in range(random.randint(1, 4)):
             damaged[random.randrange(len(damaged))] = random.randrange(256)
-        for entry in decode_frame(bytes(damaged)):
-            assert 1 <= len(entry.name) <= 512 and entry.age_ms >= 0
+        with suppress(DecodeError):
+            for entry in decode_frame(bytes(damaged)):
+                assert 1 <= len(entry.name) <= 512 and entry.age_ms >= 0
 
 
 # --- between drivers --------------------------------------------------------------------------------------------------
@@ -127,8 +133,6 @@ def test_names_survive_a_lossy_network() -> None:
 def test_strangers_fill_nothing_beyond_its_bound(world: World) -> None:
     a = driver(world, A, "left")
     stranger = world.network.host("10.0.0.9").open(("10.0.0.9", 9))
-    from transport.udp import pack_address
-
     for first in range(0, 6_000, 40):
         entries = [Entry(f"n{first + i}", "10.1.0.1", 1 + first + i, 0, False) for i in range(40)]
         stranger.send_bytes(encode_frame(entries), pack_address(A, PORT))
@@ -137,6 +141,32 @@ def test_strangers_fill_nothing_beyond_its_bound(world: World) -> None:
     stranger.send_bytes(encode_frame([Entry("left", "10.1.0.1", 1, 0, True)]), pack_address(A, PORT))
     world.run(50 * MS)
     assert gossip(a).lookup("left") == A, "nobody says who we are"
+
+
+def test_datagrams_that_are_no_names_are_counted_and_change_nothing(world: World) -> None:
+    a = driver(world, A, "left")
+    stranger = world.network.host("10.0.0.9").open(("10.0.0.9", 9))
+    whole = encode_frame([Entry("right", "10.1.0.1", 1, 0, True)])
+    for datagram in (b"x", whole[:-8], bytes(32), whole[:6] + b"\1\0" + whole[8:]):
+        stranger.send_bytes(datagram, pack_address(A, PORT))
+    world.run(50 * MS)
+    assert a.driver.system_counter(INVALID_PACKETS) == 4
+    assert gossip(a).cache == gossip(a).neighbours == {}
+
+
+def test_a_trace_shows_the_names_that_are_told(world: World) -> None:
+    a = driver(world, A, "left")
+    with open_trace(a.memory, f"/sim/{A}", world.clock, KINDS["frames-in"] | KINDS["frames-out"]) as log:
+        driver(world, B, "right", f"{A}:{PORT}")
+        world.until(lambda: knows(a, "right"))
+        world.run(2 * S)
+        lines = read_lines(log)
+    for wanted in (
+        f"in {B}:{PORT} RES length_bytes=32 frame_length=32 flags=00000000 own name=right host={B} port={PORT} age_ms=0",
+        f"out {B}:{PORT} RES length_bytes=32 frame_length=32 flags=00000000 own name=left host={A} port={PORT} age_ms=0",
+        f" name=right host={B}",
+    ):
+        assert any(wanted in line for line in lines), (wanted, lines)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from transport.driver.responses import Responses
 from transport.driver.subscriptions import Subscriptions
 from transport.uri import ChannelUri
 
+INVALID_PACKETS: Final = 14
 UNBLOCKED_COMMANDS: Final = 20
 ERROR_TEXT_MAX: Final = 2048
 WAITING_MAX: Final = 256
@@ -214,6 +215,8 @@ class Conductor:
             context.counters.allocate(
                 TYPE_RESOLVER_CACHE, f"Resolver cache entries: name={config.resolver_name}", owner_id=-1
             ),
+            context.events,
+            lambda: context.system.add(INVALID_PACKETS),
         )
 
     # --- timers ---------------------------------------------------------------------------------------------------

@@ -93,7 +93,8 @@ cdef class EventLog:
         target[4] = <uint8_t> address_length
         if address_length:
             memcpy(target + 5, peer.storage, address_length)
-        memcpy(target + 5 + address_length, datagram, head_length)
+        if head_length:
+            memcpy(target + 5 + address_length, datagram, head_length)
         self.ring.commit(index)
 
     cdef void sent(self, const SendItem* item) noexcept nogil:
@@ -105,6 +106,17 @@ cdef class EventLog:
                 return
             self.frame(EVENT_FRAME_OUT, item.data + at, length, item.to)
             at += length
+
+    def datagram(self, int32_t kind, const uint8_t[::1] datagram not None, bytes address not None):
+        """A datagram of names, if somebody wants those of this kind; `address` as the kernel has it."""
+        cdef SocketAddress peer
+        if not self.wants(kind):
+            return
+        peer.length_bytes = <uint32_t> len(address)
+        if peer.length_bytes > sizeof(peer.storage):
+            raise ValueError(f"address of {peer.length_bytes} bytes, at most {sizeof(peer.storage)} are allowed")
+        memcpy(peer.storage, <const char*> address, peer.length_bytes)
+        self.frame(kind, &datagram[0] if datagram.shape[0] else NULL, <uint32_t> datagram.shape[0], &peer)
 
     def record(self, int32_t kind, int32_t type_id, const uint8_t[::1] payload not None):
         """A command or a response, if somebody wants those."""

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from runtime.counters import Counter
-from runtime.errors import OrdoError
+from runtime.errors import DecodeError, OrdoError
+from transport.driver.event_log import FRAME_IN, FRAME_OUT, EventLog
 from transport.udp import UdpChannel, pack_address, unpack_address
 
 FRAME_TYPE = 7
@@ -78,16 +79,39 @@ def _encode_entry(entry: Entry) -> bytes:
 
 
 def decode_frame(datagram: bytes) -> list[Entry]:
-    """The entries of a datagram; none of one that is not whole or not of this kind."""
+    """The entries of a datagram. Raises DecodeError for one that is not whole or not of this kind."""
     if len(datagram) < _HEADER.size:
-        return []
+        raise DecodeError(f"names in {len(datagram)} bytes")
     length, version, _, kind = _HEADER.unpack_from(datagram)
-    if version != 0 or kind != FRAME_TYPE or length > len(datagram):
-        return []
-    try:
-        return list(_decode_entries(datagram[:length]))
-    except (struct.error, UnicodeDecodeError, ValueError):
-        return []
+    if version != 0 or kind != FRAME_TYPE or not _HEADER.size <= length <= len(datagram):
+        raise DecodeError(f"names of version={version} type={kind} frame_length={length} in {len(datagram)} bytes")
+    return list(decode_entries(datagram[:length]))
+
+
+def decode_entries(frame: bytes) -> Iterator[Entry]:
+    """The entries behind the header, in turn. Raises DecodeError at the first one that is not whole."""
+    offset = _HEADER.size
+    while offset < len(frame):
+        try:
+            entry, length = _decode_entry(frame[offset:])
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise DecodeError(f"name that cannot be read: {error}") from None
+        yield entry
+        offset += length
+
+
+def _decode_entry(encoded: bytes) -> tuple[Entry, int]:
+    """The first entry, and its length with what aligns the next one. Raises struct.error and ValueError."""
+    kind, flags, port, age_ms = _ENTRY.unpack_from(encoded)
+    if kind not in _LENGTHS or age_ms < 0:
+        raise ValueError(f"type={kind} age_in_ms={age_ms}")
+    end = _ENTRY.size + _LENGTHS[kind]
+    host = str(ipaddress.ip_address(encoded[_ENTRY.size : end]))
+    (name_length,) = struct.unpack_from("<h", encoded, end)
+    name = encoded[end + 2 : end + 2 + name_length]
+    if not 1 <= name_length <= NAME_LENGTH_MAX or len(name) < name_length:
+        raise ValueError(f"name_length={name_length}")
+    return Entry(name.decode("ascii"), host, port, age_ms, bool(flags & FLAG_SELF)), (end + 2 + name_length + 7) // 8 * 8
 
 
 def _is_numeric(host: str) -> bool:
@@ -96,22 +120,6 @@ def _is_numeric(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _decode_entries(frame: bytes) -> Iterator[Entry]:
-    offset = _HEADER.size
-    while offset < len(frame):
-        kind, flags, port, age_ms = _ENTRY.unpack_from(frame, offset)
-        if kind not in _LENGTHS or age_ms < 0:
-            raise ValueError(f"type={kind} age_in_ms={age_ms}")
-        end = offset + _ENTRY.size + _LENGTHS[kind]
-        host = str(ipaddress.ip_address(frame[offset + _ENTRY.size : end]))
-        (name_length,) = struct.unpack_from("<h", frame, end)
-        name = frame[end + 2 : end + 2 + name_length]
-        if not 1 <= name_length <= NAME_LENGTH_MAX or len(name) < name_length:
-            raise ValueError(f"name_length={name_length}")
-        yield Entry(name.decode("ascii"), host, port, age_ms, bool(flags & FLAG_SELF))
-        offset += (end + 2 + name_length - offset + 7) // 8 * 8
 
 
 class Gossip:
@@ -125,6 +133,8 @@ class Gossip:
         find: Callable[[str], str | None],
         neighbour_counter: Counter,
         cache_counter: Counter,
+        events: EventLog,
+        count_invalid: Callable[[], object],
     ) -> None:
         self.name = name
         self.channel = channel
@@ -135,6 +145,8 @@ class Gossip:
         self._find = find
         self._neighbour_counter = neighbour_counter
         self._cache_counter = cache_counter
+        self._events = events
+        self._count_invalid = count_invalid
         self._self_ns = self._cache_ns = self._bootstrap_ns = 0
 
     def lookup(self, host: str) -> str | None:
@@ -185,7 +197,13 @@ class Gossip:
 
     def _receive(self, now_ns: int) -> None:
         for datagram, source in self.channel.receive_bytes(DATAGRAMS_PER_TURN):
-            for entry in decode_frame(datagram):
+            self._events.datagram(FRAME_IN, datagram, source)
+            try:
+                entries = decode_frame(datagram)
+            except DecodeError:
+                self._count_invalid()
+                continue
+            for entry in entries:
                 self._on_entry(entry, unpack_address(source)[0], now_ns)
 
     def _on_entry(self, entry: Entry, source: str, now_ns: int) -> None:
@@ -228,4 +246,6 @@ class Gossip:
     def _send(self, frame: bytes, to: set[SocketName]) -> None:
         for neighbour in sorted(to):
             if neighbour != self.channel.local_address:
-                self.channel.send_bytes(frame, pack_address(*neighbour))
+                address = pack_address(*neighbour)
+                self._events.datagram(FRAME_OUT, frame, address)
+                self.channel.send_bytes(frame, address)
