@@ -631,3 +631,29 @@ def test_duty_cycles_that_take_long_are_counted(world: World, monkeypatch: pytes
     world.run(3 * S, step_ns=50 * MS)
     assert node.driver.system_counter(26) == 130 * MS
     assert 2 <= node.driver.system_counter(27) <= 3
+
+
+def test_what_sending_and_receiving_take_is_counted_of_each(world: World) -> None:
+    """Counters 28 and 29 of the sender, 30 and 31 of the receiver; here a datagram takes 130 ms to send."""
+    publication, _, _ = connected(world)
+    a, b = world.nodes
+    assert [node.driver.system_counter(index) for node in (a, b) for index in (28, 29, 30, 31)] == [0] * 8
+    slow: set[tuple[str, bytes]] = {(A, b"\xc0\1")}
+
+    def send_slowly(now_ns: int, source: tuple[str, int], to: tuple[str, int], datagram: bytes) -> None:
+        """Datagrams of a host with these flags, and of this type, once."""
+        if (source[0], datagram[5:7]) in slow:
+            slow.clear()
+            world.clock.advance(130 * MS)
+
+    world.network.capture = send_slowly
+    assert publication.offer(b"one more") > 0
+    world.turn()
+    assert (a.driver.system_counter(28), a.driver.system_counter(29)) == (130 * MS, 1)
+    assert (a.driver.system_counter(30), a.driver.system_counter(31)) == (0, 0)
+    slow.add((B, b"\x80\3"))  # it asks for the set-up of data of an unknown session
+    unknown = struct.pack("<iBBHiiiiq", 32, 0, 0xC0, 1, 0, publication.session_id + 1, 10, 0, 0)
+    inject(world, unknown, B, (A, 9), 4000)
+    world.turn()
+    assert (b.driver.system_counter(30), b.driver.system_counter(31)) == (130 * MS, 1)
+    assert (b.driver.system_counter(28), b.driver.system_counter(29)) == (0, 0)

@@ -111,7 +111,8 @@ def _decode_entry(encoded: bytes) -> tuple[Entry, int]:
     name = encoded[end + 2 : end + 2 + name_length]
     if not 1 <= name_length <= NAME_LENGTH_MAX or len(name) < name_length:
         raise ValueError(f"name_length={name_length}")
-    return Entry(name.decode("ascii"), host, port, age_ms, bool(flags & FLAG_SELF)), (end + 2 + name_length + 7) // 8 * 8
+    length = (end + 2 + name_length + 7) // 8 * 8
+    return Entry(name.decode("ascii"), host, port, age_ms, bool(flags & FLAG_SELF)), length
 
 
 def _is_numeric(host: str) -> bool:
