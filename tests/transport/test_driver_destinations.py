@@ -142,34 +142,58 @@ def test_destinations_need_a_manual_publication(world: World) -> None:
 # --- subscriptions with several sources -------------------------------------------------------------------------------
 
 
-def test_one_image_is_fed_by_two_transports(world: World) -> None:
-    """A replay and the live stream of one session merge without a seam (as a follower of the cluster does)."""
+SESSION_ID = 77_777
+TERMS = "init-term-id=5|term-id=5|term-length=256k"
+
+
+def replay_and_live(world: World) -> tuple[Collector, Feeder, ExclusivePublication, ExclusivePublication]:
+    """A stream that C has replayed to B, and that A goes on with at the same position: two sources of one image."""
     a, b, c = world.node(A), world.node(B), world.node(C)
-    session = 77_777
-    term = "init-term-id=5|term-id=5|term-offset=0|term-length=256k"
-    subscription = b.client.add_subscription(f"{MDS}|session-id={session}", 10)
-    collector = Collector(subscription)
-    b.client.add_receive_destination(subscription, endpoint(B, 5000))
-    replay = c.client.add_exclusive_publication(f"{endpoint(B, 5000)}|session-id={session}|{term}", 10)
+    collector = Collector(b.client.add_subscription(f"{MDS}|session-id={SESSION_ID}", 10))
+    b.client.add_receive_destination(collector.subscription, endpoint(B, 5000))
+    channel = f"{endpoint(B, 5000)}|session-id={SESSION_ID}|term-offset=0|{TERMS}"
+    replay = c.client.add_exclusive_publication(channel, 10)
     world.until(lambda: replay.is_connected)
     feeder = Feeder(replay, 100)
     transfer(world, feeder, [collector])
-    position = replay.position
-    live = a.client.add_exclusive_publication(
-        f"{MANUAL}|session-id={session}|init-term-id=5|term-id=5|term-offset={position}|term-length=256k", 10
-    )
+    channel = f"{MANUAL}|session-id={SESSION_ID}|term-offset={replay.position}|{TERMS}"
+    live = a.client.add_exclusive_publication(channel, 10)
     a.client.add_destination(live, endpoint(B, 5001))
-    b.client.add_receive_destination(subscription, endpoint(B, 5001))
+    b.client.add_receive_destination(collector.subscription, endpoint(B, 5001))
     world.until(lambda: live.is_connected)
-    assert len(subscription.images) == 1
-    b.client.remove_receive_destination(subscription, endpoint(B, 5000))
+    assert len(collector.subscription.images) == 1
+    return collector, feeder, replay, live
+
+
+def test_one_image_is_fed_by_two_transports(world: World) -> None:
+    """A replay and the live stream of one session merge without a seam (as a follower of the cluster does)."""
+    collector, feeder, replay, live = replay_and_live(world)
+    world.nodes[1].client.remove_receive_destination(collector.subscription, endpoint(B, 5000))
     replay.close()
     more = Feeder(live, 100, first=100)
     world.until(lambda: more.feed() or (collector.poll() >= 0 and len(collector.messages) == 200))
     assert collector.messages == feeder.messages + more.messages
-    assert list(collector.by_session) == [session]
+    assert list(collector.by_session) == [SESSION_ID]
     world.run(30 * S, 20 * MS)
-    assert len(subscription.images) == 1, "the end of the replay is not the end of the stream"
+    assert len(collector.subscription.images) == 1, "the end of the replay is not the end of the stream"
+
+
+@pytest.mark.parametrize("live_ends_first", [False, True])
+def test_a_stream_of_two_sources_ends_where_the_last_one_ends(world: World, live_ends_first: bool) -> None:
+    collector, feeder, replay, live = replay_and_live(world)
+    (image,) = collector.subscription.images
+    more = Feeder(live, 100, first=100)
+    world.until(lambda: more.feed() or (collector.poll() >= 0 and len(collector.messages) == 200))
+    end = live.position
+    first, last = (live, replay) if live_ends_first else (replay, live)
+    first.close()
+    world.run(2 * S, 10 * MS)
+    assert not image.is_end_of_stream
+    last.close()
+    world.until(lambda: image.is_end_of_stream)
+    assert (image.end_of_stream_position, image.position) == (end, end)
+    assert collector.messages == feeder.messages + more.messages
+    world.until(lambda: not collector.subscription.images)
 
 
 def test_a_subscription_without_sources_opens_no_socket(world: World) -> None:
