@@ -6,7 +6,9 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.peers.peer_process import PeerFailedError, PeerMissingError, cache_folder, only_one
@@ -25,6 +27,15 @@ edition = "2021"
 [dependencies]
 {CRATE} = "={VERSION}"
 """
+DRIVER_SETTINGS = {
+    "AERON_THREADING_MODE": "SHARED",
+    "AERON_SHARED_IDLE_STRATEGY": "sleep-ns",
+    "AERON_TERM_BUFFER_LENGTH": str(1 << 20),
+    "AERON_IPC_TERM_BUFFER_LENGTH": str(1 << 20),
+    "AERON_DIR_DELETE_ON_START": "1",
+    "AERON_DIR_DELETE_ON_SHUTDOWN": "1",
+    "AERON_TIMER_INTERVAL": "100ms",
+}
 LIBRARIES = ("-lpthread", "-ldl", "-lm")
 MAJOR, MINOR, PATCH = VERSION.split(".")
 FLAGS = (
@@ -47,6 +58,19 @@ def c_programs() -> Path:
             _compile_all(_fetch(), sources, partial)
             partial.rename(programs)
         return programs
+
+
+@contextmanager
+def start_c_driver(programs: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Aeron's C driver in this folder; killed at the end of the block if it still runs."""
+    environment = {**os.environ, **DRIVER_SETTINGS, "AERON_DIR": str(folder)}
+    with subprocess.Popen(
+        [str(programs / "aeronmd")], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _fetch() -> Path:

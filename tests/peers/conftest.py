@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.peers.c_peer import c_programs
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
 from tests.peers.ordo_peer import OrdoDriver
 from tests.peers.peer_process import PeerMissingError, go_without
@@ -31,6 +32,15 @@ def java(java_class_path: tuple[Path, Path]) -> Iterator[JavaPeers]:
     peers = JavaPeers(*java_class_path)
     yield peers
     peers.close()
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of the C programs; goes without where they cannot be had."""
+    try:
+        return c_programs()
+    except PeerMissingError as missing:
+        go_without(missing)
 
 
 @pytest.fixture

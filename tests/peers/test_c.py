@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.peers.c_peer import c_programs
+from tests.peers.c_peer import start_c_driver
 from tests.peers.conversation import (
     BACK,
     KINDS,
@@ -27,29 +25,11 @@ from tests.peers.conversation import (
     udp,
 )
 from tests.peers.ordo_peer import connect
-from tests.peers.peer_process import PeerMissingError, PeerProcess, go_without
+from tests.peers.peer_process import PeerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 END_TIMEOUT_S = 30
-DRIVER_SETTINGS = {
-    "AERON_THREADING_MODE": "SHARED",
-    "AERON_SHARED_IDLE_STRATEGY": "sleep-ns",
-    "AERON_TERM_BUFFER_LENGTH": str(1 << 20),
-    "AERON_IPC_TERM_BUFFER_LENGTH": str(1 << 20),
-    "AERON_DIR_DELETE_ON_START": "1",
-    "AERON_DIR_DELETE_ON_SHUTDOWN": "1",
-    "AERON_TIMER_INTERVAL": "100ms",
-}
 StartCEcho = Callable[[Path | str, str, str, Kind], PeerProcess]
-
-
-@pytest.fixture(scope="session")
-def programs() -> Path:
-    """The folder of the compiled programs; goes without where they cannot be had."""
-    try:
-        return c_programs()
-    except PeerMissingError as missing:
-        go_without(missing)
 
 
 @pytest.fixture
@@ -69,19 +49,12 @@ def start_echo(programs: Path) -> Iterator[StartCEcho]:
 @contextmanager
 def c_driver(programs: Path, folder: Path) -> Iterator[Path]:
     """Aeron's C driver in this folder; it ends well when it is told to."""
-    environment = {**os.environ, **DRIVER_SETTINGS, "AERON_DIR": str(folder)}
-    process = subprocess.Popen(
-        [str(programs / "aeronmd")], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    try:
+    with start_c_driver(programs, folder) as process:
         yield folder
         process.terminate()
         said, _ = process.communicate(timeout=END_TIMEOUT_S)
         assert process.returncode == signal.SIGTERM, said  # which it returns after it has closed everything
         assert not folder.exists()
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @MEDIA

@@ -17,9 +17,10 @@ from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from ordo.cli import app
 from runtime.clock import SystemClock
+from tests.peers.c_peer import start_c_driver
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
-from tests.peers.peer_process import LINE_TIMEOUT_S
+from tests.peers.peer_process import LINE_TIMEOUT_S, PeerProcess
 from tests.peers.relay import LossyRelay
 from tests.transport.test_driver_threads import program
 from transport import tools
@@ -150,15 +151,18 @@ def test_ordo_stat_of_a_java_driver(java: JavaPeers, shm_path: Path, free_port: 
     peer.finish()
 
 
-@pytest.mark.parametrize("media_driver", ["ordo", "java"])
+@pytest.mark.parametrize("media_driver", ["ordo", "java", "c"])
 def test_ordo_tools_agree_with_aerons(
-    java: JavaPeers, shm_path: Path, free_port: Callable[[], int], media_driver: str
+    java: JavaPeers, programs: Path, shm_path: Path, free_port: Callable[[], int], media_driver: str
 ) -> None:
     """Streams, backlogs, losses, frames and the pid: the same numbers of one driver, and when it is dead."""
     folder = shm_path / "driver"
     with ExitStack() as stack:
+        peer: PeerProcess | subprocess.Popen[bytes] | subprocess.Popen[str]
         if media_driver == "ordo":
-            process = stack.enter_context(program(folder, "--threads", "dedicated"))
+            peer = stack.enter_context(program(folder, "--threads", "dedicated"))
+        elif media_driver == "c":
+            peer = stack.enter_context(start_c_driver(programs, folder))
         else:
             unused = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
             peer = java.start("EchoStream", folder, "launch", unused, 1, "aeron:ipc", 2, "exclusive")
@@ -194,10 +198,7 @@ def test_ordo_tools_agree_with_aerons(
         image = next((folder / "images").iterdir())
         compare_frames(run("LogInspector", image), image)
         assert run("DriverTool", "pid")[-1].strip() == str(tools.driver_pid(folder))
-        if media_driver == "ordo":
-            process.kill()
-        else:
-            peer.kill()
+        peer.kill()
         compare_streams(lambda: run("StreamStat"), folder)
         compare_losses(run("LossStat"), folder)
 

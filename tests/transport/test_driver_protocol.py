@@ -493,12 +493,16 @@ def test_a_round_trip_measurement_is_answered(world: World) -> None:
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 def test_wireshark_decodes_every_frame(world: World, tmp_path: Path) -> None:
     world.network.faults = Faults(loss=0.1)
+    world.settings["cubic_measures_rtt"] = True
     publication, collector, _ = connected(world)
+    a, b = world.nodes
+    b.client.add_subscription(f"{CHANNEL}|cc=cubic", 11)
+    a.client.add_publication(CHANNEL, 11)
     transfer(world, Feeder(publication, 3000, length=1000), [Collector(collector.subscription)])
     publication.close()
     world.run(2 * S, 1 * MS)
     write_pcap(tmp_path / "stream.pcap", world.packets)
-    kinds = ("pad", "data", "heartbeat", "nak", "sm", "setup")
+    kinds = ("pad", "data", "heartbeat", "nak", "sm", "setup", "rtt")
     fields = [part for kind in kinds for part in ("-e", f"aeron.{kind}.type")]
     out = subprocess.run(
         [
