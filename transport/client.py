@@ -248,7 +248,10 @@ class TransportClient(ClientCore, Closing):
         self._destination(commands.RemoveReceiveDestination, subscription.registration_id, uri)
 
     def remove_receive_destination_by_id(self, subscription: Subscription, destination_id: int) -> None:
-        """Takes the destination away that `add_receive_destination` gave this id."""
+        """Takes the destination away that `add_receive_destination` gave this id.
+
+        Drivers of Ordo do that; Aeron's know ids of publications' destinations only (`remove_receive_destination`).
+        """
         self._remove_by_id(subscription.registration_id, destination_id)
 
     def _remove_by_id(self, registration_id: int, destination_id: int) -> None:
@@ -638,12 +641,16 @@ class TransportClient(ClientCore, Closing):
         self._link.send(command, self.wake_driver)
 
     def _await(self, registration_id: int) -> Any:
-        """The resource of a pending command; runs or waits for the driver until it is there."""
+        """The resource of a pending command; runs or waits for the driver until it is there, and shows it that this
+        client lives."""
         pending = self._pending[registration_id]
         for _ in self._link.attempts(pending.deadline_ns):
             self._receive_responses()
             if pending.is_done:
                 return self.get(registration_id)
+            now_ns = self._clock.now()
+            if now_ns >= self._next_service_ns:
+                self._do_chores(now_ns)
         self._pending.pop(registration_id, None)
         raise self._no_answer(pending)
 

@@ -61,9 +61,9 @@ def c_programs() -> Path:
 
 
 @contextmanager
-def start_c_driver(programs: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def start_c_driver(programs: Path, folder: Path, **settings: str) -> Iterator[subprocess.Popen[str]]:
     """Aeron's C driver in this folder; killed at the end of the block if it still runs."""
-    environment = {**os.environ, **DRIVER_SETTINGS, "AERON_DIR": str(folder)}
+    environment = {**os.environ, **DRIVER_SETTINGS, **settings, "AERON_DIR": str(folder)}
     with subprocess.Popen(
         [str(programs / "aeronmd")], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:

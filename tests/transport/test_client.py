@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -348,6 +349,32 @@ def test_keepalive_every_half_second() -> None:
     descriptor = pair.driver.counters.describe(heartbeat.counter_id)
     assert descriptor is not None
     assert descriptor.label == f"client-heartbeat: id={pair.client.client_id} name=tester"
+
+
+def test_a_client_that_waits_for_an_answer_shows_that_it_lives(pair: Pair) -> None:
+    """A driver may take long, for a name or for a large log, and it gave clients up that waited for it."""
+    asked: list[c.AddSubscription] = []
+    beats_ms: set[int] = set()
+    answer_ns = pair.clock.now() + 9 * S
+
+    def note(command: c.AddSubscription) -> list[Any]:
+        asked.append(command)
+        return []
+
+    def work() -> None:
+        pair.clock.advance(100 * MS)
+        pair.driver()
+        beats_ms.update(heartbeat.value for heartbeat in pair.driver.heartbeats.values())
+        if pair.clock.now() >= answer_ns:
+            pair.driver.send(*(c.OnSubscriptionReady(one.correlation_id, -1) for one in asked))
+
+    pair.driver.answers[c.AddSubscription] = note
+    client = pair.connect(invoker=work)
+    assert not client.add_subscription("aeron:ipc", 10).is_connected
+    assert len(asked) == 1
+    times_ms = sorted(beats_ms - {0})
+    assert len(times_ms) >= 14
+    assert all(later - earlier <= 600 for earlier, later in pairwise(times_ms))
 
 
 def check_dead(pair: Pair, kind: type[OrdoError], message: str) -> None:

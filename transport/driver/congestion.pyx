@@ -4,7 +4,7 @@ A static window is always the whole one. A cubic one (RFC 8312) is cut by a fift
 quickly, stays a while near the size at which the loss occurred, and then looks for more.
 """
 
-from libc.math cimport cbrt, floor
+from libc.math cimport cbrt, floor, trunc
 
 from runtime.atomics cimport ordo_store_release_i64
 from runtime.counters cimport Counter
@@ -71,7 +71,9 @@ cdef class ReceiveWindow:
     cdef void _grow(self, int64_t now_ns) noexcept nogil:
         cdef double since_loss_s = (now_ns - self.last_loss_ns) / 1e9
         cdef double from_plateau_s = since_loss_s - self.recovery_s
-        cdef double frames = self.frames_at_loss + floor(SCALE * from_plateau_s * from_plateau_s * from_plateau_s)
+        # Cut off, not rounded down: five frames or fewer are back at once, so that frames come behind one that is lost
+        # and show the gap. Alone, it would be missed only at the sender's next heartbeat.
+        cdef double frames = self.frames_at_loss + trunc(SCALE * from_plateau_s * from_plateau_s * from_plateau_s)
         cdef double friendly
         if self.is_tcp_friendly and frames < self.frames_at_loss:
             friendly = self.frames_at_loss * (1 - CUT) + 3 * CUT / (2 - CUT) * since_loss_s / (self.rtt_ns / 1e9)

@@ -1,0 +1,172 @@
+"""Of Aeron's drivers, for Ordo's client and between drivers, what goes beyond plain streams: counters that stay or are
+told of, destinations by id, times in frames, windows that follow losses, and round trips that are measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.node.counters import read_counters
+from runtime.clock import SystemClock
+from runtime.memory import FileMemoryProvider
+from tests.peers.c_peer import c_programs, start_c_driver
+from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
+from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.peer_process import PeerMissingError, PeerProcess, go_without
+from tests.peers.relay import LossyRelay
+from transport.client import TransportClient
+
+pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(120)]
+STREAM_ID = 10
+COUNTER_TYPE_ID = 1001
+LOCAL = "127.0.0.1"
+MTU = 1408
+StartDriver = Callable[..., OrdoDriver]
+FreePort = Callable[[], int]
+
+
+@pytest.fixture(params=[*AERON_VERSIONS, "c"])
+def aeron_dir(request: pytest.FixtureRequest, shm_path: Path) -> Iterator[str]:
+    """The folder of a driver of Aeron that measures round trips: a release of the Java one, or the C one."""
+    folder = shm_path / "aeron"
+    with ExitStack() as stack:
+        try:
+            if request.param == "c":
+                stack.enter_context(
+                    start_c_driver(c_programs(), folder, AERON_CUBICCONGESTIONCONTROL_MEASURERTT="true")
+                )
+            else:
+                command = JavaPeers(*class_path(request.param)).command(
+                    "io.aeron.driver.MediaDriver", aeron_dir=folder, aeron_CubicCongestionControl_measureRtt="true"
+                )
+                stack.enter_context(PeerProcess(command))
+        except PeerMissingError as missing:
+            go_without(missing)
+        with connect(str(folder)) as client:  # it waits for the driver
+            assert client.client_id > 0
+        yield str(folder)
+
+
+@pytest.fixture
+def client(aeron_dir: str) -> Iterator[TransportClient]:
+    """Of the driver of Aeron."""
+    with connect(aeron_dir) as client:
+        yield client
+
+
+def await_two(condition: Callable[[], object], client: TransportClient, other: TransportClient, what: str) -> None:
+    """Works for both clients until the condition holds. Raises TimeoutError."""
+
+    def work_for_other() -> object:
+        other.do_work(SystemClock().now())
+        return condition()
+
+    await_that(work_for_other, client, what)
+
+
+def test_counters_stay_and_are_told_of(client: TransportClient, aeron_dir: str) -> None:
+    news: list[tuple[str, int, int]] = []
+    with TransportClient(
+        aeron_dir,
+        clock=SystemClock(),
+        memory=FileMemoryProvider(),
+        on_available_counter=lambda *ids: news.append(("up", *ids)),
+        on_unavailable_counter=lambda *ids: news.append(("down", *ids)),
+    ) as listener:
+        static = client.add_static_counter(COUNTER_TYPE_ID, "stays", b"key", registration_id=4711)
+        static.set(42)
+        own = client.add_counter(COUNTER_TYPE_ID, "goes")
+        ids = own.registration_id, own.counter_id
+        await_two(lambda: ("up", *ids) in news, client, listener, "news of a counter")
+        own.close()
+        await_two(lambda: ("down", *ids) in news, client, listener, "the end of a counter")
+        again = listener.add_static_counter(COUNTER_TYPE_ID, "stays", b"key", registration_id=4711)
+        assert (again.counter_id, again.value) == (static.counter_id, 42)
+
+
+def test_destinations_come_and_go(client: TransportClient, start_driver: StartDriver, free_port: FreePort) -> None:
+    """Those of a publication by their id, and those of a subscription."""
+    driver = start_driver()
+    with driver.connect() as other:
+        there = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
+        subscription = other.add_subscription(there, STREAM_ID)
+        publication = client.add_exclusive_publication("aeron:udp?control-mode=manual", STREAM_ID)
+        destination_id = client.add_destination(publication, there)
+        await_two(
+            lambda: publication.is_connected and subscription.is_connected, client, other, "a connection by destination"
+        )
+        exchange(client, publication, subscription, [100, 5_000])
+        client.remove_destination_by_id(publication, destination_id)
+        await_two(lambda: not publication.is_connected, client, other, "the end of a destination")
+        back = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
+        listening = client.add_subscription("aeron:udp?control-mode=manual", STREAM_ID)
+        client.add_receive_destination(listening, back)
+        answers = other.add_exclusive_publication(back, STREAM_ID)
+        await_two(
+            lambda: answers.is_connected and listening.is_connected,
+            client,
+            other,
+            "a connection by receive destination",
+        )
+        exchange(other, answers, listening, [100, 5_000])
+        client.remove_receive_destination(listening, back)
+        await_two(lambda: not answers.is_connected, client, other, "the end of a receive destination")
+    assert not driver.errors
+
+
+@pytest.mark.parametrize("from_aeron", [True, False])
+def test_times_stand_in_frames(
+    client: TransportClient, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
+) -> None:
+    """The sending driver writes when a message left, the receiving one when it came."""
+    found: list[tuple[bytes, int]] = []
+
+    def on_fragment(payload: Any, header: Any) -> None:
+        found.append((bytes(payload), header.reserved_value))
+
+    driver = start_driver()
+    with driver.connect() as ours:
+        sender, receiver = (client, ours) if from_aeron else (ours, client)
+        channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
+        subscription = receiver.add_subscription(f"{channel}|channel-rcv-ts-offset=reserved", STREAM_ID)
+        publication = sender.add_exclusive_publication(f"{channel}|channel-snd-ts-offset=4", STREAM_ID)
+        await_two(lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection")
+        before_ns = time.time_ns()
+        await_two(lambda: publication.offer(b"head" + bytes(8) + b"tail") > 0, sender, receiver, "room")
+        await_two(lambda: subscription.poll(on_fragment, 1) > 0, sender, receiver, "the message")
+        after_ns = time.time_ns()
+    ((payload, came_ns),) = found
+    left_ns = int.from_bytes(payload[4:12], "little")
+    assert (payload[:4], payload[12:]) == (b"head", b"tail")
+    assert before_ns <= left_ns <= came_ns <= after_ns
+    assert not driver.errors
+
+
+@pytest.mark.parametrize("from_aeron", [True, False])
+def test_windows_follow_losses_and_round_trips_are_measured(
+    client: TransportClient, aeron_dir: str, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
+) -> None:
+    driver = start_driver(cubic_measures_rtt=True)
+    with driver.connect() as ours:
+        sender, receiver = (client, ours) if from_aeron else (ours, client)
+        port = free_port()
+        with LossyRelay(port, loss=0.02) as relay:
+            subscription = receiver.add_subscription(f"aeron:udp?endpoint={LOCAL}:{port}|cc=cubic", STREAM_ID)
+            publication = sender.add_exclusive_publication(f"aeron:udp?endpoint={LOCAL}:{relay.port}", STREAM_ID)
+            await_two(
+                lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection"
+            )
+            exchange(sender, publication, subscription, [3_000] * 500)
+
+            def shown(label: str) -> int:
+                counters = read_counters(Path(driver.directory if from_aeron else aeron_dir))
+                return next(one.value for one in counters if one.label.startswith(label))
+
+            await_two(lambda: 0 < shown("rcv-cc-cubic-rtt") < 1_000_000_000, sender, receiver, "a measured round trip")
+            assert MTU * 4 <= shown("rcv-cc-cubic-wnd") < MTU * 90, "smaller, and not so small that losses are missed"
+    assert not driver.errors
