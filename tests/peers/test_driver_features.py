@@ -13,6 +13,7 @@ import pytest
 
 from cluster.node.counters import read_counters
 from runtime.clock import SystemClock
+from runtime.errors import PublicationError
 from runtime.memory import FileMemoryProvider
 from tests.peers.c_peer import c_programs, start_c_driver
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
@@ -26,6 +27,8 @@ STREAM_ID = 10
 COUNTER_TYPE_ID = 1001
 LOCAL = "127.0.0.1"
 MTU = 1408
+STATUS_INTERVALS_S = 0.5
+"""A receiver says where it is every 200 ms."""
 StartDriver = Callable[..., OrdoDriver]
 FreePort = Callable[[], int]
 
@@ -170,3 +173,68 @@ def test_windows_follow_losses_and_round_trips_are_measured(
             await_two(lambda: 0 < shown("rcv-cc-cubic-rtt") < 1_000_000_000, sender, receiver, "a measured round trip")
             assert MTU * 4 <= shown("rcv-cc-cubic-wnd") < MTU * 90, "smaller, and not so small that losses are missed"
     assert not driver.errors
+
+
+@pytest.mark.parametrize("from_aeron", [True, False])
+def test_a_sender_of_a_group_waits_for_the_tag(
+    client: TransportClient, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
+) -> None:
+    driver = start_driver()
+    with driver.connect() as ours:
+        sender, receiver = (client, ours) if from_aeron else (ours, client)
+        control = f"control={LOCAL}:{free_port()}"
+        publication = sender.add_exclusive_publication(
+            f"aeron:udp?{control}|control-mode=dynamic|fc=tagged,g:7/1", STREAM_ID
+        )
+        other = receiver.add_subscription(f"aeron:udp?endpoint={LOCAL}:{free_port()}|{control}", STREAM_ID)
+        await_two(lambda: other.images, sender, receiver, "an image without a tag")
+        until_s = time.monotonic() + STATUS_INTERVALS_S
+        await_two(lambda: time.monotonic() > until_s, sender, receiver, "several status messages")
+        assert not publication.is_connected
+        tagged = receiver.add_subscription(f"aeron:udp?endpoint={LOCAL}:{free_port()}|{control}|gtag=7", STREAM_ID)
+        await_two(lambda: publication.is_connected and tagged.is_connected, sender, receiver, "one with the tag")
+        exchange(sender, publication, tagged, [100, 5_000])
+    assert not driver.errors
+
+
+@pytest.mark.parametrize("from_aeron", [True, False])
+def test_a_publisher_hears_why_its_image_was_rejected(
+    client: TransportClient, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
+) -> None:
+    driver = start_driver()
+    with driver.connect() as ours:
+        sender, receiver = (client, ours) if from_aeron else (ours, client)
+        channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
+        subscription = receiver.add_subscription(channel, STREAM_ID)
+        publication = sender.add_exclusive_publication(channel, STREAM_ID)
+        await_two(lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection")
+        receiver.reject_image(subscription.images[0], "not wanted here")
+        with pytest.raises(PublicationError, match=r"refused it: IMAGE_REJECTED: .*not wanted here"):
+            await_two(lambda: False, sender, receiver, "the reason")
+    assert not driver.errors
+
+
+@pytest.mark.parametrize("aeron_dir", [AERON_VERSIONS[-1], "c"], indirect=True)  # 1.47 cannot
+@pytest.mark.parametrize("from_aeron", [True, False])
+def test_what_was_revoked_ends_at_once(
+    client: TransportClient, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
+) -> None:
+    driver = start_driver()
+    with driver.connect() as ours:
+        sender, receiver = (client, ours) if from_aeron else (ours, client)
+        channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
+        subscription = receiver.add_subscription(channel, STREAM_ID)
+        publication = sender.add_exclusive_publication(channel, STREAM_ID)
+        await_two(lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection")
+        (image,) = subscription.images
+        assert publication.offer(b"never read") > 0
+        publication.revoke()
+        await_two(lambda: not subscription.images, sender, receiver, "the end")
+        assert image.is_revoked
+    assert not driver.errors
+
+
+@pytest.mark.parametrize("aeron_dir", [AERON_VERSIONS[-1], "c"], indirect=True)  # 1.47 cannot
+def test_a_session_id_that_is_free(client: TransportClient) -> None:
+    used = {client.add_exclusive_publication("aeron:ipc", STREAM_ID).session_id for _ in range(3)}
+    assert client.next_available_session_id(STREAM_ID) not in used
