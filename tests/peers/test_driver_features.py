@@ -24,9 +24,11 @@ from transport.client import TransportClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(120)]
 STREAM_ID = 10
+DESTINATIONS_TYPE_ID = 18
 COUNTER_TYPE_ID = 1001
 LOCAL = "127.0.0.1"
 MTU = 1408
+CONNECTION_TIMEOUT_NS = 500_000_000
 STATUS_INTERVALS_S = 0.5
 """A receiver says where it is every 200 ms."""
 StartDriver = Callable[..., OrdoDriver]
@@ -92,9 +94,11 @@ def test_counters_stay_and_are_told_of(client: TransportClient, aeron_dir: str) 
         assert (again.counter_id, again.value) == (static.counter_id, 42)
 
 
-def test_destinations_come_and_go(client: TransportClient, start_driver: StartDriver, free_port: FreePort) -> None:
+def test_destinations_come_and_go(
+    client: TransportClient, aeron_dir: str, start_driver: StartDriver, free_port: FreePort
+) -> None:
     """Those of a publication by their id, and those of a subscription."""
-    driver = start_driver()
+    driver = start_driver(publication_connection_timeout_ns=CONNECTION_TIMEOUT_NS)
     with driver.connect() as other:
         there = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
         subscription = other.add_subscription(there, STREAM_ID)
@@ -105,7 +109,11 @@ def test_destinations_come_and_go(client: TransportClient, start_driver: StartDr
         )
         exchange(client, publication, subscription, [100, 5_000])
         client.remove_destination_by_id(publication, destination_id)
-        await_two(lambda: not publication.is_connected, client, other, "the end of a destination")
+
+        def destinations() -> int:
+            return next(one.value for one in read_counters(Path(aeron_dir)) if one.type_id == DESTINATIONS_TYPE_ID)
+
+        await_two(lambda: destinations() == 0, client, other, "the end of a destination")
         back = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
         listening = client.add_subscription("aeron:udp?control-mode=manual", STREAM_ID)
         client.add_receive_destination(listening, back)
