@@ -13,7 +13,7 @@ import pytest
 
 from cluster.node.counters import read_counters
 from runtime.clock import SystemClock
-from runtime.errors import PublicationError
+from runtime.errors import PublicationError, RegistrationError
 from runtime.memory import FileMemoryProvider
 from tests.peers.c_peer import c_programs, start_c_driver
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
@@ -246,3 +246,32 @@ def test_what_was_revoked_ends_at_once(
 def test_a_session_id_that_is_free(client: TransportClient) -> None:
     used = {client.add_exclusive_publication("aeron:ipc", STREAM_ID).session_id for _ in range(3)}
     assert client.next_available_session_id(STREAM_ID) not in used
+
+
+def test_a_java_client_has_all_of_an_ordo_driver(
+    java: JavaPeers, java_class_path: tuple[Path, Path], start_driver: StartDriver
+) -> None:
+    """The program waits for each, and says why when it does not come."""
+    driver = start_driver()
+    said = java.run("ClientFeatures", driver.directory)
+    expected = ["counters", "destinations", "sockets", "errors", "spies", "rejections"]
+    if AERON_VERSIONS[0] not in java_class_path[0].name:
+        expected += ["sessions", "revocations"]
+    assert said == [*(f"ok {name}" for name in expected), "done"]
+
+
+def test_sockets_spies_and_refusals_of_an_aeron_driver(client: TransportClient) -> None:
+    subscription = client.add_subscription(f"aeron:udp?endpoint={LOCAL}:0", STREAM_ID)
+    await_that(lambda: client.local_socket_addresses(subscription.channel_status_id), client, "a socket")
+    (address,) = client.local_socket_addresses(subscription.channel_status_id)
+    assert address.startswith(f"{LOCAL}:") and not address.endswith(":0")
+    publication = client.add_publication(f"aeron:udp?endpoint={address}", STREAM_ID)
+    await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
+    exchange(client, publication, subscription, [100, 5_000])
+    with pytest.raises(RegistrationError, match=r"(?s)refused: GENERIC_ERROR: .*mtu"):
+        client.add_publication(f"aeron:udp?endpoint={address}|mtu=100000", STREAM_ID)
+    nowhere = f"aeron:udp?endpoint={LOCAL}:9"
+    spy = client.add_subscription(f"aeron-spy:{nowhere}", STREAM_ID)
+    spied = client.add_publication(f"{nowhere}|ssc=true", STREAM_ID)
+    await_that(lambda: spied.is_connected and spy.is_connected, client, "a spy")
+    exchange(client, spied, spy, [100, 5_000])
