@@ -204,6 +204,8 @@ _ANY_TEXT: Callable[[str], str] = str
 
 
 def _bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError("true or false")
     return text == "true"
 
 
@@ -406,6 +408,8 @@ class ChannelUri:
 
     def check_subscription(self) -> ChannelUri:
         """Itself if a subscription can be added with it; raises ChannelError otherwise."""
+        if self.is_spy and not self.is_udp:
+            raise self._error("spies on aeron:ipc, which is read without aeron-spy:")
         if self.is_udp:
             self._check_udp()
             if not self.is_spy:

@@ -24,7 +24,7 @@ ALL_KEYS = {
     "tags": ("3,4", (3, 4)),
     "sparse": ("true", True),
     "alias": ("my=log:x", "my=log:x"),
-    "eos": ("TRUE", False),
+    "eos": ("false", False),
     "tether": ("true", True),
     "group": ("infer", "infer"),
     "rejoin": ("true", True),
@@ -123,6 +123,8 @@ def test_outside_the_grammar(text: str) -> None:
         ("max-resend", "257"),
         ("interface", "{eth0"),
         ("gtag", "x"),
+        ("reliable", "tru"),
+        ("rejoin", "TRUE"),
     ],
 )
 def test_bad_value_names_channel_key_value_and_what_is_allowed(key: str, text: str) -> None:
@@ -168,7 +170,11 @@ def test_publications(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("aeron:udp", "needs endpoint"), ("aeron:udp?endpoint=a:0|control=b:0", "control=b:0, its port must not be 0")],
+    [
+        ("aeron:udp", "needs endpoint"),
+        ("aeron:udp?endpoint=a:0|control=b:0", "control=b:0, its port must not be 0"),
+        ("aeron-spy:aeron:ipc", "read without aeron-spy:"),
+    ],
 )
 def test_not_a_subscription(text: str, message: str) -> None:
     with pytest.raises(ChannelError, match=message):
