@@ -403,7 +403,16 @@ class TransportClient(ClientCore, Closing):
             self._set_pending_callbacks(True)
 
     def _do_chores(self, now_ns: int) -> None:
-        """Keepalive, liveness of driver and client, lingering logs, the waker; every keepalive interval."""
+        """Liveness, lingering logs, the waker; every keepalive interval."""
+        self._show_life(now_ns)
+        if self.is_closed:
+            return
+        self._logs.unmap_due(now_ns)
+        if self.waker is None:
+            self._set_waker(self._link.open_waker())
+
+    def _show_life(self, now_ns: int) -> None:
+        """Keepalive; the end of this client where it was late, or where the driver is gone."""
         late_ns = now_ns - self._last_service_ns
         self._last_service_ns = now_ns
         self._next_service_ns = now_ns + self.keepalive_interval_ns
@@ -417,9 +426,6 @@ class TransportClient(ClientCore, Closing):
             )
             return
         self._keep_alive()
-        self._logs.unmap_due(now_ns)
-        if self.waker is None and not self.is_closed:
-            self._set_waker(self._link.open_waker())
 
     def _keep_alive(self) -> None:
         silence = self._link.silence()
@@ -650,7 +656,7 @@ class TransportClient(ClientCore, Closing):
                 return self.get(registration_id)
             now_ns = self._clock.now()
             if now_ns >= self._next_service_ns:
-                self._do_chores(now_ns)
+                self._show_life(now_ns)  # and no log is unmapped: a handler that waits may be reading it
         self._pending.pop(registration_id, None)
         raise self._no_answer(pending)
 
