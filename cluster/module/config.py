@@ -121,7 +121,7 @@ class ClusterSettings(Settings):
     receiver_window_bytes: SizeBytes = Field(
         default=2 * MEBIBYTE,
         alias="receiver_window",
-        description="How much of the log may be on its way to a follower; at least mtu.",
+        description="How much of the log may be on its way to a follower; at least mtu, at most socket_buffer.",
     )
     socket_buffer_bytes: SizeBytes = Field(
         default=4 * MEBIBYTE,
@@ -171,9 +171,22 @@ class ClusterSettings(Settings):
                 f"egress_buffer={self.egress_buffer_bytes}: allowed is {TERM_LENGTH_MIN} to egress_buffer_total="
                 f"{self.egress_buffer_total_bytes}"
             )
-        if self.receiver_window_bytes < self.mtu_bytes:
-            raise ValueError(f"receiver_window={self.receiver_window_bytes}: must be at least mtu={self.mtu_bytes}")
+        self._check_windows()
         return self
+
+    def _check_windows(self) -> None:
+        """What a sender may send ahead has room in the receiver's socket."""
+        window_bytes, buffer_bytes = self.receiver_window_bytes, self.socket_buffer_bytes
+        if window_bytes < self.mtu_bytes:
+            raise ValueError(f"receiver_window={window_bytes}: must be at least mtu={self.mtu_bytes}")
+        if window_bytes > buffer_bytes:
+            raise ValueError(f"receiver_window={window_bytes}: must be at most socket_buffer={buffer_bytes}")
+        if self.ingress_channel is None:
+            return
+        group = check_group(self.ingress_channel)
+        window_bytes, buffer_bytes = group.integer("rcv-wnd", window_bytes), group.integer("so-rcvbuf", buffer_bytes)
+        if window_bytes > buffer_bytes:
+            raise ValueError(f"ingress_channel: rcv-wnd={window_bytes} must be at most so-rcvbuf={buffer_bytes}")
 
 
 class SnapshotSettings(Settings):

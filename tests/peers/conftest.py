@@ -1,4 +1,4 @@
-"""Java peers, and drivers of Ordo for them."""
+"""Java peers, Aeron's drivers, and drivers of Ordo for them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.c_peer import c_programs
+from tests.peers.c_peer import c_programs, start_c_driver
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
-from tests.peers.ordo_peer import OrdoDriver
-from tests.peers.peer_process import PeerMissingError, go_without
+from tests.peers.ordo_peer import OrdoDriver, connect
+from tests.peers.peer_process import PeerMissingError, PeerProcess, go_without
+from transport.client import TransportClient
 
 
 @pytest.fixture(scope="session", params=AERON_VERSIONS)
@@ -53,3 +54,32 @@ def start_driver(shm_path: Path) -> Iterator[Callable[..., OrdoDriver]]:
             return stack.enter_context(OrdoDriver(str(directory), **settings))
 
         yield start
+
+
+@pytest.fixture(params=[*AERON_VERSIONS, "c"])
+def aeron_dir(request: pytest.FixtureRequest, shm_path: Path) -> Iterator[str]:
+    """The folder of a driver of Aeron that measures round trips: a release of the Java one, or the C one."""
+    folder = shm_path / "aeron"
+    with ExitStack() as stack:
+        try:
+            if request.param == "c":
+                stack.enter_context(
+                    start_c_driver(c_programs(), folder, AERON_CUBICCONGESTIONCONTROL_MEASURERTT="true")
+                )
+            else:
+                command = JavaPeers(*class_path(request.param)).command(
+                    "io.aeron.driver.MediaDriver", aeron_dir=folder, aeron_CubicCongestionControl_measureRtt="true"
+                )
+                stack.enter_context(PeerProcess(command))
+        except PeerMissingError as missing:
+            go_without(missing)
+        with connect(str(folder)) as client:  # it waits for the driver
+            assert client.client_id > 0
+        yield str(folder)
+
+
+@pytest.fixture
+def client(aeron_dir: str) -> Iterator[TransportClient]:
+    """Of the driver of Aeron."""
+    with connect(aeron_dir) as client:
+        yield client

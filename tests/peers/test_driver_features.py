@@ -4,8 +4,7 @@ told of, destinations by id, times in frames, windows that follow losses, and ro
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from cluster.node.counters import read_counters
 from runtime.clock import SystemClock
 from runtime.errors import PublicationError, RegistrationError
 from runtime.memory import FileMemoryProvider
-from tests.peers.c_peer import c_programs, start_c_driver
-from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
-from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
-from tests.peers.peer_process import PeerMissingError, PeerProcess, go_without
+from tests.peers.java_peer import AERON_VERSIONS, JavaPeers
+from tests.peers.ordo_peer import OrdoDriver, await_that, exchange
 from tests.peers.relay import LossyRelay
 from transport.client import TransportClient
 
@@ -33,35 +30,6 @@ STATUS_INTERVALS_S = 0.5
 """A receiver says where it is every 200 ms."""
 StartDriver = Callable[..., OrdoDriver]
 FreePort = Callable[[], int]
-
-
-@pytest.fixture(params=[*AERON_VERSIONS, "c"])
-def aeron_dir(request: pytest.FixtureRequest, shm_path: Path) -> Iterator[str]:
-    """The folder of a driver of Aeron that measures round trips: a release of the Java one, or the C one."""
-    folder = shm_path / "aeron"
-    with ExitStack() as stack:
-        try:
-            if request.param == "c":
-                stack.enter_context(
-                    start_c_driver(c_programs(), folder, AERON_CUBICCONGESTIONCONTROL_MEASURERTT="true")
-                )
-            else:
-                command = JavaPeers(*class_path(request.param)).command(
-                    "io.aeron.driver.MediaDriver", aeron_dir=folder, aeron_CubicCongestionControl_measureRtt="true"
-                )
-                stack.enter_context(PeerProcess(command))
-        except PeerMissingError as missing:
-            go_without(missing)
-        with connect(str(folder)) as client:  # it waits for the driver
-            assert client.client_id > 0
-        yield str(folder)
-
-
-@pytest.fixture
-def client(aeron_dir: str) -> Iterator[TransportClient]:
-    """Of the driver of Aeron."""
-    with connect(aeron_dir) as client:
-        yield client
 
 
 def await_two(condition: Callable[[], object], client: TransportClient, other: TransportClient, what: str) -> None:

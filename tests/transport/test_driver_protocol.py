@@ -76,6 +76,25 @@ def test_what_is_wrong_with_a_publication_is_said_in_one_line(
     assert node.memory.list_files(f"/sim/{A}/publications") == []
 
 
+@pytest.mark.parametrize(
+    ("channel", "said"),
+    [
+        (f"{CHANNEL}|rcv-wnd=1g", "above the socket's receive buffer of 131072"),
+        (f"{CHANNEL}|so-rcvbuf=64k", "raise so-rcvbuf, or lower rcv-wnd"),
+        (f"{CHANNEL}|session-id=tag:78", "no publication has that entity tag"),
+        (f"{CHANNEL}|reliable=True", "allowed is true or false"),
+        ("aeron-spy:aeron:ipc", "read without aeron-spy:"),
+    ],
+)
+def test_what_is_wrong_with_a_subscription_is_said_in_one_line(world: World, channel: str, said: str) -> None:
+    node = world.node(A)
+    with pytest.raises(RegistrationError) as caught:
+        node.client.add_subscription(channel, 10)
+    assert caught.value.code == ErrorCode.INVALID_CHANNEL
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert len(node.host.channels) == 0, "no socket is left"
+
+
 def test_a_port_in_use_names_the_address(world: World) -> None:
     node = world.node(B)
     node.host.open((B, 4000))
@@ -159,6 +178,16 @@ def test_a_session_by_tag_takes_mtu_and_term_length_along(world: World) -> None:
         node.client.add_exclusive_publication(there, 10)
     with pytest.raises(RegistrationError, match="no publication has that entity tag"):
         node.client.add_exclusive_publication(f"aeron:udp?endpoint={B}:4001|session-id=tag:78", 12)
+
+
+def test_a_subscription_by_tag_hears_the_session_of_that_publication(world: World) -> None:
+    node = world.node(A)
+    named, other = (node.client.add_exclusive_publication(f"aeron:ipc{rest}", 10) for rest in ("?tags=1,77", ""))
+    collector = Collector(node.client.add_subscription("aeron:ipc?session-id=tag:77", 10))
+    world.until(lambda: named.is_connected and named.offer(b"heard") > 0)
+    world.until(lambda: collector.poll() > 0)
+    assert list(collector.by_session) == [named.session_id]
+    assert not other.is_connected
 
 
 def test_a_shared_publication_must_be_asked_for_alike(world: World) -> None:
@@ -270,6 +299,7 @@ def test_the_errors_of_a_dead_driver_are_reported_by_the_next() -> None:
         ("image_liveness_timeout_ns", 0),
         ("client_liveness_timeout_ns", 1),
         ("receiver_window", 100),
+        ("receiver_window", 1 << 20),
         ("nak_unicast_delay_ns", 1),
         ("max_resend", 300),
         ("multicast_flow_control", "most"),

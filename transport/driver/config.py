@@ -244,6 +244,11 @@ class MediaDriverConfig:
             raise ConfigurationError(
                 f"receiver_window={self.receiver_window} is below mtu={self.mtu}: no frame would ever fit"
             )
+        if 0 < self.socket_rcvbuf < self.receiver_window:
+            raise ConfigurationError(
+                f"receiver_window={self.receiver_window} is above socket_rcvbuf={self.socket_rcvbuf}: what comes would "
+                "overflow it"
+            )
 
     def _check_bounds(self) -> None:
         if not 1 << 16 <= self.image_term_length_max <= 1 << 30:

@@ -110,21 +110,33 @@ def publication_parameters(
     )
 
 
-def subscription_parameters(uri: ChannelUri, config: MediaDriverConfig) -> SubscriptionParameters:
-    """Reads a checked URI of a subscription, UDP, IPC or spy."""
+def subscription_parameters(
+    uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None = None
+) -> SubscriptionParameters:
+    """Reads a checked URI of a subscription, UDP, IPC or spy. Raises ChannelError for values that do not fit together.
+
+    `tagged` are those of the publication that `session-id=tag:` names.
+    """
     tag = uri.value("gtag")
+    window_length = uri.integer("rcv-wnd", config.receiver_window)
+    rcvbuf = uri.integer("so-rcvbuf", config.socket_rcvbuf)
+    if uri.is_udp and not uri.is_spy and 0 < rcvbuf < window_length:
+        raise ChannelError(
+            f"channel {str(uri)!r} has a receiver window of {window_length} bytes, above the socket's receive buffer "
+            f"of {rcvbuf}: raise so-rcvbuf, or lower rcv-wnd"
+        )
     return SubscriptionParameters(
-        session_id=uri.session_id,
+        session_id=tagged.session_id if tagged else uri.session_id,
         is_reliable=uri.boolean("reliable", config.reliable_stream),
         is_tethered=uri.boolean("tether", config.tether_subscriptions),
         rejoins=uri.boolean("rejoin", config.rejoin_stream),
         sparse=uri.boolean("sparse", config.term_buffer_sparse),
         group=uri.get("group", config.receiver_group_consideration) or "infer",
         group_tag=tag if isinstance(tag, int) else config.receiver_group_tag,
-        window_length=uri.integer("rcv-wnd", config.receiver_window),
+        window_length=window_length,
         is_cubic=uri.get("cc", config.congestion_control) == "cubic",
         nak_delay_ns=max(uri.integer("nak-delay", config.nak_unicast_delay_ns), 1_000),
-        rcvbuf=uri.integer("so-rcvbuf", config.socket_rcvbuf),
+        rcvbuf=rcvbuf,
         sndbuf=uri.integer("so-sndbuf", config.socket_sndbuf),
         **_untethered(uri, config),
     )

@@ -93,7 +93,7 @@ class Publications:
         declared = uri.value("stream-id")
         if declared is not None and declared != stream_id:
             raise ChannelError(f"channel {str(uri)!r} has stream-id={declared}, the command has stream_id={stream_id}")
-        parameters = publication_parameters(uri, self.context.config, self._tagged(uri))
+        parameters = publication_parameters(uri, self.context.config, self.tagged(uri))
         if uri.is_ipc:
             publication: Publication = self._add_ipc(client_id, correlation_id, stream_id, uri, parameters, exclusive)
         else:
@@ -291,7 +291,7 @@ class Publications:
             return parameters.session_id
         return self.next_session_id(used)
 
-    def _tagged(self, uri: ChannelUri) -> PublicationParameters | None:
+    def tagged(self, uri: ChannelUri) -> PublicationParameters | None:
         """The parameters of the publication that `session-id=tag:` names; None without it."""
         tag = uri.session_id_tag
         if tag is None:

@@ -59,7 +59,7 @@ class Subscriptions:
         """Adds a subscription, responds to the client, and gives it the images that exist already."""
         uri = ChannelUri.parse(channel).check_subscription()
         refuse_unsupported(uri)
-        parameters = subscription_parameters(uri, self.context.config)
+        parameters = subscription_parameters(uri, self.context.config, self.publications.tagged(uri))
         is_response = uri.control_mode == "response"
         link = SubscriptionLink(
             _kind(uri), correlation_id, client_id, stream_id, channel, parameters, is_response=is_response

@@ -60,6 +60,12 @@ def test_a_good_file_gives_members_and_module_settings(tmp_path: Path) -> None:
     [
         ('"1s"', '"soon"', ["leader_heartbeat_timeout", "soon", "allowed"]),
         ('"8m"', '"5m"', ["log_term_length", "power of two"]),
+        ('"8m"', '"8m"\nsocket_buffer = "1m"', ["receiver_window=2097152", "socket_buffer=1048576"]),
+        (
+            '"8m"',
+            '"8m"\ningress_channel = "aeron:udp?endpoint=224.20.30.39:20500|interface=10.0.0.0/24|rcv-wnd=8m"',
+            ["ingress_channel", "rcv-wnd=8388608", "so-rcvbuf=4194304"],
+        ),
         ("member_id = 1", "member_id = 7", ["member_id=7", "[0, 1]"]),
         ("id = 0", "id = 1", ["must be different"]),
         ("port = 20000", "prot = 20000", ["prot", "unknown key"]),
