@@ -18,7 +18,7 @@ from cluster.wire.streams import CONSENSUS_STREAM_ID
 from consensus import messages
 from deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import counter_of, demand_agreement
-from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.cluster.integration.conftest import PATIENT, StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
@@ -91,7 +91,7 @@ def forgeries(leader: int, follower: int, term_id: int, position: int) -> Iterat
 
 @pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
 def test_nothing_that_is_said_in_the_name_of_members_counts(start_cluster: StartCluster, is_encrypted: bool) -> None:
-    cluster = start_cluster(encrypted=is_encrypted)
+    cluster = start_cluster(encrypted=is_encrypted, cluster=PATIENT)
     leader = cluster.await_leader()
     follower = next(one for one in cluster.member_ids if one != leader)
     with Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer, voices(cluster) as say:

@@ -18,6 +18,7 @@ from ordo.bench.node_cost import family, measure_idle_cpu_percent, measure_pss_m
 from ordo.cli import run
 from runtime.errors import ClusterTimeoutError
 from tests.cluster.integration.agreement import await_members, counter_of
+from tests.cluster.integration.conftest import PATIENT
 
 MESSAGES = 1_000
 MESSAGES_BYTES_MIN = MESSAGES * 64
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster("ordo.bench.echo:Echo", sync="none") as started:
+    with LocalCluster("ordo.bench.echo:Echo", sync="none", cluster=PATIENT) as started:
         leader = started.await_leader()
         with EchoSession(started.ingress_endpoints, 64) as session:
             session.pipelined(MESSAGES, 100)

@@ -22,6 +22,7 @@ from ordo.cli import app
 from runtime.errors import ArchiveError
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.reader import LogReader
+from tests.cluster.integration.conftest import PATIENT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -31,8 +32,9 @@ def endpoint(cluster: LocalCluster, member_id: int) -> str:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster("examples.counter:Counter", root=tmp_path) as cluster:
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalCluster]:
+    """Three nodes; a parameter is the table `cluster` of their configuration."""
+    with LocalCluster("examples.counter:Counter", root=tmp_path, cluster=getattr(request, "param", {})) as cluster:
         cluster.await_leader(60)
         yield cluster
 
@@ -79,6 +81,7 @@ def test_every_message_is_read_once_while_nodes_are_killed(cluster: LocalCluster
     assert sorted({entry.position for entry in seen}) == [entry.position for entry in seen]
 
 
+@pytest.mark.parametrize("cluster", [PATIENT], indirect=True)
 def test_what_strangers_may_do_to_a_nodes_archive(cluster: LocalCluster) -> None:
     leader = cluster.await_leader()
     with ClusterClient(cluster.ingress_endpoints) as client:

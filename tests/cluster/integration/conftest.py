@@ -13,6 +13,8 @@ from deploy.launcher import LocalCluster
 
 LEDGER = "tests.cluster.integration.services:Ledger"
 StartCluster = Callable[..., LocalCluster]
+PATIENT = {"leader_heartbeat_timeout": "10s"}
+"""For a cluster in which one member leads all the time, however busy the machine."""
 
 
 @contextmanager

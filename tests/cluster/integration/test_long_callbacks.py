@@ -61,7 +61,7 @@ def test_a_callback_of_five_seconds(start_cluster: StartCluster, action: str) ->
 
 def test_a_slow_follower_does_not_hold_up_the_others(start_cluster: StartCluster) -> None:
     cluster = start_cluster(
-        environment={"LEDGER_SLEEP_AT": "1500", "LEDGER_MEMBER": "1"}, cluster={"appointed_leader_id": 0}
+        environment={"LEDGER_SLEEP_AT": "1500", "LEDGER_MEMBER": "1"}, cluster={**PATIENT, "appointed_leader_id": 0}
     )
     assert cluster.await_leader() == 0
     with Writer(cluster.ingress_endpoints) as writer:

@@ -10,7 +10,7 @@ import pytest
 from ordo import ClientSettings, ClusterClient
 from ordo.errors import ClusterTimeoutError, SessionClosedError
 from tests.cluster.integration.agreement import describe
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import PATIENT, StartCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ECHO = "tests.cluster.integration.services:CountingEcho"
@@ -18,9 +18,6 @@ BANK = "tests.cluster.integration.requests_service:Bank"
 MODES = pytest.mark.parametrize("mode", ["process", "inline"])
 KIB = 1024
 SETTINGS = ClientSettings(message_timeout_s=20)
-PATIENT = {"leader_heartbeat_timeout": "10s"}
-"""What is in flight when a leader is replaced may be lost, and nobody would get an answer to it: no leader is replaced
-because others use the machine's cores."""
 
 
 class Client:

@@ -15,7 +15,7 @@ from deploy import launcher
 from deploy.launcher import LocalCluster
 from runtime.errors import OrdoError
 from tests.cluster.integration.agreement import await_value, demand_agreement
-from tests.cluster.integration.conftest import LEDGER, StartCluster
+from tests.cluster.integration.conftest import LEDGER, PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
 from tests.faults.networks import run
 
@@ -43,7 +43,7 @@ def open_many(stack: ExitStack, cluster: LocalCluster, count: int) -> int:
 
 def test_few_descriptors_refuse_sessions_and_end_no_node(start_cluster: StartCluster) -> None:
     """Segments are opened all the while, for which sockets leave descriptors; a member that comes back catches up."""
-    cluster = start_cluster(cluster=SMALL_SEGMENTS, prefixes=with_files(64))
+    cluster = start_cluster(cluster={**SMALL_SEGMENTS, **PATIENT}, prefixes=with_files(64))
     leader = cluster.await_leader()
     assert "of max_sessions = 4096 sessions and 1 of max_subscribers = 32" in cluster.logs(leader)
     with ExitStack() as stack, Writer(cluster.ingress_endpoints) as writer:

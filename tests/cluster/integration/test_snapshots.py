@@ -16,7 +16,7 @@ from cluster.wire.mark_file import container_mark_file_name
 from deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.services import COPY_EVENT, PID_EVENT
 from tests.cluster.integration.writer import Writer
 
@@ -128,7 +128,7 @@ def test_shutdown_and_restart(start_cluster: StartCluster) -> None:
 
 def test_a_follower_without_the_snapshot_needs_none(start_cluster: StartCluster) -> None:
     """A member that was away during a snapshot, and one whose data is gone, execute the whole log instead."""
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(500)
         leader = cluster.await_leader()
@@ -147,7 +147,7 @@ def test_a_follower_without_the_snapshot_needs_none(start_cluster: StartCluster)
 
 
 def test_only_the_leader_takes_snapshots(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     follower = next(member_id for member_id in cluster.member_ids if member_id != cluster.await_leader())
     done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(follower)))
     assert done.returncode == 1
@@ -159,7 +159,9 @@ def test_a_copy_that_is_killed_costs_its_member_one_snapshot_and_no_more(
 ) -> None:
     """As the kernel does where memory runs out: the copy goes before the service."""
     gate = tmp_path / "gate"
-    cluster = start_cluster("tests.cluster.integration.services:SlowCopies", environment={"LEDGER_GATE": str(gate)})
+    cluster = start_cluster(
+        "tests.cluster.integration.services:SlowCopies", environment={"LEDGER_GATE": str(gate)}, cluster=PATIENT
+    )
     leader = cluster.await_leader()
     victim = next(member_id for member_id in cluster.member_ids if member_id != leader)
     command = [sys.executable, "-m", "ordo.cli", "cluster", "snapshot", "--config", str(cluster.config_path(leader))]

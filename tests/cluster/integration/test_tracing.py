@@ -22,14 +22,13 @@ from runtime.errors import ConfigurationError
 from runtime.spans import Span
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.conftest import PATIENT
 
 REQUESTS = 20
 STAGES = {"ingress", "send", "append", "commit", "service", "reply"}
 FOLLOWED = {"record", "acknowledge"}
 FOLLOWERS = 2
 CLOCK_DRIFT_NS = 1_000_000
-PATIENT = {"leader_heartbeat_timeout": "10s"}
-"""A request that is sent again to another leader has spans of both, or of none."""
 
 
 class Collector(SpanCollector):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.command import demand_one_line, ordo
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -24,7 +24,7 @@ def has_acked(writer: Writer, count: int) -> Callable[[], bool]:
 
 def test_leadership_goes_round_and_no_entry_is_lost(start_cluster: StartCluster) -> None:
     """Each member in turn is told to take over while a client writes."""
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     with Writer(cluster.ingress_endpoints) as writer, ThreadPoolExecutor(1) as pool:
         writer.write(1000)
         leader = cluster.await_leader()
@@ -75,7 +75,7 @@ def test_a_leader_told_to_end_hands_over_first(start_cluster: StartCluster) -> N
 
 
 def test_what_cannot_be_is_said_in_one_line(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     leader = cluster.await_leader()
     others = [member_id for member_id in cluster.member_ids if member_id != leader]
 
