@@ -35,6 +35,7 @@ SAMPLES = "io.aeron.samples"
 CLUSTER_TOOL = "io.aeron.cluster.ClusterTool"
 STAT_LINE = re.compile(r" *(\d+): +([-\d,]+) - (.*)")
 STREAM_ID = 77
+HEARTBEAT_TYPE_ID = 11
 JAVA_NAME = "java-echo"
 LOOKS_MAX = 5
 
@@ -44,6 +45,13 @@ def test_counters_of_an_ordo_node(java: JavaPeers, tmp_path: Path) -> None:
     """AeronStat and CountersReader find what Ordo's own reader finds: ids, types, owners, labels; values that rest."""
     with LocalCluster("ordo.bench.echo:Echo", member_count=1, root=tmp_path) as cluster:
         folder = cluster.aeron_dir(cluster.await_leader(60))
+
+        def are_named() -> bool | None:
+            """Clients add their names to the labels of their heartbeats when they have first seen those counters."""
+            beats = [one.label for one in read_counters(folder) if one.type_id == HEARTBEAT_TYPE_ID]
+            return len(beats) == 2 and all(" name=" in label for label in beats) or None
+
+        cluster.await_value(are_named, "the names of node and service")
         ours = {one.counter_id: one for one in read_counters(folder)}
         lines = java.run("Counters", folder)
         theirs = {int(words[0]): words for words in (line.split("\t") for line in lines)}
