@@ -49,7 +49,7 @@ def test_counters_of_an_ordo_node(java: JavaPeers, tmp_path: Path) -> None:
         def are_named() -> bool | None:
             """Clients add their names to the labels of their heartbeats when they have first seen those counters."""
             beats = [one.label for one in read_counters(folder) if one.type_id == HEARTBEAT_TYPE_ID]
-            return len(beats) == 2 and all(" name=" in label for label in beats) or None
+            return (len(beats) == 2 and all(" name=" in label for label in beats)) or None
 
         cluster.await_value(are_named, "the names of node and service")
         ours = {one.counter_id: one for one in read_counters(folder)}
