@@ -203,7 +203,7 @@ def test_what_was_revoked_ends_at_once(
         publication = sender.add_exclusive_publication(channel, STREAM_ID)
         await_two(lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection")
         (image,) = subscription.images
-        assert publication.offer(b"never read") > 0
+        await_two(lambda: publication.offer(b"never read") > 0, sender, receiver, "room")
         publication.revoke()
         await_two(lambda: not subscription.images, sender, receiver, "the end")
         assert image.is_revoked
