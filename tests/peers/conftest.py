@@ -64,7 +64,9 @@ def aeron_dir(request: pytest.FixtureRequest, shm_path: Path) -> Iterator[str]:
         try:
             if request.param == "c":
                 stack.enter_context(
-                    start_c_driver(c_programs(), folder, AERON_CUBICCONGESTIONCONTROL_MEASURERTT="true")
+                    start_c_driver(
+                        request.getfixturevalue("programs"), folder, AERON_CUBICCONGESTIONCONTROL_MEASURERTT="true"
+                    )
                 )
             else:
                 command = JavaPeers(*class_path(request.param)).command(

@@ -69,6 +69,16 @@ def await_that(condition: Callable[[], object], client: TransportClient, what: s
         client.idle()
 
 
+def await_two(condition: Callable[[], object], client: TransportClient, other: TransportClient, what: str) -> None:
+    """Works for both clients until the condition holds. Raises TimeoutError."""
+
+    def work_for_other() -> object:
+        other.do_work(SystemClock().now())
+        return condition()
+
+    await_that(work_for_other, client, what)
+
+
 def message(number: int, size_bytes: int) -> bytes:
     """Bytes that tell one message of a size from the next."""
     pattern = bytes((number + 7 * i) & 0xFF for i in range(256))

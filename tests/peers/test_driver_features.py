@@ -4,7 +4,7 @@ told of, destinations by id, times in frames, windows that follow losses, and ro
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,15 @@ from runtime.clock import SystemClock
 from runtime.errors import PublicationError, RegistrationError
 from runtime.memory import FileMemoryProvider
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers
-from tests.peers.ordo_peer import OrdoDriver, await_that, exchange
+from tests.peers.ordo_peer import OrdoDriver, await_that, await_two, exchange
 from tests.peers.relay import LossyRelay
 from transport.client import TransportClient
+from transport.driver.context import TYPE_DESTINATIONS
+from transport.publication import ExclusivePublication
+from transport.subscription import Subscription
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(120)]
 STREAM_ID = 10
-DESTINATIONS_TYPE_ID = 18
 COUNTER_TYPE_ID = 1001
 LOCAL = "127.0.0.1"
 MTU = 1408
@@ -30,16 +32,25 @@ STATUS_INTERVALS_S = 0.5
 """A receiver says where it is every 200 ms."""
 StartDriver = Callable[..., OrdoDriver]
 FreePort = Callable[[], int]
+Ends = tuple[TransportClient, TransportClient]
 
 
-def await_two(condition: Callable[[], object], client: TransportClient, other: TransportClient, what: str) -> None:
-    """Works for both clients until the condition holds. Raises TimeoutError."""
+@pytest.fixture(params=[True, False], ids=["from-aeron", "to-aeron"])
+def ends(request: pytest.FixtureRequest, client: TransportClient, start_driver: StartDriver) -> Iterator[Ends]:
+    """A sender and a receiver, of a driver of Aeron and one of Ordo, or the other way round."""
+    driver = start_driver(cubic_measures_rtt=True)
+    with driver.connect() as ours:
+        yield (client, ours) if request.param else (ours, client)
+    assert not driver.errors
 
-    def work_for_other() -> object:
-        other.do_work(SystemClock().now())
-        return condition()
 
-    await_that(work_for_other, client, what)
+def connect_streams(ends: Ends, channel: str, heard: str) -> tuple[ExclusivePublication, Subscription]:
+    """A publication of the sender, on `channel`, and the subscription of the receiver to `heard` that hears it."""
+    sender, receiver = ends
+    subscription = receiver.add_subscription(heard, STREAM_ID)
+    publication = sender.add_exclusive_publication(channel, STREAM_ID)
+    await_two(lambda: publication.is_connected and subscription.is_connected, *ends, "the connection")
+    return publication, subscription
 
 
 def test_counters_stay_and_are_told_of(client: TransportClient, aeron_dir: str) -> None:
@@ -79,7 +90,7 @@ def test_destinations_come_and_go(
         client.remove_destination_by_id(publication, destination_id)
 
         def destinations() -> int:
-            return next(one.value for one in read_counters(Path(aeron_dir)) if one.type_id == DESTINATIONS_TYPE_ID)
+            return next(one.value for one in read_counters(Path(aeron_dir)) if one.type_id == TYPE_DESTINATIONS)
 
         await_two(lambda: destinations() == 0, client, other, "the end of a destination")
         back = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
@@ -98,116 +109,78 @@ def test_destinations_come_and_go(
     assert not driver.errors
 
 
-@pytest.mark.parametrize("from_aeron", [True, False])
-def test_times_stand_in_frames(
-    client: TransportClient, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
-) -> None:
+def test_times_stand_in_frames(ends: Ends, free_port: FreePort) -> None:
     """The sending driver writes when a message left, the receiving one when it came."""
     found: list[tuple[bytes, int]] = []
 
     def on_fragment(payload: Any, header: Any) -> None:
         found.append((bytes(payload), header.reserved_value))
 
-    driver = start_driver()
-    with driver.connect() as ours:
-        sender, receiver = (client, ours) if from_aeron else (ours, client)
-        channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
-        subscription = receiver.add_subscription(f"{channel}|channel-rcv-ts-offset=reserved", STREAM_ID)
-        publication = sender.add_exclusive_publication(f"{channel}|channel-snd-ts-offset=4", STREAM_ID)
-        await_two(lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection")
-        before_ns = time.time_ns()
-        await_two(lambda: publication.offer(b"head" + bytes(8) + b"tail") > 0, sender, receiver, "room")
-        await_two(lambda: subscription.poll(on_fragment, 1) > 0, sender, receiver, "the message")
-        after_ns = time.time_ns()
+    channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
+    publication, subscription = connect_streams(
+        ends, f"{channel}|channel-snd-ts-offset=4", f"{channel}|channel-rcv-ts-offset=reserved"
+    )
+    before_ns = time.time_ns()
+    await_two(lambda: publication.offer(b"head" + bytes(8) + b"tail") > 0, *ends, "room")
+    await_two(lambda: subscription.poll(on_fragment, 1) > 0, *ends, "the message")
+    after_ns = time.time_ns()
     ((payload, came_ns),) = found
     left_ns = int.from_bytes(payload[4:12], "little")
     assert (payload[:4], payload[12:]) == (b"head", b"tail")
     assert before_ns <= left_ns <= came_ns <= after_ns
-    assert not driver.errors
 
 
-@pytest.mark.parametrize("from_aeron", [True, False])
-def test_windows_follow_losses_and_round_trips_are_measured(
-    client: TransportClient, aeron_dir: str, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
-) -> None:
-    driver = start_driver(cubic_measures_rtt=True)
-    with driver.connect() as ours:
-        sender, receiver = (client, ours) if from_aeron else (ours, client)
-        port = free_port()
-        with LossyRelay(port, loss=0.02) as relay:
-            subscription = receiver.add_subscription(f"aeron:udp?endpoint={LOCAL}:{port}|cc=cubic", STREAM_ID)
-            publication = sender.add_exclusive_publication(f"aeron:udp?endpoint={LOCAL}:{relay.port}", STREAM_ID)
-            await_two(
-                lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection"
-            )
-            exchange(sender, publication, subscription, [3_000] * 500)
-
-            def shown(label: str) -> int:
-                counters = read_counters(Path(driver.directory if from_aeron else aeron_dir))
-                return next(one.value for one in counters if one.label.startswith(label))
-
-            await_two(lambda: 0 < shown("rcv-cc-cubic-rtt") < 1_000_000_000, sender, receiver, "a measured round trip")
-            assert MTU * 4 <= shown("rcv-cc-cubic-wnd") < MTU * 90, "smaller, and not so small that losses are missed"
-    assert not driver.errors
-
-
-@pytest.mark.parametrize("from_aeron", [True, False])
-def test_a_sender_of_a_group_waits_for_the_tag(
-    client: TransportClient, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
-) -> None:
-    driver = start_driver()
-    with driver.connect() as ours:
-        sender, receiver = (client, ours) if from_aeron else (ours, client)
-        control = f"control={LOCAL}:{free_port()}"
-        publication = sender.add_exclusive_publication(
-            f"aeron:udp?{control}|control-mode=dynamic|fc=tagged,g:7/1", STREAM_ID
+def test_windows_follow_losses_and_round_trips_are_measured(ends: Ends, free_port: FreePort) -> None:
+    sender, receiver = ends
+    port = free_port()
+    with LossyRelay(port, loss=0.02) as relay:
+        publication, subscription = connect_streams(
+            ends, f"aeron:udp?endpoint={LOCAL}:{relay.port}", f"aeron:udp?endpoint={LOCAL}:{port}|cc=cubic"
         )
-        other = receiver.add_subscription(f"aeron:udp?endpoint={LOCAL}:{free_port()}|{control}", STREAM_ID)
-        await_two(lambda: other.images, sender, receiver, "an image without a tag")
-        until_s = time.monotonic() + STATUS_INTERVALS_S
-        await_two(lambda: time.monotonic() > until_s, sender, receiver, "several status messages")
-        assert not publication.is_connected
-        tagged = receiver.add_subscription(f"aeron:udp?endpoint={LOCAL}:{free_port()}|{control}|gtag=7", STREAM_ID)
-        await_two(lambda: publication.is_connected and tagged.is_connected, sender, receiver, "one with the tag")
-        exchange(sender, publication, tagged, [100, 5_000])
-    assert not driver.errors
+        exchange(sender, publication, subscription, [3_000] * 500)
+
+        def shown(label: str) -> int:
+            counters = read_counters(Path(receiver.directory))
+            return next(one.value for one in counters if one.label.startswith(label))
+
+        await_two(lambda: 0 < shown("rcv-cc-cubic-rtt") < 1_000_000_000, *ends, "a measured round trip")
+        assert MTU * 4 <= shown("rcv-cc-cubic-wnd") < MTU * 90, "smaller, and not so small that losses are missed"
 
 
-@pytest.mark.parametrize("from_aeron", [True, False])
-def test_a_publisher_hears_why_its_image_was_rejected(
-    client: TransportClient, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
-) -> None:
-    driver = start_driver()
-    with driver.connect() as ours:
-        sender, receiver = (client, ours) if from_aeron else (ours, client)
-        channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
-        subscription = receiver.add_subscription(channel, STREAM_ID)
-        publication = sender.add_exclusive_publication(channel, STREAM_ID)
-        await_two(lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection")
-        receiver.reject_image(subscription.images[0], "not wanted here")
-        with pytest.raises(PublicationError, match=r"refused it: IMAGE_REJECTED: .*not wanted here"):
-            await_two(lambda: False, sender, receiver, "the reason")
-    assert not driver.errors
+def test_a_sender_of_a_group_waits_for_the_tag(ends: Ends, free_port: FreePort) -> None:
+    sender, receiver = ends
+    control = f"control={LOCAL}:{free_port()}"
+    publication = sender.add_exclusive_publication(
+        f"aeron:udp?{control}|control-mode=dynamic|fc=tagged,g:7/1", STREAM_ID
+    )
+    other = receiver.add_subscription(f"aeron:udp?endpoint={LOCAL}:{free_port()}|{control}", STREAM_ID)
+    await_two(lambda: other.images, *ends, "an image without a tag")
+    until_s = time.monotonic() + STATUS_INTERVALS_S
+    await_two(lambda: time.monotonic() > until_s, *ends, "several status messages")
+    assert not publication.is_connected
+    tagged = receiver.add_subscription(f"aeron:udp?endpoint={LOCAL}:{free_port()}|{control}|gtag=7", STREAM_ID)
+    await_two(lambda: publication.is_connected and tagged.is_connected, *ends, "one with the tag")
+    exchange(sender, publication, tagged, [100, 5_000])
+
+
+def test_a_publisher_hears_why_its_image_was_rejected(ends: Ends, free_port: FreePort) -> None:
+    _, receiver = ends
+    channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
+    _, subscription = connect_streams(ends, channel, channel)
+    receiver.reject_image(subscription.images[0], "not wanted here")
+    with pytest.raises(PublicationError, match=r"refused it: IMAGE_REJECTED: .*not wanted here"):
+        await_two(lambda: False, *ends, "the reason")
 
 
 @pytest.mark.parametrize("aeron_dir", [AERON_VERSIONS[-1], "c"], indirect=True)  # 1.47 cannot
-@pytest.mark.parametrize("from_aeron", [True, False])
-def test_what_was_revoked_ends_at_once(
-    client: TransportClient, start_driver: StartDriver, free_port: FreePort, from_aeron: bool
-) -> None:
-    driver = start_driver()
-    with driver.connect() as ours:
-        sender, receiver = (client, ours) if from_aeron else (ours, client)
-        channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
-        subscription = receiver.add_subscription(channel, STREAM_ID)
-        publication = sender.add_exclusive_publication(channel, STREAM_ID)
-        await_two(lambda: publication.is_connected and subscription.is_connected, sender, receiver, "the connection")
-        (image,) = subscription.images
-        await_two(lambda: publication.offer(b"never read") > 0, sender, receiver, "room")
-        publication.revoke()
-        await_two(lambda: not subscription.images, sender, receiver, "the end")
-        assert image.is_revoked
-    assert not driver.errors
+def test_what_was_revoked_ends_at_once(ends: Ends, free_port: FreePort) -> None:
+    channel = f"aeron:udp?endpoint={LOCAL}:{free_port()}"
+    publication, subscription = connect_streams(ends, channel, channel)
+    (image,) = subscription.images
+    await_two(lambda: publication.offer(b"never read") > 0, *ends, "room")
+    publication.revoke()
+    await_two(lambda: not subscription.images, *ends, "the end")
+    assert image.is_revoked
 
 
 @pytest.mark.parametrize("aeron_dir", [AERON_VERSIONS[-1], "c"], indirect=True)  # 1.47 cannot

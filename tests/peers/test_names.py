@@ -9,7 +9,7 @@ import pytest
 
 from cluster.node.counters import read_counters
 from tests.peers.java_peer import JavaPeers
-from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
+from tests.peers.ordo_peer import OrdoDriver, await_that, await_two, connect, exchange
 from tests.peers.peer_process import PeerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(120)]
@@ -42,12 +42,9 @@ def test_names_are_told_both_ways(
         publication = client.add_publication(f"aeron:udp?endpoint=java:{there}", 10)
         far_publication = java_client.add_publication(f"aeron:udp?endpoint=ordo:{back}", 10)
         await_that(lambda: publication.is_connected and far_publication.is_connected, client, "the connections")
-
-        def work_for_both() -> bool:
-            java_client.do_work(driver.clock.now())
-            return bool(far_subscription.is_connected and subscription.is_connected)
-
-        await_that(work_for_both, client, "the images")
+        await_two(
+            lambda: far_subscription.is_connected and subscription.is_connected, client, java_client, "the images"
+        )
         exchange(java_client, publication, far_subscription, [100, 5_000])
         exchange(client, far_publication, subscription, [100, 5_000])
     assert not driver.errors

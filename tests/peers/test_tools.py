@@ -24,6 +24,7 @@ from tests.peers.peer_process import LINE_TIMEOUT_S, PeerProcess
 from tests.peers.relay import LossyRelay
 from tests.transport.test_driver_threads import program
 from transport import tools
+from transport.client import CLIENT_HEARTBEAT_TYPE_ID
 from transport.log_inspector import LogInspector
 from transport.stream_positions import backlogs
 
@@ -35,7 +36,6 @@ SAMPLES = "io.aeron.samples"
 CLUSTER_TOOL = "io.aeron.cluster.ClusterTool"
 STAT_LINE = re.compile(r" *(\d+): +([-\d,]+) - (.*)")
 STREAM_ID = 77
-HEARTBEAT_TYPE_ID = 11
 JAVA_NAME = "java-echo"
 LOOKS_MAX = 5
 
@@ -48,7 +48,7 @@ def test_counters_of_an_ordo_node(java: JavaPeers, tmp_path: Path) -> None:
 
         def are_named() -> bool | None:
             """Clients add their names to the labels of their heartbeats when they have first seen those counters."""
-            beats = [one.label for one in read_counters(folder) if one.type_id == HEARTBEAT_TYPE_ID]
+            beats = [one.label for one in read_counters(folder) if one.type_id == CLIENT_HEARTBEAT_TYPE_ID]
             return (len(beats) == 2 and all(" name=" in label for label in beats)) or None
 
         cluster.await_value(are_named, "the names of node and service")

@@ -68,7 +68,7 @@ class SubscriptionParameters(NamedTuple):
 
 
 def publication_parameters(
-    uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None = None
+    uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None
 ) -> PublicationParameters:
     """Reads a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together.
 
@@ -111,7 +111,7 @@ def publication_parameters(
 
 
 def subscription_parameters(
-    uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None = None
+    uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None
 ) -> SubscriptionParameters:
     """Reads a checked URI of a subscription, UDP, IPC or spy. Raises ChannelError for values that do not fit together.
 
