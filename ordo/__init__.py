@@ -189,15 +189,17 @@ _HOMES = {
 needs one of them, such as the command line, starts without the others."""
 
 
-def __getattr__(name: str) -> Any:
-    """Finds a public name, and `read`, which needs pyarrow and brings it in when it is first used."""
-    if name == "read":
-        return _read()
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+if not TYPE_CHECKING:  # which would take every name for a public one
+
+    def __getattr__(name: str) -> Any:
+        """Finds a public name, and `read`, which needs pyarrow and brings it in when it is first used."""
+        if name == "read":
+            return _read()
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

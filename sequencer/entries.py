@@ -5,12 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.consumer_codec import CommandKind, decode_command
 from runtime.errors import DecodeError
 from runtime.sbe import Message
+
+if TYPE_CHECKING:
+    from sequencer.entry_values import EntryValues
 
 _SESSION_MESSAGE = struct.Struct("<HHHHqqq")
 _BLOCK_LENGTH = struct.Struct("<H")
@@ -117,8 +120,8 @@ class LogEntry(NamedTuple):
     """The session of a message, a request or a session entry; -1 for all other entries."""
     payload: bytes
     """What the client sent with a message or a request; empty for all other entries."""
-    values: Any = None
-    """The fields by name of any entry but a message."""
+    values: EntryValues = cast("EntryValues", None)
+    """The fields by name of any entry but a message, which has None: ask for those of the entry's kind."""
 
 
 def decode_entry(position: int, record: bytes) -> LogEntry | None:
@@ -164,5 +167,5 @@ def _find_app_version(position: int, record: bytes, values: Any) -> LogEntry | N
         values.leadership_term_id,
         values.cluster_session_id,
         b"",
-        change,
+        cast("EntryValues", change),
     )

@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from archive.client import calls
 from archive.client.calls import Call
@@ -21,7 +21,7 @@ from archive.client.link import ArchiveLink
 from archive.client.methods import awaiting
 from archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
 from archive.client.session import SignalEvent
-from archive.client.settings import ArchiveClientSettings
+from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
 from runtime.errors import ArchiveError, OrdoError
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
@@ -64,7 +64,7 @@ class AsyncArchiveClient:
         *,
         aeron_dir: str | None = None,
         on_signal: Callable[[SignalEvent], object] | None = None,
-        **settings: Any,
+        **settings: Unpack[ArchiveClientOptions],
     ) -> Self:
         """For the archive at `host:port`, or at a channel; further settings as in ArchiveClientSettings."""
         return cls(ArchiveClientSettings.at(address, **settings), aeron_dir=aeron_dir, on_signal=on_signal)

@@ -8,9 +8,9 @@ async with AsyncPersistentSubscription.connect("10.0.0.1:8010", 0, live, 7) as m
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self, Unpack
 
-from archive.client.persistent_subscription import PersistentSubscription
+from archive.client.persistent_subscription import PersistentSubscription, SubscriptionOptions
 from archive.client.replay import RecordedMessage
 from runtime.async_reader import AsyncReader
 
@@ -28,7 +28,9 @@ class AsyncPersistentSubscription(AsyncReader[RecordedMessage]):
         self._subscription = subscription
 
     @classmethod
-    def connect(cls, address: str, recording_id: int, channel: str, stream_id: int, **options: Any) -> Self:
+    def connect(
+        cls, address: str, recording_id: int, channel: str, stream_id: int, **options: Unpack[SubscriptionOptions]
+    ) -> Self:
         """Never waits. Options and errors as of PersistentSubscription.connect."""
         return cls(PersistentSubscription.connect(address, recording_id, channel, stream_id, **options))
 

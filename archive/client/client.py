@@ -10,7 +10,7 @@ with ArchiveClient.connect("10.0.0.1:8010") as archive:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar, Unpack
 
 from archive.client import calls
 from archive.client.calls import Call
@@ -18,7 +18,7 @@ from archive.client.link import ArchiveLink
 from archive.client.methods import waiting
 from archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay, ReplayStream
 from archive.client.session import SignalEvent
-from archive.client.settings import ArchiveClientSettings
+from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
 from runtime.closing import Closing
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
@@ -65,7 +65,7 @@ class ArchiveClient(Closing):
         *,
         aeron_dir: str | None = None,
         on_signal: Callable[[SignalEvent], object] | None = None,
-        **settings: Any,
+        **settings: Unpack[ArchiveClientOptions],
     ) -> Self:
         """To the archive at `host:port`, or at a channel; further settings as in ArchiveClientSettings."""
         return cls(ArchiveClientSettings.at(address, **settings), aeron_dir=aeron_dir, on_signal=on_signal)

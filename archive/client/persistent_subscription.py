@@ -8,11 +8,11 @@ with PersistentSubscription.connect("10.0.0.1:8010", 0, "aeron:udp?endpoint=224.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, Self
+from typing import Literal, Self, Unpack
 
 from archive.client.link import client_transport
 from archive.client.replay import FRAGMENTS_PER_POLL, PARK_NS, RecordedMessage
-from archive.client.settings import ArchiveClientSettings
+from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
 from archive.client.stream_follower import StreamFollower
 from runtime.closing import Closing
 from runtime.errors import ConfigurationError
@@ -20,6 +20,15 @@ from runtime.polled_items import PolledMessages
 from transport.client_transport import ClientTransport
 
 SILENCE_S_DEFAULT = 1.0
+
+
+class SubscriptionOptions(ArchiveClientOptions, total=False):
+    """What `PersistentSubscription.connect` takes by name."""
+
+    position: int | Literal["live"] | None
+    silence_s: float
+    on_change: Callable[[bool], object] | None
+    aeron_dir: str | None
 
 
 class PersistentSubscription(Closing):
@@ -83,7 +92,7 @@ class PersistentSubscription(Closing):
         silence_s: float = SILENCE_S_DEFAULT,
         on_change: Callable[[bool], object] | None = None,
         aeron_dir: str | None = None,
-        **settings: Any,
+        **settings: Unpack[ArchiveClientOptions],
     ) -> Self:
         """For the archive at `host:port`, or at a channel; further settings as in ArchiveClientSettings."""
         return cls(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict, Unpack
 
 from archive.control.codes import CONTROL_STREAM_ID_DEFAULT, RESPONSE_STREAM_ID_DEFAULT
 from runtime.errors import ConfigurationError
@@ -14,6 +14,20 @@ from transport.uri import ChannelUri
 
 SECOND_NS = 1_000_000_000
 CONTROL_TERM_LENGTH = "64k"
+
+
+class ArchiveClientOptions(TypedDict, total=False):
+    """The settings that may be given beside an archive's address; ArchiveClientSettings explains them."""
+
+    response_channel: str
+    control_stream_id: int
+    response_stream_id: int
+    message_timeout_s: float
+    credentials: bytes | Callable[[], bytes]
+    on_challenge: Callable[[bytes], bytes] | None
+    name: str
+    key_file: str
+    trusted_file: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +75,7 @@ class ArchiveClientSettings:
         return round(self.message_timeout_s * SECOND_NS)
 
     @classmethod
-    def at(cls, address: str, **settings: Any) -> ArchiveClientSettings:
+    def at(cls, address: str, **settings: Unpack[ArchiveClientOptions]) -> ArchiveClientSettings:
         """For the archive at `host:port`, or at a channel such as `aeron:ipc`; answers come to this host.
 
         Raises ConfigurationError when the host is not known, ChannelError.

@@ -1,0 +1,159 @@
+"""What a checkout installs (`make build`) is typed for its users: mypy --strict and pyright, in their own folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
+from cluster.wire import ordo_codecs
+from sequencer.entries import _KINDS, AppVersionChange
+from sequencer.entry_values import EntryValues
+
+ROOT = Path(__file__).parents[2]
+PYRIGHT = "pyright@1.1.414"
+GOOD = """
+from typing import assert_type
+
+from ordo import (
+    AsyncClusterClient, ArchiveClient, ClientSession, Cluster, ClusterClient, ClusteredService, Consumer, EntryKind,
+    Header, LogReader, Reject, SnapshotReader, SnapshotWriter,
+)
+from ordo.errors import RejectedError
+from ordo.testing import LocalCluster, check_service
+
+
+class Counter(ClusteredService):
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        self.total = int(snapshot.read()) if snapshot else 0
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if not payload:
+            raise Reject("empty")
+        assert_type(header.position, int)
+        return payload
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        writer.write(b"1")
+
+
+def ask(endpoints: list[str]) -> None:
+    with ClusterClient(endpoints) as client:
+        try:
+            assert_type(client.request(b"1").payload, bytes)
+            assert_type(client.query(b"").payload, bytes)
+        except RejectedError as refused:
+            print(refused.message)
+
+
+def read(archive: str) -> None:
+    with LogReader([archive]) as reader:
+        for entry in reader:
+            if entry.kind is EntryKind.REQUEST:
+                assert_type(entry.values.number, int)
+            assert_type(entry.values.encoded_principal, bytes)
+
+
+def archived(address: str) -> ArchiveClient:
+    return ArchiveClient.connect(address, message_timeout_s=1.0)
+
+
+async def aask(endpoints: list[str]) -> bytes:
+    async with AsyncClusterClient(endpoints) as client:
+        return (await client.request(b"1")).payload
+
+
+def local() -> None:
+    check_service(Counter, [])
+    with LocalCluster("counter:Counter") as cluster:
+        assert_type(cluster.await_leader(), int)
+
+
+def consumer(one: Consumer) -> None:
+    for entry in one:
+        assert_type(entry.payload, bytes)
+"""
+BAD = """
+from ordo import ArchiveClient, ClusterClient, LogEntry
+from ordo import ClusterClinet
+
+
+def wrong(client: ClusterClient, entry: LogEntry) -> None:
+    client.request("1")
+    print(entry.values.numbr)
+    ArchiveClient.connect("127.0.0.1:8010", mesage_timeout_s=1.0)
+"""
+WRONG_LINES = [3, 7, 8, 9]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "good.py").write_text(GOOD)
+    (tmp_path / "bad.py").write_text(BAD)
+    return tmp_path
+
+
+def check(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a checker as the user does: in their folder, with nothing said of where Ordo is."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("MYPYPATH", "PYTHONPATH")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(320)
+def test_mypy_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache" / "users")]
+    done = check([*mypy, "good.py"], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = check([*mypy, "--no-pretty", "bad.py"], folder)
+    found = sorted({int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line})
+    assert found == WRONG_LINES, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(320)
+@pytest.mark.skipif(shutil.which("npm") is None, reason="pyright comes from npm")
+def test_pyright_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
+    place = ROOT / "build" / "pyright"
+    if not (place / "node_modules" / ".bin" / "pyright").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["npm", "install", "--silent", "--prefix", str(place), PYRIGHT], check=True, timeout=200)
+    (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))
+    pyright = [str(place / "node_modules" / ".bin" / "pyright"), "--pythonpath", sys.executable, "--outputjson"]
+    done = json.loads(check([*pyright, "good.py"], folder).stdout)
+    assert done["generalDiagnostics"] == []
+    done = json.loads(check([*pyright, "bad.py"], folder).stdout)
+    rows = [one["range"]["start"]["line"] + 1 for one in done["generalDiagnostics"] if one["severity"] == "error"]
+    assert sorted(set(rows)) == WRONG_LINES, done
+
+
+def test_the_values_of_entries_are_those_of_the_messages() -> None:
+    """With the types that their encodings give."""
+    known: dict[str, type] = dict(get_type_hints(AppVersionChange))
+    for message in (*_KINDS, ordo_codecs.OUTPUT):
+        body = message.encode_body()
+        known |= {name: type(value) for name, value in message.decode_body(body)._asdict().items()}
+    declared = {
+        name: get_type_hints(value.fget)["return"]
+        for name, value in vars(EntryValues).items()
+        if isinstance(value, property) and value.fget is not None
+    }
+    assert declared == known
+
+
+def test_the_options_of_archive_clients_are_their_settings() -> None:
+    assert set(get_type_hints(ArchiveClientOptions)) == {
+        field.name for field in fields(ArchiveClientSettings) if field.name != "control_channel"
+    }
