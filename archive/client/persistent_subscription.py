@@ -124,8 +124,9 @@ class PersistentSubscription(Closing):
     def work(self) -> int:
         """One duty cycle without messages, for a program that takes none for a while; returns the things done.
 
-        Raises UnknownRecordingError; ArchiveError for a position that was deleted, and for credentials that are
-        refused; RegistrationError for a channel that the driver does not take.
+        Raises UnknownRecordingError; ArchiveError for a position that was deleted, for credentials that are refused,
+        and at the recording's end for another live stream with its session id; RegistrationError for a channel that
+        the driver does not take.
         """
         work_count = self._follower.work(self._transport.drive())
         if self._follower.error is not None:

@@ -1,7 +1,8 @@
 """Follows a recorded stream: replayed from a position, then live, and replayed again where the live stream was lost.
 
 Replay and live stream have the same positions (archive.md A8.1, A8.5), so that a message that was handed out from one
-of them is recognised in the other. The clock is handed in.
+of them is recognised in the other. Session id and position alone do not say that a live stream is the recorded one: a
+publisher may begin anew with the session id of the last one. `difference_of` compares the rest. The clock is handed in.
 """
 
 from __future__ import annotations
@@ -82,6 +83,10 @@ class StreamFollower:
         self._join_ns = 0
         self._silent_since_ns: int | None = None
         self._recorded_position = NULL_VALUE
+        self._join_floor_position = 0
+        self._has_looked = False
+        self._difference = ""
+        """Of the live stream that was found last, if it was not the recorded one."""
 
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 
@@ -155,7 +160,7 @@ class StreamFollower:
             return
         descriptor = self._descriptor = calls.descriptor_of(reply.items[0])
         if self.position is None and self._starts_live:
-            self._subscribe()
+            self._ask_to_join()
             return
         position = self.position = descriptor.start_position if self.position is None else self.position
         if position < descriptor.start_position:
@@ -166,18 +171,36 @@ class StreamFollower:
                     code=ErrorCode.INVALID_POSITION,
                 )
             )
-        elif descriptor.stop_position != NULL_VALUE and position >= descriptor.stop_position:
-            self._try_again(ArchiveError(f"recording {self.recording_id} was stopped at {descriptor.stop_position}"))
+        elif self._is_over:
+            self._on_over(descriptor.stop_position)
         elif self._session is not None:
             self._begin_replay(self._session, position)
 
     def _begin_replay(self, session: ArchiveSession, position: int) -> None:
+        self._has_looked = False
         try:
             self._replay = Replay(
                 session, self.recording_id, now_ns=self._now_ns, position=position, stream_id=self._replay_stream_id
             )
         except OrdoError as error:
             self._try_again(error)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether all of a recording that was stopped is handed out, as far as the archive has said."""
+        descriptor = self._descriptor
+        if descriptor is None or descriptor.stop_position == NULL_VALUE:
+            return False
+        return self.position is None or self.position >= descriptor.stop_position
+
+    def _on_over(self, stop_position: int) -> None:
+        """Looks once whether another stream has taken the place of this one; waits for the recording to be extended."""
+        if self._has_looked:
+            self._try_again(ArchiveError(f"recording {self.recording_id} was stopped at {stop_position}"))
+            return
+        self._has_looked = True
+        self._join_floor_position = stop_position
+        self._subscribe()
 
     def _attend_replay(self, replay: Replay) -> None:
         if not replay.is_done:
@@ -191,7 +214,7 @@ class StreamFollower:
         self._pass_padding(replay.position)
         is_at_end = count < limit
         if is_at_end and not self._is_joining and self._now_ns >= self._join_ns:
-            self._subscribe()
+            self._ask_to_join()
         return count
 
     def _pass_padding(self, position: int) -> None:
@@ -206,6 +229,17 @@ class StreamFollower:
     def _is_joining(self) -> bool:
         has_asked = self._adding is not None or self._subscription is not None
         return has_asked and not self.is_live
+
+    def _ask_to_join(self) -> None:
+        """Asks first how far the recording goes: the stream is at least as far wherever it is joined after that."""
+        self._ask(calls.max_recorded_position(self.recording_id), self._on_join_floor)
+
+    def _on_join_floor(self, reply: Reply) -> None:
+        if reply.error is not None:
+            self._try_again(reply.error)
+        elif not self.is_live and not self._is_joining:
+            self._join_floor_position = reply.relevant_id
+            self._subscribe()
 
     def _subscribe(self) -> None:
         """Asks for the live stream, which is taken once the replay has reached the place where it begins."""
@@ -232,6 +266,10 @@ class StreamFollower:
         image = self._image
         if image is None:
             return
+        difference = difference_of(image, descriptor, self._join_floor_position)
+        if difference or self._is_over:
+            self._leave_stranger(image, difference)
+            return
         if self.position is None:
             self.position = image.join_position
         if image.is_closed:
@@ -249,8 +287,32 @@ class StreamFollower:
         elif self._replay is None and self._now_ns >= self._join_ns:
             self._leave_live(f"no live stream of session {session_id} in {self._channel}")
 
+    def _leave_stranger(self, image: Image, difference: str) -> None:
+        """Leaves a live stream that is not the recorded one: an error, once all of the recording is handed out.
+
+        Until then the archive has what is due. It is found twice, with the archive asked in between: a recording may
+        just have been extended. A stream that has ended is no longer in anybody's place.
+        """
+        what = f"the live stream of session {image.session_id} in {self._channel}"
+        is_there = not image.is_closed and not image.is_end_of_stream
+        is_wrong = bool(difference and self._difference) and self._is_over and is_there
+        self._difference = difference
+        self._has_looked = self._has_looked and not difference
+        if not is_wrong:
+            stopped = f"recording {self.recording_id} was stopped"
+            self._leave_live(f"{what} is not the one that was recorded: {difference}" if difference else stopped)
+            return
+        self._fail(
+            ArchiveError(
+                f"{what} is not the one of recording {self.recording_id}, which has ended: {difference}; "
+                "a publisher began anew with the same session id: read the recording of its new stream",
+                code=ErrorCode.INVALID_EXTENSION,
+            )
+        )
+
     def _go_live(self) -> None:
         self._silent_since_ns = None
+        self._difference = ""
         self.is_live = True
         if self._replay is not None:
             self._replay.close()
@@ -337,6 +399,23 @@ class StreamFollower:
         self._drop_session()
         self._on_change = lambda _: None
         self._leave_live("")
+
+
+def difference_of(image: Image, descriptor: RecordingDescriptor, recorded_position: int) -> str:
+    """What shows that a live stream is not the one of a recording with the same session id, empty for none.
+
+    `recorded_position`: how far the recording went before the stream was subscribed to. A stream is joined where its
+    sender is, and no recording is further than its sender; nor does one that was stopped go on anywhere but at its end.
+    An image that this driver had already may lag, which only delays the change to it.
+    """
+    if image.initial_term_id != descriptor.initial_term_id:
+        return f"initial term id {image.initial_term_id} instead of {descriptor.initial_term_id}"
+    if image.term_length != descriptor.term_length:
+        return f"terms of {image.term_length} bytes instead of {descriptor.term_length}"
+    join_position, stop_position = image.join_position, descriptor.stop_position
+    if join_position < recorded_position or NULL_VALUE != stop_position < join_position:
+        return f"it is at {join_position}, the recording at {recorded_position}"
+    return ""
 
 
 def _untethered(channel: str) -> str:

@@ -213,6 +213,59 @@ def test_a_stream_that_ended_goes_on_when_its_recording_is_extended(world: Contr
     follower.core.close()
 
 
+def restarted(followed: Followed, count: int, *, is_alike: bool) -> list[bytes]:
+    """Begins a publisher from 0 with the session id of the one that ends, also with its initial term id."""
+    old = followed.publication
+    place = {"init_term_id": old.initial_term_id, "term_id": old.initial_term_id, "term_offset": 0} if is_alike else {}
+    old.close()
+    followed.world.run(15 * S, step_ns=5 * MS)
+    due, followed.sent = followed.sent, []
+    followed.publish(session_id=old.session_id, **place)
+    followed.offer(count)
+    return due
+
+
+@pytest.mark.parametrize("is_alike", [False, True], ids=["other term id", "same term id"])
+@pytest.mark.parametrize("count", [0, 30, 400])
+def test_a_publisher_that_began_anew_with_the_same_session_id_is_an_error(
+    world: ControlWorld, count: int, is_alike: bool
+) -> None:
+    """All of the recording comes, nothing of the other stream, and it never counts as live."""
+    followed = Followed(world)
+    followed.offer(300)
+    due = restarted(followed, count, is_alike=is_alike)
+    follower = Follower(followed)
+
+    def read() -> bool:
+        followed.offer(len(followed.sent) < 400)
+        return False
+
+    with pytest.raises(ArchiveError, match=r"not the one of recording 0, which has ended: (initial term id|it is at)"):
+        follower.until(read)
+    assert follower.payloads == due
+    assert follower.changes == []
+    live = Follower(followed, position="live")
+    with pytest.raises(ArchiveError, match="a publisher began anew with the same session id"):
+        live.until(lambda: live.core.is_live)
+    assert len(followed.caller.call(calls.list_recordings())) == 2
+    newer = Follower(followed, recording_id=1)
+    newer.until_live()
+    assert newer.payloads == followed.sent
+    newer.core.close()
+
+
+def test_a_publisher_that_begins_anew_while_the_stream_is_live_is_an_error(world: ControlWorld) -> None:
+    followed = Followed(world)
+    followed.offer(300)
+    follower = Follower(followed)
+    follower.until_live()
+    due = restarted(followed, 20, is_alike=True)
+    with pytest.raises(ArchiveError, match="which has ended: it is at"):
+        follower.until(lambda: False)
+    assert follower.payloads == due
+    assert follower.changes == [True, False]
+
+
 def test_what_no_second_try_can_mend_ends_it(world: ControlWorld) -> None:
     followed = Followed(world)
     followed.offer(200)
