@@ -18,6 +18,7 @@ from pipeline.recorded_feeds import FeedState
 from runtime.errors import DecodeError, Reject, ServiceError, SnapshotError
 from service_api.feeds import check_publication
 from service_api.native import Header, SinkSession
+from service_api.request_ids import PrincipalIds
 from service_api.requests import IdentityState, RequestTable
 from service_api.service import (
     ClientSession,
@@ -61,6 +62,7 @@ class SnapshotState(NamedTuple):
     """(correlation id, deadline)."""
     requests: tuple[IdentityState, ...] = ()
     feeds: tuple[FeedState, ...] = ()
+    request_ids: tuple[PrincipalIds, ...] = ()
 
     @property
     def data(self) -> bytes:
@@ -80,7 +82,7 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
         for entry in head.sessions
     )
     feeds = tuple(FeedState(entry.topic, entry.sequence, entry.position) for entry in head.feeds)
-    parts = (sessions, tuple(stream), head.timers, head.requests, feeds)
+    parts = (sessions, tuple(stream), head.timers, head.requests, feeds, head.request_ids)
     return SnapshotState(head.log_position, head.leadership_term_id, int(head.time_unit), *parts)
 
 
@@ -156,7 +158,9 @@ class ReplayCluster:
             "request": self._on_request,
         }
         self._requests = RequestTable()
-        self._requests.restore(snapshot.requests if snapshot else ())
+        if snapshot:
+            self._requests.restore(snapshot.requests)
+            self._requests.ids.restore(snapshot.request_ids, bool(snapshot.request_ids))
         for session_id, stream_id, channel, principal in snapshot.sessions if snapshot else ():
             self._sessions[session_id] = ReplaySession(self, session_id, stream_id, channel, principal)
         self.service.on_start(self, SnapshotReader(snapshot.messages) if snapshot else None)
@@ -187,7 +191,8 @@ class ReplayCluster:
         )
         timers = tuple(self._timers.snapshot())
         parts = (sessions, tuple(messages), timers, tuple(self._requests.snapshot()))
-        return SnapshotState(self.log_position, self._term, int(self.time_unit or 0), *parts)
+        ids = tuple(self._requests.ids.snapshot())
+        return SnapshotState(self.log_position, self._term, int(self.time_unit or 0), *parts, request_ids=ids)
 
     # What a service sees
 
@@ -265,7 +270,15 @@ class ReplayCluster:
             known = message.known_position
             self._requests.open(message.identity, principal, message.incarnation, known, position, self.time)
             return
-        judged = self._requests.judge(message.open_position, principal, message.number, message.confirmed, self.time)
+        judged = self._requests.judge(
+            message.open_position,
+            principal,
+            message.number,
+            message.confirmed,
+            self.time,
+            message.request_id,
+            message.payload,
+        )
         if judged is None:
             return
         session.identity = judged.identity

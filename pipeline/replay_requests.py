@@ -25,7 +25,14 @@ class Request:
 
     def __init__(self, record: bytes) -> None:
         _, self.session_id, self.time, self.open_position, self.number, self.confirmed = _REQUEST.unpack_from(record, 8)
-        self.payload = record[8 + _HEADER.unpack_from(record)[0] :]
+        block_length = _HEADER.unpack_from(record)[0]
+        self.payload = record[8 + block_length :]
+        self.request_id = record[block_length - 8 : block_length + 8] if _has_request_id(block_length) else b""
+        """A digest of the id that the caller chose; empty without one."""
+
+
+def _has_request_id(block_length: int) -> bool:
+    return 64 <= block_length < 72
 
 
 def join_identity(high: int, low: int) -> bytes:

@@ -137,7 +137,13 @@ class AppExecutor:
         if session is None:
             return
         identity = self._requests.judge(
-            values.open_position, session.encoded_principal, values.number, values.confirmed, entry.timestamp
+            values.open_position,
+            session.encoded_principal,
+            values.number,
+            values.confirmed,
+            entry.timestamp,
+            ordo_codecs.request_digest(values),
+            entry.payload,
         )
         if identity is not None:
             self._requests.note(identity, entry.position, ordo_codecs.AnswerStatus.OK, b"")
@@ -313,6 +319,8 @@ class AppExecutor:
                 tuple(cluster.client_sessions),
                 tuple(cluster.timers.snapshot()),
                 tuple(self._requests.snapshot()),
+                request_ids=tuple(self._requests.ids.snapshot()),
+                takes_ids=len(self._requests.ids) > 0,
             )
         )
         yield APP_STATE.encode(
@@ -367,6 +375,7 @@ class AppExecutor:
             )
         cluster.timers = ServiceTimers(found.timers)
         self._requests.restore(found.requests)
+        self._requests.ids.restore(found.request_ids, found.takes_ids)
         self.identity = next((one for one in self._requests if one.identity == self.identity_name), None)
         cluster.outputs_made, self.outputs_accepted = state.outputs_made, state.outputs_accepted
         self.outputs_before_identity = state.outputs_before_identity

@@ -148,8 +148,9 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
     if message is ordo_codecs.REQUEST:
         block_length = _BLOCK_LENGTH.unpack_from(record)[0]
         payload = record[codecs.HEADER_LENGTH_BYTES + block_length :]
-        if block_length >= ordo_codecs.OUTPUT.block_length:
-            kind, values = EntryKind.OUTPUT, ordo_codecs.OUTPUT.decode(record)
+        if block_length > ordo_codecs.REQUEST.block_length:
+            longer, values = ordo_codecs.decode_request(record)
+            kind = EntryKind.OUTPUT if longer is ordo_codecs.OUTPUT else kind
     session_id = getattr(values, "cluster_session_id", NULL_VALUE)
     return LogEntry(position, kind, values.timestamp, values.leadership_term_id, session_id, payload, values)
 

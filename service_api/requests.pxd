@@ -30,9 +30,13 @@ cdef class RequestTable:
     cdef int64_t _identity_bytes_max
     cdef int64_t _answers_max
     cdef int64_t _idle_timeout
+    cdef readonly object ids                   # what callers chose: service_api.request_ids.RequestIds
+    cdef bytes _request_id                     # of the request that `admit_by_id` let through, or None
+    cdef bytes _payload_digest
 
     cdef Identity find(self, int64_t open_position, bytes principal, int64_t time)
     cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t time) except -1
+    cdef int admit_by_id(self, Identity identity, bytes request_id, bytes payload) except -1
     cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1
     cdef bint _has_expired(self, Identity identity, int64_t time)
     cdef int _confirm(self, Identity identity, int64_t number) except -1

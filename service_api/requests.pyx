@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from runtime.errors import SnapshotError
+from service_api.request_ids import RequestIds, digest_payload
 
 cdef enum:
     ANSWER_OVERHEAD_BYTES = 160        # of a kept answer, whatever its length
@@ -87,8 +88,9 @@ cdef class Identity:
 
 
 cdef class RequestTable:
-    def __init__(self, limits=None):
+    def __init__(self, limits=None, id_limits=None):
         self.limits = limits or RequestLimits()
+        self.ids = RequestIds(id_limits)
         self._by_position = {}
         self._by_identity = {}
         self.answer_bytes_max = self.limits.answer_bytes_max
@@ -169,8 +171,9 @@ cdef class RequestTable:
         return identity
 
     cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t time) except -1:
-        """What is to be done with a request; after EXECUTE `keep` must follow."""
+        """What is to be done with a request; after EXECUTE `keep` or `admit_by_id` must follow."""
         identity.last_time = time
+        self._request_id = None
         self._confirm(identity, min(confirmed, identity.number))
         if number <= identity.number:
             return REPEATED if number > identity.confirmed else OUT_OF_ORDER
@@ -181,11 +184,27 @@ cdef class RequestTable:
             return WAIT
         return EXECUTE
 
-    def judge(self, int64_t open_position, bytes principal not None, int64_t number, int64_t confirmed, int64_t time):
-        """`find` and `admit` for who replays a log: the identity when its request is to be executed, else None. `note`
-        must follow."""
+    cdef int admit_by_id(self, Identity identity, bytes request_id, bytes payload) except -1:
+        """As `admit`, for a request that it let through and that has an id. REPEATED: the answer is that of the id, and
+        kept for the number."""
+        cdef bytes digest = digest_payload(payload)
+        found = self.ids.find(identity.principal, request_id, digest, identity.last_time)
+        if found is not None:
+            self.keep(identity, found[0], found[1], found[2])
+            return REPEATED
+        if not self.ids.make_room(identity.principal, identity.last_time):
+            return WAIT
+        self._request_id, self._payload_digest = request_id, digest
+        return EXECUTE
+
+    def judge(self, int64_t open_position, bytes principal not None, int64_t number, int64_t confirmed, int64_t time,
+              bytes request_id=b"", bytes payload=b""):
+        """What `find`, `admit` and `admit_by_id` say to those that follow a log: the identity when its request is to be
+        executed, else None. `note` must follow. `request_id`: the digest of the id that the caller chose, if any."""
         cdef Identity identity = self.find(open_position, principal, time)
-        return identity if identity is not None and self.admit(identity, number, confirmed, time) == EXECUTE else None
+        if identity is None or self.admit(identity, number, confirmed, time) != EXECUTE:
+            return None
+        return identity if not request_id or self.admit_by_id(identity, request_id, payload) == EXECUTE else None
 
     def note(self, Identity identity not None, int64_t log_position, int32_t status, bytes payload not None):
         """The request that `judge` let through was executed."""
@@ -201,9 +220,13 @@ cdef class RequestTable:
         return 0
 
     cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1:
-        """The next request of an identity was executed."""
+        """The next request of an identity was executed, or its answer is that of its id."""
         identity.number += 1
         self._keep(identity, identity.number, log_position, status, payload)
+        if self._request_id is not None:
+            request_id, self._request_id = self._request_id, None
+            self.ids.keep(identity.principal, request_id, self._payload_digest, identity.last_time, log_position, status,
+                          payload)
         return 0
 
     def _keep(self, Identity identity, number, log_position, status, bytes payload not None):

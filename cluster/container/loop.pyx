@@ -18,6 +18,7 @@ from cluster.wire.layout cimport (
     ANSWER_UNKNOWN,
     ANSWER_WAIT,
     REQUEST_CONFIRMED,
+    REQUEST_DIGEST_LENGTH,
     REQUEST_NUMBER,
     OUTPUT_BLOCK,
     OUTPUT_TARGET,
@@ -32,6 +33,7 @@ from cluster.wire.layout cimport (
     put_ordo_header,
     put_session_header,
     put_stamp,
+    request_digest_offset,
     template_id,
 )
 from runtime.atomics cimport ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64
@@ -349,6 +351,8 @@ cdef class ContainerLoop(Agent):
             session.answer(open_position, number, fragment.position, ANSWER_UNKNOWN, b"the identity is not known")
             return False
         verdict = self.requests.admit(identity, number, ordo_get_i64(record + REQUEST_CONFIRMED), self.time)
+        if verdict == EXECUTE and request_digest_offset(record):
+            verdict = self._admit_by_id(fragment, identity)
         if verdict == EXECUTE:
             self._current = session
             self._identity = identity
@@ -365,6 +369,12 @@ cdef class ContainerLoop(Agent):
         elif verdict == WAIT:
             session.answer(open_position, number, fragment.position, ANSWER_WAIT, b"too many answers are kept")
         return False
+
+    cdef int _admit_by_id(self, const Fragment* fragment, Identity identity) except -1:
+        """What is to be done with a request that has an id of its caller's choice."""
+        cdef const uint8_t* digest = fragment.payload + request_digest_offset(fragment.payload)
+        return self.requests.admit_by_id(
+            identity, PyBytes_FromStringAndSize(<const char*> digest, REQUEST_DIGEST_LENGTH), _payload_of(fragment))
 
     cdef int _end_message(self) except -1:
         """The service has executed it: its answer is sent, and kept if it was a request."""

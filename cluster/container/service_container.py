@@ -35,6 +35,7 @@ from cluster.wire.codecs import ClusterAction
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.container_snapshot import ServiceSnapshot
 from cluster.wire.counter_types import CounterType, find_counter
+from cluster.wire.levels import REQUEST_ID_LEVEL
 from cluster.wire.mark_file import ComponentType, container_mark_file_name
 from cluster.wire.snapshot_digest import digest_of
 from cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
@@ -181,6 +182,7 @@ class ServiceContainer(ContainerLoop):
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
             ordo_codecs.VERSION_EVENT: self._on_version,
             ordo_codecs.STATE_HASH_EVENT: self._on_state_hash,
+            ordo_codecs.LEVEL_EVENT: self._on_level,
         }
 
     # Agent
@@ -328,6 +330,7 @@ class ServiceContainer(ContainerLoop):
         self.cluster.time_unit = snapshot.time_unit
         self.cluster.timers = ServiceTimers(snapshot.timers)
         self.requests.restore(snapshot.requests)
+        self.requests.ids.restore(snapshot.request_ids, snapshot.takes_ids)
         for session in snapshot.sessions:
             self.add_session(
                 session.cluster_session_id,
@@ -416,8 +419,13 @@ class ServiceContainer(ContainerLoop):
             confirmed=identity.confirmed if identity is not None else 0,
             status=status,
             length_bytes_max=self._record_bytes_max,
+            takes_ids=self.requests.ids.is_in_force,
         )
         session.send_event(answer)  # where it is lost, the client asks again
+
+    def _on_level(self, event: Any, position: int) -> None:
+        if event.level >= REQUEST_ID_LEVEL:
+            self.requests.ids.is_in_force = True
 
     def _on_message_mark(self, mark: Any, position: int) -> None:
         session = self.sessions.get(mark.cluster_session_id)
@@ -580,6 +588,8 @@ class ServiceContainer(ContainerLoop):
             tuple(self.feeds.snapshot()),
             tuple(self.consumers.instances.snapshot()),
             tuple(self.consumers.differences.snapshot()),
+            tuple(self.requests.ids.snapshot()),
+            self.requests.ids.is_in_force,
         )
 
     def begin_callback(self, callback: str) -> None:

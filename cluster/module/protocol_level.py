@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.module.host import AppendingHost, MemberHost
 from cluster.wire import ordo_codecs
-from cluster.wire.levels import APPLICATION_LEVEL, FIRST_LEVEL, PROTOCOL_LEVEL, SERVICE_VERSION_LEVEL, level_of
+from cluster.wire.levels import (
+    APPLICATION_LEVEL,
+    FIRST_LEVEL,
+    PROTOCOL_LEVEL,
+    REQUEST_ID_LEVEL,
+    SERVICE_VERSION_LEVEL,
+    level_of,
+)
 from runtime.errors import ClusterError, DecodeError
 
 if TYPE_CHECKING:
@@ -116,6 +123,11 @@ class ProtocolLevel:
     def takes_service_versions(self) -> bool:
         """Whether a leader may append a VersionEvent that is for one service alone."""
         return self.newest >= SERVICE_VERSION_LEVEL
+
+    @property
+    def takes_request_ids(self) -> bool:
+        """Whether a leader may append requests with ids that their callers chose."""
+        return self.newest >= REQUEST_ID_LEVEL
 
     def execute(self, record: LogRecord) -> None:
         """A LevelEvent is committed: it holds for ever."""

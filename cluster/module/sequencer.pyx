@@ -37,6 +37,7 @@ from cluster.wire.layout cimport (
     REQUEST_ID,
     OUTPUT_BLOCK,
     OUTPUT_TARGET,
+    REQUEST_BLOCK,
     REQUEST_LENGTH,
     REQUEST_NUMBER,
     REQUEST_OPEN_POSITION,
@@ -46,6 +47,7 @@ from cluster.wire.layout cimport (
     is_request,
     ordo_template_id,
     put_sbe_header,
+    request_digest_offset,
     put_stamp,
     template_id,
 )
@@ -516,6 +518,9 @@ cdef class Sequencer:
         cdef bint is_command = template == CONSUMER_COMMAND_ID
         if template == APP_DIFFERENCE_ID and not self.module.upkeep.levels.takes_differences:
             return 1
+        if template == REQUEST_ID and request_digest_offset(data) and not self.module.upkeep.levels.takes_request_ids:
+            self.module.on_invalid_request("ingress: a request with an id, which some member's release does not know")
+            return 1
         if template == REQUEST_ID and ordo_get_u16(data) >= OUTPUT_BLOCK and ordo_get_i64(data + OUTPUT_TARGET) >= 0 \
                 and not self.module.sessions.admits_output(image, ordo_get_i64(data + SESSION_HEADER_SESSION_ID)):
             return 1
@@ -769,7 +774,7 @@ cdef bint takes_interpreter(const uint8_t* message, int64_t length_bytes) noexce
     """Whether a message is dealt with in Python, whatever becomes of it: any but those of the steady state."""
     if template_id(message, length_bytes) == SESSION_MESSAGE_HEADER_ID:
         return False
-    return not is_request(message, length_bytes) or ordo_get_u16(message) >= OUTPUT_BLOCK
+    return not is_request(message, length_bytes) or ordo_get_u16(message) > REQUEST_BLOCK
 
 
 def find_terms(RecordingReader reader not None, int64_t limit_position):

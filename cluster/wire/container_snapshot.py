@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import SnapshotMark
 from runtime.errors import SnapshotError
+from service_api.request_ids import PrincipalIds
 from service_api.requests import IdentityState
 from service_api.service import TimeUnit
 
@@ -38,6 +39,10 @@ class ServiceSnapshot(NamedTuple):
     """AppReport of each instance of an application."""
     differences: tuple[bytes, ...] = ()
     """AppDifference of each difference that canaries told."""
+    request_ids: tuple[PrincipalIds, ...] = ()
+    """What callers chose as ids of their requests."""
+    takes_ids: bool = False
+    """The log up to here has a protocol level with such ids."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -60,6 +65,8 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
     yield from snapshot.feeds
     yield from snapshot.instances
     yield from snapshot.differences
+    if snapshot.takes_ids:
+        yield from _encode_ids(snapshot.request_ids)
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -73,6 +80,36 @@ def _add_consumer(consumers: list[bytes], values: Any) -> None:
     """One more consumer, or one more part of the last."""
     text = values.state if values.part == 0 else consumers.pop() + values.state if consumers else b""
     consumers.append(text)
+
+
+def _encode_ids(states: Iterable[PrincipalIds]) -> Iterator[bytes]:
+    """At least one message, which says that there are ids."""
+    yield ordo_codecs.REQUEST_IDS.encode(part=0, parts=0, principal=b"", rows=b"")
+    for principal, rows in states:
+        parts = [rows[start : start + ANSWER_PART_BYTES] for start in range(0, len(rows), ANSWER_PART_BYTES)]
+        for index, part in enumerate(parts):
+            yield ordo_codecs.REQUEST_IDS.encode(part=index, parts=len(parts), principal=principal, rows=part)
+
+
+class _Ids:
+    """What the RequestIds of a snapshot say, as they come."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[bytes, list[bytes]]] = []
+        self.are_taken = False
+
+    def add(self, values: Any) -> None:
+        self.are_taken = True
+        if values.parts == 0:
+            return
+        if values.part == 0:
+            self._parts.append((values.principal, []))
+        if not self._parts or values.part != len(self._parts[-1][1]):
+            raise SnapshotError(f"snapshot: part {values.part} of the ids of requests is out of order")
+        self._parts[-1][1].append(values.rows)
+
+    def states(self) -> tuple[PrincipalIds, ...]:
+        return tuple(PrincipalIds(principal, b"".join(rows)) for principal, rows in self._parts)
 
 
 def _encode_identity(state: IdentityState) -> Iterator[bytes]:
@@ -140,6 +177,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     numbers: list[Any] = []
     consumers: list[bytes] = []
     feeds: list[Any] = []
+    ids = _Ids()
     reports: dict[Any, list[bytes]] = {ordo_codecs.APP_REPORT: [], ordo_codecs.APP_DIFFERENCE: []}
     as_they_are = {codecs.CLIENT_SESSION: sessions, ordo_codecs.SESSION_NUMBERS: numbers, ordo_codecs.FEED_STATE: feeds}
     for message in messages:
@@ -152,20 +190,15 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             timers.append((values.correlation_id, values.deadline))
         elif table is ordo_codecs.IDENTITY and begin is not None:
             requests.append(_decode_identity(values))
+        elif table is ordo_codecs.REQUEST_IDS and begin is not None:
+            ids.add(values)
         elif table is ordo_codecs.CONSUMER_STATE and begin is not None:
             _add_consumer(consumers, values)
         elif table in reports and begin is not None:
             reports[table].append(bytes(message))
         elif table is ordo_codecs.KEPT_ANSWER and requests:
             _add_answer(requests[-1], values)
-        elif table is not codecs.SNAPSHOT_MARKER:
-            raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
-        elif values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
-            wanted = codecs.SNAPSHOT_TYPE_SERVICE
-            raise SnapshotError(f"snapshot: type_id={values.type_id}, expected {wanted} (a service)")
-        elif (values.mark == SnapshotMark.BEGIN) == (begin is not None):
-            raise SnapshotError(f"snapshot: marker {values.mark} out of order")
-        elif begin is None:
+        elif _check_marker(table, values, message, begin is not None):
             begin = values
         else:
             return ServiceSnapshot(
@@ -179,9 +212,24 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 tuple(numbers),
                 tuple(consumers),
                 tuple(feeds),
-                *map(tuple, reports.values()),
+                tuple(reports[ordo_codecs.APP_REPORT]),
+                tuple(reports[ordo_codecs.APP_DIFFERENCE]),
+                ids.states(),
+                ids.are_taken,
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
+
+
+def _check_marker(table: Any, values: Any, message: bytes, has_begun: bool) -> bool:
+    """True for BEGIN. Raises SnapshotError for what is no marker, or not the next one."""
+    if table is not codecs.SNAPSHOT_MARKER:
+        raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
+    if values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
+        wanted = codecs.SNAPSHOT_TYPE_SERVICE
+        raise SnapshotError(f"snapshot: type_id={values.type_id}, expected {wanted} (a service)")
+    if (values.mark == SnapshotMark.BEGIN) == has_begun:
+        raise SnapshotError(f"snapshot: marker {values.mark} out of order")
+    return not has_begun
 
 
 def _time_unit(value: int) -> TimeUnit:

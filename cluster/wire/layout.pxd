@@ -82,7 +82,11 @@ cdef enum:  # OpenIdentity, Request, Answer, MessageMark, ConsumerCommand, AppRe
     REQUEST_OPEN_POSITION = 32             # i64
     REQUEST_NUMBER = 40                    # i64
     REQUEST_CONFIRMED = 48                 # i64
+    REQUEST_BY_ID_BLOCK = 64               # a Request with an id that its caller chose
+    REQUEST_BY_ID_LENGTH = 72              # then the payload
+    REQUEST_BY_ID_DIGEST = 56              # 16 bytes
     OUTPUT_BLOCK = 72                      # a Request with a longer block
+    REQUEST_DIGEST_LENGTH = 16
     OUTPUT_TARGET = 64                     # i64; -1: for nobody in particular
     CONSUMER_COMMAND_BLOCK = 104
     CONSUMER_COMMAND_KIND = 88             # i32
@@ -201,6 +205,10 @@ cdef inline int ordo_template_id(const uint8_t* message, int64_t length_bytes) n
 cdef inline bint is_request(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """Whether a message is a Request with all its fields."""
     return ordo_template_id(message, length_bytes) == REQUEST_ID and ordo_get_u16(message) >= REQUEST_BLOCK
+
+cdef inline int request_digest_offset(const uint8_t* request) noexcept nogil:
+    """Where a Request has the digest of the id that its caller chose; 0 without one."""
+    return REQUEST_BY_ID_DIGEST if REQUEST_BY_ID_BLOCK <= ordo_get_u16(request) < OUTPUT_BLOCK else 0
 
 cdef inline bint is_for_container(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """Whether a message is one that the log carries to the container as a client sent it, but for its stamp."""

@@ -20,7 +20,9 @@ APPLICATION_LEVEL = 1
 """The log may have AppDifferences."""
 SERVICE_VERSION_LEVEL = 2
 """The log may have VersionEvents that are for one service alone."""
-PROTOCOL_LEVEL = SERVICE_VERSION_LEVEL
+REQUEST_ID_LEVEL = 3
+"""The log may have requests with ids that their callers chose."""
+PROTOCOL_LEVEL = REQUEST_ID_LEVEL
 """Of this release."""
 _LEVEL_OF: dict[Message, int] = {
     ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,

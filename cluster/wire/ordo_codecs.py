@@ -54,6 +54,10 @@ class AnswerStatus(IntEnum):
     """Not executed: too much is kept for the identity, or for all. To be sent again once answers were confirmed."""
     UNKNOWN = 4
     """Not executed: no identity was opened at this position, it has expired, or another client has opened it since."""
+    ID_CONFLICT = 5
+    """Not executed: its id was used for another payload, at the answer's log position."""
+    FORGOTTEN = 6
+    """Executed before, at the answer's log position, with the same id; the answer is not kept any more."""
 
 
 class AcknowledgementLevel(IntEnum):
@@ -360,9 +364,12 @@ IDENTITY_OPENED = _message(
     "IdentityOpened",
     42,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
-    "incarnation i64; open_position i64; number i64; confirmed i64; status i32; length_bytes_max i32",
+    "incarnation i64; open_position i64; number i64; confirmed i64; status i32; length_bytes_max i32;"
+    "takes_ids i32 2",
+    version=2,
 )
-"""Egress. `number`: the last that was executed. `length_bytes_max`: of a Request, with its header."""
+"""Egress. `number`: the last that was executed. `length_bytes_max`: of a Request, with its header. `takes_ids`: 1 where
+requests may have ids that their callers chose."""
 ANSWER = _message(
     "Answer",
     43,
@@ -379,6 +386,9 @@ IDENTITY = _message(
 """A service's snapshot, before its END marker."""
 KEPT_ANSWER = _message("KeptAnswer", 45, "number i64; log_position i64; status i32", "payload bytes")
 """A service's snapshot: an answer to the Identity before it. The next one of its number goes on with its payload."""
+REQUEST_IDS = _message("RequestIds", 50, "part i32; parts i32", "principal bytes; rows bytes")
+"""A service's snapshot, before its END marker, of a log that may have RequestsById: the ids of one principal and what
+was answered, in parts (service_api.request_ids). One without a part says only that the log may have them."""
 
 # Messages of `send` and `offer`: which of them the log has (docs/CLIENT.md, What became of a message)
 MESSAGE_MARK = _message(
@@ -556,8 +566,42 @@ OUTPUT = _message(
 )
 """A Request with a longer block, which is an application's output. Not among MESSAGES, where it is a Request like any.
 The input's position and an index say what it answers; the target is the client it is meant for, or -1."""
+REQUEST_BY_ID = _message(
+    "RequestById",
+    REQUEST.template_id,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64; open_position i64; number i64; confirmed i64;"
+    "request_id_high i64; request_id_low i64",
+)
+"""A Request with a digest of the id that its caller chose, between a Request and an Output in length; as an Output not
+among MESSAGES."""
 _OWN_SCHEMA = {SCHEMA_ID: MESSAGES}
 _BOTH_SCHEMAS = {codecs.SCHEMA_ID: codecs.MESSAGES, SCHEMA_ID: MESSAGES}
+
+
+def decode_request(record: bytes) -> tuple[Message, Any]:
+    """A record whose template is a Request's, as the message of its length: REQUEST, REQUEST_BY_ID or OUTPUT."""
+    block_length = int.from_bytes(record[:2], "little")
+    for table in (OUTPUT, REQUEST_BY_ID):
+        if block_length >= table.block_length:
+            return table, table.decode(record)
+    return REQUEST, REQUEST.decode(record)
+
+
+def request_digest(values: Any) -> bytes:
+    """The digest of the id that the caller of a request chose; empty where it chose none."""
+    high: int | None = getattr(values, "request_id_high", None)
+    if high is None:
+        return b""
+    low: int = values.request_id_low
+    return high.to_bytes(8, "big", signed=True) + low.to_bytes(8, "big", signed=True)
+
+
+def split_request_digest(digest: bytes) -> dict[str, int]:
+    """The two fields of a message that a digest is sent in."""
+    return {
+        "request_id_high": int.from_bytes(digest[:8], "big", signed=True),
+        "request_id_low": int.from_bytes(digest[8:], "big", signed=True),
+    }
 
 
 def decode(buffer: Any) -> tuple[Message, Any] | None:

@@ -1,0 +1,220 @@
+"""Ids that callers chose for their requests: what was executed for each, whoever sends it again (docs/CLIENT.md).
+
+Nothing here depends on anything but the records that came before, as in `service_api.requests`. Ids belong to a
+principal: another one neither reads its answers nor takes its ids. The log has digests of ids, of a fixed length.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+from runtime.errors import ConfigurationError, SnapshotError
+
+ID_BYTES_MAX = 64
+DIGEST_BYTES = 16
+ID_CONFLICT = 5
+"""Status of an answer: not executed, since the id was used for another payload."""
+FORGOTTEN = 6
+"""Status of an answer: executed before, at the answer's log position, and the answer is not kept any more."""
+KEPT_OVERHEAD_BYTES = 64
+"""Of a kept answer, whatever its length."""
+_ROW = struct.Struct("<16s16sqqii")
+_NO_PAYLOAD = -1
+
+
+class RequestIdLimits(NamedTuple):
+    """The same on every member, for what is executed depends on them. Times in ms of cluster time."""
+
+    ids_max: int = 524_288
+    """Of all principals. With so many, the principal that has most loses its oldest."""
+    timeout: int = 24 * 3_600_000
+    """An id is forgotten so long after its request was executed."""
+    time_min: int = 120_000
+    """Before so long, a principal's own new ids wait instead of taking the place of its old ones."""
+    answer_bytes_max: int = 64 << 20
+    """Of all kept answers. Beyond it the principal with most loses its oldest; their ids stay."""
+
+
+class KeptAnswer(NamedTuple):
+    """What an id was used for. `payload`: None once the answer is not kept any more."""
+
+    payload_digest: bytes
+    time: int
+    log_position: int
+    status: int
+    payload: bytes | None
+
+
+class PrincipalIds(NamedTuple):
+    """The ids of one principal in a snapshot, the oldest first, as `unpack_rows` reads them."""
+
+    principal: bytes
+    rows: bytes
+
+
+def check_request_id(request_id: bytes | bytearray | memoryview) -> bytes:
+    """Returns the id as bytes. Raises ConfigurationError for what is none."""
+    if not isinstance(request_id, (bytes, bytearray, memoryview)) or not 0 < len(request_id) <= ID_BYTES_MAX:
+        what = f"{len(request_id)} bytes" if isinstance(request_id, (bytes, bytearray)) else repr(request_id)
+        raise ConfigurationError(f"id of a request: {what}: must be bytes, from 1 to {ID_BYTES_MAX}; nothing was sent")
+    return bytes(request_id)
+
+
+def digest_request_id(request_id: bytes) -> bytes:
+    """What the log has of a caller's id."""
+    return blake2b(request_id, digest_size=DIGEST_BYTES, person=b"ordo request id").digest()
+
+
+def digest_payload(payload: bytes) -> bytes:
+    """What is kept of a request's payload, to tell another one by."""
+    return blake2b(payload, digest_size=DIGEST_BYTES, person=b"ordo payload").digest()
+
+
+class _Scope:
+    """The ids of one principal."""
+
+    __slots__ = ("answered", "ids", "kept_bytes")
+
+    def __init__(self) -> None:
+        self.ids: OrderedDict[bytes, KeptAnswer] = OrderedDict()
+        self.answered: OrderedDict[bytes, int] = OrderedDict()
+        """The bytes of each answer that is kept, the oldest first."""
+        self.kept_bytes = 0
+
+
+class RequestIds:
+    """The table of all principals. After `find` says None and `make_room` True, `keep` may follow."""
+
+    def __init__(self, limits: RequestIdLimits | None = None) -> None:
+        self.limits = limits or RequestIdLimits()
+        self.is_in_force = False
+        """The log's protocol level has them."""
+        self.kept_bytes = 0
+        self._scopes: dict[bytes, _Scope] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def find(
+        self, principal: bytes, request_id: bytes, payload_digest: bytes, time: int
+    ) -> tuple[int, int, bytes] | None:
+        """(log position, status, payload) of the answer to a request that is not to be executed; None for a new one."""
+        scope = self._scopes.get(principal)
+        kept = scope.ids.get(request_id) if scope is not None else None
+        if kept is None or self._has_expired(kept, time):
+            return None
+        if kept.payload_digest != payload_digest:
+            text = b"the id was used for another payload, at log position %d" % kept.log_position
+            return kept.log_position, ID_CONFLICT, text
+        if kept.payload is None:
+            return kept.log_position, FORGOTTEN, b"executed before, and its answer is not kept any more"
+        return kept.log_position, kept.status, kept.payload
+
+    def _has_expired(self, kept: KeptAnswer, time: int) -> bool:
+        return time - kept.time > self.limits.timeout
+
+    def make_room(self, principal: bytes, time: int) -> bool:
+        """False: the principal has as many new ids as may be, and waits."""
+        own = self._scopes.get(principal)
+        if own is not None:
+            self._drop_expired(principal, own, time)
+        if self._count < self.limits.ids_max:
+            return True
+        for name, scope in list(self._scopes.items()):
+            self._drop_expired(name, scope, time)
+        if self._count < self.limits.ids_max:
+            return True
+        name, scope = max(self._scopes.items(), key=lambda item: (len(item[1].ids), item[0] == principal, item[0]))
+        oldest = next(iter(scope.ids))
+        if name == principal and time - scope.ids[oldest].time < self.limits.time_min:
+            return False
+        self._remove(name, scope, oldest)
+        return True
+
+    def _drop_expired(self, principal: bytes, scope: _Scope, time: int) -> None:
+        while scope.ids and self._has_expired(scope.ids[oldest := next(iter(scope.ids))], time):
+            self._remove(principal, scope, oldest)
+
+    def _remove(self, principal: bytes, scope: _Scope, request_id: bytes) -> None:
+        self._forget_answer(scope, request_id)
+        del scope.ids[request_id]
+        self._count -= 1
+        if not scope.ids:
+            del self._scopes[principal]
+
+    def _forget_answer(self, scope: _Scope, request_id: bytes) -> None:
+        length_bytes = scope.answered.pop(request_id, 0)
+        scope.kept_bytes -= length_bytes
+        self.kept_bytes -= length_bytes
+
+    def keep(
+        self,
+        principal: bytes,
+        request_id: bytes,
+        payload_digest: bytes,
+        time: int,
+        log_position: int,
+        status: int,
+        payload: bytes,
+    ) -> None:
+        """The request of a new id was executed."""
+        self._add(principal, request_id, KeptAnswer(payload_digest, time, log_position, status, payload))
+        while self.kept_bytes > self.limits.answer_bytes_max:
+            _, scope = max(self._scopes.items(), key=lambda item: (item[1].kept_bytes, item[0]))
+            oldest = next(iter(scope.answered))
+            self._forget_answer(scope, oldest)
+            scope.ids[oldest] = scope.ids[oldest]._replace(payload=None)
+
+    def _add(self, principal: bytes, request_id: bytes, kept: KeptAnswer) -> None:
+        scope = self._scopes.get(principal)
+        if scope is None:
+            scope = self._scopes[principal] = _Scope()
+        elif request_id in scope.ids:
+            self._remove(principal, scope, request_id)
+            scope = self._scopes.setdefault(principal, scope)
+        scope.ids[request_id] = kept
+        self._count += 1
+        if kept.payload is not None:
+            scope.answered[request_id] = length_bytes = len(kept.payload) + KEPT_OVERHEAD_BYTES
+            scope.kept_bytes += length_bytes
+            self.kept_bytes += length_bytes
+
+    # Snapshots
+
+    def snapshot(self) -> list[PrincipalIds]:
+        """The ids of each principal, in the principals' order."""
+        return [PrincipalIds(name, b"".join(_pack(self._scopes[name]))) for name in sorted(self._scopes)]
+
+    def restore(self, states: Iterable[PrincipalIds], is_in_force: bool) -> None:
+        """Takes what `snapshot` gave. Raises SnapshotError for rows that are not whole."""
+        self.is_in_force = is_in_force
+        for state in states:
+            for request_id, kept in unpack_rows(state.rows):
+                self._add(state.principal, request_id, kept)
+
+
+def _pack(scope: _Scope) -> Iterator[bytes]:
+    for request_id, kept in scope.ids.items():
+        length_bytes = _NO_PAYLOAD if kept.payload is None else len(kept.payload)
+        yield _ROW.pack(request_id, kept.payload_digest, kept.time, kept.log_position, kept.status, length_bytes)
+        yield kept.payload or b""
+
+
+def unpack_rows(rows: bytes) -> Iterator[tuple[bytes, KeptAnswer]]:
+    """Each id with its answer. Raises SnapshotError for rows that are not whole."""
+    offset = 0
+    while offset < len(rows):
+        if offset + _ROW.size > len(rows):
+            raise SnapshotError("snapshot: the ids of requests are cut")
+        request_id, digest, time, log_position, status, length_bytes = _ROW.unpack_from(rows, offset)
+        offset += _ROW.size
+        payload = None if length_bytes == _NO_PAYLOAD else rows[offset : offset + length_bytes]
+        if length_bytes < _NO_PAYLOAD or (payload is not None and len(payload) != length_bytes):
+            raise SnapshotError("snapshot: an answer of the ids of requests is cut")
+        offset += max(length_bytes, 0)
+        yield request_id, KeptAnswer(digest, time, log_position, status, payload)
