@@ -16,6 +16,7 @@ from gateway.archive_calls import ArchiveCalls
 from gateway.archive_visits import ArchiveVisits
 from gateway.bounds import Bounds
 from gateway.consumer_calls import ConsumerCalls
+from gateway.descriptors import WATCHES_MAX, share_out
 from gateway.operations import Operations
 from gateway.round_trips import RoundTrips
 from gateway.sequencer_calls import SequencerCalls
@@ -23,12 +24,15 @@ from gateway.sessions import GatewaySessions
 from gateway.settings import MESSAGE_BYTES_MAX, GatewaySettings, read_file
 from runtime.errors import ConfigurationError
 from runtime.logging import get_logger
+from runtime.open_files import raise_open_files
 from service_api import ordo_pb2, ordo_pb2_grpc
 
 if TYPE_CHECKING:
     from gateway.console.server import Console
 
 HEALTH_INTERVAL_S = 0.2
+HANDSHAKE_TIMEOUT_MS = 10_000
+"""A connection that has not said by then that it speaks HTTP/2 is closed."""
 GC_THRESHOLD = 100_000
 """Thousands of requests are under way and none of them is garbage: a collection every 700 objects, Python's default,
 walks over them again and again, which took a seventh of a gateway's time."""
@@ -54,8 +58,13 @@ class Gateway:
     async def start(self) -> None:
         """Listens, and connects to the cluster. Raises ConfigurationError for an address that cannot be listened on."""
         settings = self._settings
+        visits = settings.subscriptions_max + settings.archive_calls_max + (WATCHES_MAX if settings.console else 0)
+        shares = share_out(raise_open_files(), settings.sessions_max + 1, visits)
         server = grpc.aio.server(
             options=[
+                ("grpc.max_allowed_incoming_connections", shares.callers),
+                ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS),
+                ("grpc.http2.settings_timeout", HANDSHAKE_TIMEOUT_MS),
                 ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),
@@ -78,21 +87,21 @@ class Gateway:
         operations = Operations(settings)
         ordo_pb2_grpc.add_AdministrationServicer_to_server(AdministrationCalls(operations), server)  # type: ignore[no-untyped-call]
         ordo_pb2_grpc.add_ConsumersServicer_to_server(ConsumerCalls(operations), server)  # type: ignore[no-untyped-call]
-        visits = ArchiveVisits(settings, self._stopping)
-        ordo_pb2_grpc.add_ArchivesServicer_to_server(ArchiveCalls(visits), server)  # type: ignore[no-untyped-call]
+        archive_visits = ArchiveVisits(settings, self._stopping)
+        ordo_pb2_grpc.add_ArchivesServicer_to_server(ArchiveCalls(archive_visits), server)  # type: ignore[no-untyped-call]
         await self._tell_health(NOT_SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         self._server = server
         await server.start()
         if settings.console:
-            await self._start_console(settings, round_trips)
+            await self._start_console(settings, round_trips, shares.console)
         self._watch = asyncio.create_task(self._watch_leader(self._sessions))
 
-    async def _start_console(self, settings: GatewaySettings, round_trips: RoundTrips) -> None:
+    async def _start_console(self, settings: GatewaySettings, round_trips: RoundTrips, connections: int) -> None:
         from gateway.console.server import Console
 
-        self._console = Console(settings, round_trips)
+        self._console = Console(settings, round_trips, connections)
         await self._console.start()
         get_logger().info("gateway.console", address=self._console.address)
 

@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 from cluster.node.config import NodeConfig
 from cluster.node.counters import is_alive
-from cluster.node.needs import clients_that_fit, file_count, files_wanted, memory_needed_bytes, memory_used_bytes
+from cluster.node.needs import clients_that_fit, files_wanted, memory_needed_bytes, memory_used_bytes
 from cluster.node.observation import free_bytes
 from cluster.node.reach import SMALL_BYTES, Doctors, MemberPath, running_nodes
 from cluster.wire.members import ENDPOINT_NAMES, Member
 from runtime.clock import SystemClock
 from runtime.errors import ConfigurationError, TransportError
+from runtime.open_files import file_count
 from transport.resolver import resolve
 from transport.secure.settings import Encryption
 

@@ -11,6 +11,7 @@ import argparse
 import signal
 import socket
 import threading
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -23,11 +24,14 @@ from runtime.clock import SystemClock
 
 TEXT = "text/plain; charset=utf-8"
 CONNECTIONS_MAX = 32
+ADDRESS_CONNECTIONS_MAX = 16
 REQUEST_TIMEOUT_S = 5.0
 
 
 class HealthServer(ThreadingMixIn, HTTPServer):
-    """One thread a connection, CONNECTIONS_MAX at a time: one more is closed at once."""
+    """One thread a connection, CONNECTIONS_MAX at a time, ADDRESS_CONNECTIONS_MAX of one address: one more is closed at
+    once. A connection is ended REQUEST_TIMEOUT_S after it came, however slowly it speaks or listens.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -37,10 +41,17 @@ class HealthServer(ThreadingMixIn, HTTPServer):
         self.socket.close()
         self.socket = listener
         self.subject = subject
-        self._free = threading.BoundedSemaphore(CONNECTIONS_MAX)
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, tuple[str, int]] = {}
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
+        host = client_address[0]
+        with self._lock:
+            of_host = sum(one == host for one, _ in self._open.values())
+            has_room = len(self._open) < CONNECTIONS_MAX and of_host < ADDRESS_CONNECTIONS_MAX
+            if has_room:
+                self._open[request] = host, _now_ns() + round(REQUEST_TIMEOUT_S * 1e9)
+        if has_room:
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
@@ -49,7 +60,17 @@ class HealthServer(ThreadingMixIn, HTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            with self._lock:
+                del self._open[request]
+
+    def service_actions(self) -> None:
+        """Ends connections that are past their time; the server calls it every half second."""
+        now_ns = _now_ns()
+        with self._lock:
+            late = [one for one, (_, deadline_ns) in self._open.items() if now_ns >= deadline_ns]
+        for one in late:
+            with suppress(OSError):  # it has ended by itself
+                one.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no error of the node."""
@@ -95,6 +116,10 @@ class HealthHandler(BaseHTTPRequestHandler):
 
 def _now_ms() -> int:
     return SystemClock().epoch_ms()
+
+
+def _now_ns() -> int:
+    return SystemClock().now()
 
 
 def main(arguments: list[str] | None = None) -> int:

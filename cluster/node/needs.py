@@ -6,7 +6,6 @@ later. Neither ends a node that runs: sockets leave descriptors to files, and pa
 
 from __future__ import annotations
 
-import resource
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from archive.control.session import TERM_LENGTH_DEFAULT
@@ -14,6 +13,7 @@ from cluster.module.config import TERM_LENGTH_MIN
 from cluster.node.observation import free_bytes
 from cluster.wire.streams import FEED_TERM_LENGTH_BYTES
 from runtime.errors import ConfigurationError, StorageFullError
+from runtime.open_files import raise_open_files
 from transport.logbuffer import log_length_bytes
 
 if TYPE_CHECKING:
@@ -40,19 +40,6 @@ LOG_STREAMS = 2
 CONTROL_BYTES_OF_READER = 2 * log_length_bytes(TERM_LENGTH_DEFAULT)
 """A reader's requests, and the archive's answers."""
 MEMORY_OF_SUBSCRIBER_BYTES = CONTROL_BYTES_OF_READER + log_length_bytes(FEED_TERM_LENGTH_BYTES)
-
-
-def file_count(limit: int) -> int:
-    """How many files a limit of the system allows; where it has none, more than any node opens."""
-    return limit if limit != resource.RLIM_INFINITY else 1 << 30
-
-
-def raise_open_files() -> int:
-    """Raises this process's limit of open files, and that of its children, as far as it may. Returns the limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return file_count(hard)
 
 
 def files_reserved(config: NodeConfig) -> int:

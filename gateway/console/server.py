@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -24,10 +25,12 @@ from typing import Any
 from aiohttp import web
 
 from gateway.console.access import HEADERS, Login, Logins, why_foreign
+from gateway.console.connections import BACKLOG, Connections
 from gateway.console.messages import ENTRIES_MAX, MessageBrowser, Wanted, load_decoder
 from gateway.console.orders import Consumers, give_order
 from gateway.console.story import POINTS_MAX, exact
 from gateway.console.watch import Watch
+from gateway.descriptors import WATCHES_MAX
 from gateway.round_trips import NOTHING, RoundTrips, Second
 from gateway.settings import GatewaySettings
 from runtime.errors import (
@@ -43,8 +46,8 @@ from runtime.logging import get_logger
 from sequencer.entries import EntryKind
 
 BODY_BYTES_MAX = 16 * 1024
+BODY_TIMEOUT_S = 10.0
 VIEWERS_MAX = 64
-WATCHES_MAX = 8
 REFUSED_PAUSE_S = 0.5
 """Whoever shows a wrong token waits, and all who log in after it."""
 GUARDED_S = 60.0
@@ -75,8 +78,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Console:
     """Belongs to one event loop. Raises ConfigurationError for a decoder that cannot be loaded."""
 
-    def __init__(self, settings: GatewaySettings, round_trips: RoundTrips) -> None:
+    def __init__(self, settings: GatewaySettings, round_trips: RoundTrips, connections_max: int) -> None:
         self._settings = settings
+        self._connections_max = connections_max
+        self._connections: Connections | None = None
         self._round_trips = round_trips
         self._second: Second = NOTHING
         self._logins = Logins(bool(settings.certificate))
@@ -111,14 +116,23 @@ class Console:
         app.router.add_post("/api/orders", self._take_order)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=STOP_TIMEOUT_S)
         await self._runner.setup()
+        tls = _tls(self._settings)
+        listener = await self._listen()
+        assert self._runner.server is not None
+        self._connections = Connections(listener, self._runner.server, self._connections_max)
+        self._connections.start(tls)
+        self.address = f"{self._settings.console.rpartition(':')[0]}:{listener.getsockname()[1]}"
+        self._ticker = asyncio.create_task(self._tick())
+
+    async def _listen(self) -> socket.socket:
         host, _, port = self._settings.console.rpartition(":")
-        site = web.TCPSite(self._runner, host.strip("[]"), int(port), ssl_context=_tls(self._settings))
         try:
-            await site.start()
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+            family, *_, address = found[0]
+            return socket.create_server(address[:2], family=family, backlog=BACKLOG)
         except OSError as error:
             raise ConfigurationError(f"--console {self._settings.console}: {error.strerror or error}") from None
-        self.address = f"{host}:{self._runner.addresses[0][1]}"
-        self._ticker = asyncio.create_task(self._tick())
 
     async def stop(self) -> None:
         """Ends all streams and closes what was opened. Idempotent."""
@@ -127,6 +141,8 @@ class Console:
             self._ticker = None
         for watch in self._watches.values():
             watch.stop()
+        if self._connections is not None:
+            self._connections.stop()
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -137,6 +153,8 @@ class Console:
         while True:
             await asyncio.sleep(TICK_S)
             self._second = self._round_trips.take()
+            if self._connections is not None:
+                self._connections.close_silent()
             for key in [key for key, watch in self._watches.items() if watch.has_ended]:
                 del self._watches[key]
             for consumers in self._consumers.values():
@@ -145,6 +163,14 @@ class Console:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuses what another site may have asked for, and turns errors of ours into one line."""
+        assert self._connections is not None
+        self._connections.begin(request.protocol)
+        try:
+            return await self._answer(request, handler)
+        finally:
+            self._connections.end(request.protocol)
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         problem = why_foreign(request, self._names)
         if problem:
             return _refusal(403, problem)
@@ -319,7 +345,12 @@ def _refusal(status: int, text: str) -> web.Response:
 async def _body(request: web.Request) -> dict[str, Any]:
     """The JSON object of a request. Raises ConfigurationError."""
     try:
-        found = json.loads(await request.read())
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            text = await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(reason=f"the body did not come within {BODY_TIMEOUT_S:g} s") from None
+    try:
+        found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import http.client
 import os
-from contextlib import closing
+import socket
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from cluster.client.settings import ClientSettings
 from cluster.wire.counter_types import CounterType
 from deploy.launcher import LocalCluster
 from examples.pricer import Pricer
+from runtime.open_files import raise_open_files
 from runtime.storage import FileStorage
 from sequencer.application import Application, ApplicationSettings
 from sequencer.consumer import Consumer
@@ -39,6 +41,26 @@ def test_pages_load_nothing_from_outside_and_say_so_to_the_browser(browser: Brow
         outside = found.body.replace("http://www.w3.org/2000/svg", "")
         assert "http://" not in outside and "https://" not in outside, path
     assert browser.ask("/etc/passwd").status == 404
+
+
+def test_silent_connections_to_the_console_take_nothing_from_grpc_callers(
+    gateway: GatewayProcess, browser: Browser
+) -> None:
+    """1,004 connections with 34 bytes each of a header that never ends."""
+    raise_open_files()
+    host, _, port = console_of(gateway).rpartition(":")
+    hogs = [socket.create_connection((host, int(port)), source_address=("127.0.0.9", 0)) for _ in range(1_004)]
+    try:
+        for hog in hogs:
+            with suppress(ConnectionError):
+                hog.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX")
+        assert browser.ask("/").status == 200
+        with grpc.insecure_channel(gateway.address) as channel:
+            grpc.channel_ready_future(channel).result(timeout=10)
+        assert gateway.await_event("gateway.console-refused")["address"] == "127.0.0.9"
+    finally:
+        for hog in hogs:
+            hog.close()
 
 
 def test_without_a_token_nothing_is_told(browser: Browser) -> None:

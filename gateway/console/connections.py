@@ -1,0 +1,152 @@
+"""Connections of browsers, bounded: so many in all and from one address, and none that keeps silent.
+
+A connection counts from the moment it is accepted, before TLS. It has a time for its handshake and its request's
+header, and a time for taking an answer and asking again; streams of events have theirs from the console.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import Callable
+
+from runtime.logging import get_logger
+
+ADDRESS_SHARE = 4
+"""One address may have a quarter of the connections: 64 of 256."""
+HEADER_TIMEOUT_S = 10.0
+"""For TLS and a request's header."""
+IDLE_TIMEOUT_S = 30.0
+"""From the end of a request until its answer was taken and the next one has come."""
+REFUSAL_LOG_INTERVAL_S = 60.0
+NO_DESCRIPTOR_PAUSE_S = 1.0
+BACKLOG = 128
+
+
+class _Connection:
+    """One connection, and until when it must have done something; None while a request of it is under way."""
+
+    def __init__(self, address: str, deadline_s: float) -> None:
+        self.address = address
+        self.transport: asyncio.Transport | None = None
+        self.deadline_s: float | None = deadline_s
+
+    @property
+    def is_over(self) -> bool:
+        return self.transport is not None and self.transport.is_closing()
+
+
+class Connections:
+    """Accepts connections at a listening socket and hands them to a web server; belongs to one event loop."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        make: Callable[[], asyncio.Protocol],
+        connections_max: int,
+        *,
+        header_timeout_s: float = HEADER_TIMEOUT_S,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+    ) -> None:
+        """`make` returns the protocol of a new connection."""
+        self.connections_max = connections_max
+        self.address_max = max(connections_max // ADDRESS_SHARE, 1)
+        self.refused = 0
+        self._listener = listener
+        self._make = make
+        self._header_timeout_s = header_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._open: dict[asyncio.Protocol, _Connection] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._accepting: asyncio.Task[None] | None = None
+        self._told_s = float("-inf")
+        listener.setblocking(False)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def start(self, tls: ssl.SSLContext | None) -> None:
+        """Begins to accept."""
+        self._accepting = asyncio.create_task(self._accept(tls))
+
+    async def _accept(self, tls: ssl.SSLContext | None) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                source, address = await loop.sock_accept(self._listener)
+            except OSError:  # no descriptor is left, or a connection that went away again
+                await asyncio.sleep(NO_DESCRIPTOR_PAUSE_S)
+                continue
+            host = str(address[0])
+            if not self._has_room_for(host):
+                source.close()
+                self._note_refusal(host)
+                continue
+            protocol, connection = self._make(), _Connection(host, time.monotonic() + self._header_timeout_s)
+            self._open[protocol] = connection
+            task = loop.create_task(self._shake_hands(source, protocol, connection, tls))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _has_room_for(self, host: str) -> bool:
+        def is_full() -> bool:
+            of_host = sum(one.address == host for one in self._open.values())
+            return len(self) >= self.connections_max or of_host >= self.address_max
+
+        if is_full():
+            self._forget_closed()
+        return not is_full()
+
+    def _forget_closed(self) -> None:
+        self._open = {protocol: one for protocol, one in self._open.items() if not one.is_over}
+
+    async def _shake_hands(
+        self, source: socket.socket, protocol: asyncio.Protocol, connection: _Connection, tls: ssl.SSLContext | None
+    ) -> None:
+        timeout_s = None if tls is None else self._header_timeout_s
+        try:
+            loop = asyncio.get_running_loop()
+            connection.transport, _ = await loop.connect_accepted_socket(
+                lambda: protocol, source, ssl=tls, ssl_handshake_timeout=timeout_s
+            )
+        except OSError:  # also of TLS, and the handshake's timeout
+            self._open.pop(protocol, None)
+            source.close()
+
+    def _note_refusal(self, host: str) -> None:
+        self.refused += 1
+        if time.monotonic() - self._told_s >= REFUSAL_LOG_INTERVAL_S:
+            self._told_s = time.monotonic()
+            get_logger().warning("gateway.console-refused", address=host, open=len(self), refused=self.refused)
+
+    def begin(self, protocol: asyncio.BaseProtocol | None) -> None:
+        """A request of this connection has come."""
+        if (found := self._find(protocol)) is not None:
+            found.deadline_s = None
+
+    def end(self, protocol: asyncio.BaseProtocol | None) -> None:
+        """The request is handled; its answer is on the way."""
+        if (found := self._find(protocol)) is not None:
+            found.deadline_s = time.monotonic() + self._idle_timeout_s
+
+    def _find(self, protocol: asyncio.BaseProtocol | None) -> _Connection | None:
+        return self._open.get(protocol) if isinstance(protocol, asyncio.Protocol) else None
+
+    def close_silent(self) -> None:
+        """Closes connections that are past their time; call it every second."""
+        self._forget_closed()
+        now_s = time.monotonic()
+        for one in self._open.values():
+            if one.transport is not None and one.deadline_s is not None and now_s >= one.deadline_s:
+                one.transport.abort()
+
+    def stop(self) -> None:
+        """Accepts no more, and ends what is still in its handshake. Idempotent."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+            self._accepting = None
+        for task in self._tasks:
+            task.cancel()
+        self._listener.close()
