@@ -21,15 +21,25 @@ def log(
     until: Annotated[int | None, typer.Option(min=0, help="stop at this position")] = None,
     timeout: Annotated[float | None, typer.Option(min=0, help="stop after so many seconds without an entry")] = None,
     kind: Annotated[list[str] | None, typer.Option(help="only these kinds; may be repeated")] = None,
+    repeats: Annotated[
+        bool, typer.Option("--repeats", help="also copies of requests that are not executed, marked as repeats")
+    ] = False,
     token_file: Annotated[Path | None, typer.Option(help="file with a token of the role log")] = None,
 ) -> None:
     """Print the committed log, one line an entry, as it comes; until interrupted, or as the options say.
+
+    Requests that were sent again are printed once. Begun in the middle of the log, it first finds out which of them
+    were executed before; with --repeats it does not, and prints `repeat=unknown` there.
 
     Exit status with --timeout: 1 if in the end no member served it.
     """
     credentials = b"" if token_file is None else credentials_from_file(token_file)
     with LogReader(
-        addresses, from_position=_position(from_position), kinds=_kinds(kind), credentials=credentials
+        addresses,
+        from_position=_position(from_position),
+        kinds=_kinds(kind),
+        repeats=repeats,
+        credentials=credentials,
     ) as reader:
         for entry in reader.entries(until_position=until, timeout_s=timeout):
             print(describe_entry(entry), flush=True)
@@ -42,7 +52,9 @@ def describe_entry(entry: LogEntry) -> str:
     """Returns one stable line for an entry."""
     head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
     if entry.kind in (EntryKind.REQUEST, EntryKind.OUTPUT):
-        head += f" number={entry.values.number}"
+        head += f" number={entry.request_number}"
+        if entry.is_repeat is not False:
+            head += f" repeat={'yes' if entry.is_repeat else 'unknown'}"
     if entry.kind is EntryKind.OUTPUT:
         head += f" input={entry.values.input_position}/{entry.values.output_index}"
     if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):

@@ -25,6 +25,7 @@ class ConsumerChoices(TypedDict, total=False):
     start: Start
     kinds: Collection[EntryKind]
     session_ids: Collection[int]
+    repeats: bool
     settings: ClientSettings | None
     aeron_dir: str | None
     timeout_s: float
@@ -35,9 +36,10 @@ class Consumer(MemberFace[LogEntry]):
 
     `endpoints`: the first `host:port` of each member of the cluster. `name` is what makes it durable: its position is
     part of the cluster's replicated state. `start` ("first", "live", a position, or a datetime with its time zone) says
-    where a new consumer begins; one that is there goes on where it stands. `kinds` and `session_ids` choose entries,
-    and must be the same for all members. When the active member closes or dies, the next one that joined takes over and
-    begins at the position that was committed last; a member that was killed is noticed after the cluster's
+    where a new consumer begins; one that is there goes on where it stands. `kinds` and `session_ids` choose entries.
+    A request that was sent again is handed out once; `repeats` hands out the copies that are not executed as well. All
+    three must be the same for all members. When the active member closes or dies, the next one that joined takes over
+    and begins at the position that was committed last; a member that was killed is noticed after the cluster's
     `session_timeout`.
 
     Raises ConfigurationError, TransportError; the cluster is looked for later, in `poll`.
@@ -53,6 +55,7 @@ class Consumer(MemberFace[LogEntry]):
         start: Start = "first",
         kinds: Collection[EntryKind] = DEFAULT_KINDS,
         session_ids: Collection[int] = (),
+        repeats: bool = False,
         settings: ClientSettings | None = None,
         aeron_dir: str | None = None,
         timeout_s: float = 30.0,
@@ -65,6 +68,7 @@ class Consumer(MemberFace[LogEntry]):
             start=start,
             kinds=tuple(kinds),
             session_ids=tuple(session_ids),
+            repeats=repeats,
             client=settings or ClientSettings(),
         )
         transport = open_transport(aeron_dir)

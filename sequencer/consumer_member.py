@@ -38,7 +38,8 @@ from runtime.errors import (
     SessionRejectedError,
 )
 from sequencer.consumer_link import ConsumerClient
-from sequencer.entries import EntryKind, LogEntry, record_filter
+from sequencer.entries import EntryKind, LogEntry
+from sequencer.executed_follower import filter_of, follow_executed
 from sequencer.follower import LogFollower
 from sequencer.names import check_name
 from sequencer.start_search import StartSearch
@@ -69,6 +70,8 @@ class ConsumerSettings:
     kinds: Collection[EntryKind] = DEFAULT_KINDS
     session_ids: Collection[int] = ()
     """Only entries of these sessions; empty: of all."""
+    repeats: bool = False
+    """Also the copies of requests that the cluster does not execute."""
     archives: Sequence[ArchiveClientSettings] = ()
     """Where the log is read; by default the members' last ports, at this host's addresses, with the client's
     credentials."""
@@ -99,12 +102,12 @@ class ConsumerSettings:
         """What nodes are to send: all, where most of it is wanted, because all readers of that share one stream."""
         if not self.session_ids and {EntryKind.MESSAGE, EntryKind.REQUEST} <= set(self.kinds):
             return {}
-        return record_filter(self.kinds, self.session_ids or None)
+        return filter_of(self.kinds, self.session_ids or None, decides=True)
 
     @property
     def filter_hash(self) -> int:
         """The same for all members that read the same entries."""
-        text = f"{sorted(kind.value for kind in self.kinds)} {sorted(self.session_ids)}"
+        text = f"{sorted(kind.value for kind in self.kinds)} {sorted(self.session_ids)}{' repeats' * self.repeats}"
         return hash_i64(text.encode())
 
     @property
@@ -304,13 +307,14 @@ class ConsumerMember(Generic[Item]):
         """Reads from a position on."""
         self._stop_reading()
         settings = self.settings
-        self._follower = LogFollower(
+        self._follower = follow_executed(
             self._transport.client,
             settings.archive_settings(),
             position,
             settings.silence_s,
+            kinds=settings.kinds,
             record_filter=settings.record_filter(),
-            goes_live=True,
+            repeats=settings.repeats,
         )
 
     def _stop_reading(self) -> None:

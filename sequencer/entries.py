@@ -26,7 +26,7 @@ class EntryKind(Enum):
     MESSAGE = "message"
     REQUEST = "request"
     """What a client asked for with `request`. Sent again after a failover it stands in the log twice and is executed
-    once: a repetition has the `values.number` of the first, of the identity opened at `values.open_position`."""
+    once: `LogEntry.is_repeat` tells the copies apart."""
     OUTPUT = "output"
     """A request of an application: `values` also say which input it answers, and whom it is for."""
     IDENTITY = "identity"
@@ -122,6 +122,23 @@ class LogEntry(NamedTuple):
     """What the client sent with a message or a request; empty for all other entries."""
     values: EntryValues = cast("EntryValues", None)
     """The fields by name of any entry but a message, which has None: ask for those of the entry's kind."""
+    is_repeat: bool | None = False
+    """Of a request or an output: True for a copy that the cluster does not execute, because the request was executed
+    before, or its session or identity was gone. None where that is not known. False for all other entries."""
+    identity: bytes = b""
+    """Of a request, an output or an identity: the 16 bytes that name the client through all its sessions, where they
+    are known. With `request_number` it is what all copies of one request have in common."""
+
+    @property
+    def request_number(self) -> int:
+        """Counts the requests of an identity from 1 on; 0 for an entry that is no request."""
+        return self.values.number if self.kind in (EntryKind.REQUEST, EntryKind.OUTPUT) else 0
+
+    @property
+    def request_id(self) -> bytes:
+        """A digest of the id that the caller chose for its request (`request(payload, id=...)`), 16 bytes; empty for
+        all other entries. Copies have it in common even if other clients sent them."""
+        return ordo_codecs.request_digest(self.values) if self.kind is EntryKind.REQUEST else b""
 
 
 def decode_entry(position: int, record: bytes) -> LogEntry | None:

@@ -15,7 +15,8 @@ from archive.control.codes import ErrorCode
 from cluster.client.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from runtime.errors import ArchiveError, ConfigurationError
 from runtime.polled_items import PolledMessages
-from sequencer.entries import EntryKind, LogEntry, record_filter
+from sequencer.entries import EntryKind, LogEntry
+from sequencer.executed_follower import filter_of, follow_executed
 from sequencer.follower import LogFollower
 from transport.client_transport import ClientTransport
 
@@ -32,6 +33,10 @@ class LogReader(RecordingReader[LogEntry]):
     entry begins (0, or an entry's `position`), or "live" for what comes from now on. `kinds` and `session_ids` choose
     entries; the others are not sent, but by nodes of earlier releases, and not handed out in any case.
 
+    A request that was sent again stands in the log twice and is executed once: the copies that are not executed are
+    left out. `repeats` hands them out as well, with `LogEntry.is_repeat` True; a reader that begins in the middle of
+    the log does not know which they are then, and says None of all requests.
+
     A reader that is slow holds up nobody but itself.
     """
 
@@ -44,6 +49,7 @@ class LogReader(RecordingReader[LogEntry]):
         from_position: int | Literal["live"] = 0,
         kinds: Collection[EntryKind] | None = None,
         session_ids: Collection[int] | None = None,
+        repeats: bool = False,
         credentials: bytes | Callable[[], bytes] = b"",
         aeron_dir: str | None = None,
         silence_s: float = 2.0,
@@ -66,8 +72,10 @@ class LogReader(RecordingReader[LogEntry]):
             ClientTransport.connect(aeron_dir, "log-reader") if aeron_dir else ClientTransport.embedded("log-reader")
         )
         position = None if from_position == "live" else from_position
-        chosen = record_filter(kinds, session_ids)
-        follower = LogFollower(transport.client, settings, position, silence_s, record_filter=chosen, goes_live=True)
+        chosen = filter_of(kinds, session_ids, decides=not repeats or position == 0)
+        follower = follow_executed(
+            transport.client, settings, position, silence_s, kinds=kinds, record_filter=chosen, repeats=repeats
+        )
         super().__init__(transport, follower)
         self._polled: PolledMessages[LogEntry] = PolledMessages(position)
         self._kinds = None if kinds is None else frozenset(kinds)
@@ -82,7 +90,8 @@ class LogReader(RecordingReader[LogEntry]):
         """Calls `handler(entry)` for what has come, at most `limit` fragments; returns how many. Does not wait.
 
         What the handler raises is raised here; the entry counts as handed out. Raises ArchiveError when no node has the
-        position any more (the message names the oldest that there is), or when every node refuses the credentials.
+        position any more (the message names the oldest that there is), when every node refuses the credentials, and at
+        a request of which nobody knows any more whether it is a repeat.
         """
 
         if self._polled:

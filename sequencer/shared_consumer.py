@@ -32,12 +32,12 @@ class SharedConsumer(MemberFace[Delivery]):
     """A member of a shared consumer: each message goes to one of the members, which acknowledges it. Belongs to one
     thread.
 
-    `endpoints`, `name`, `start`, `kinds` and `session_ids` are as for `Consumer`. Without `key` messages go to the
-    members in turn. With it, those for which it returns the same bytes go to one member at a time, in the order of the
-    log; it must be the same function in all members. A message that is not acknowledged within `ack_timeout_s` is
-    handed out again, to any member, and is a dead letter after `tries_max` times. `in_flight_max` messages are with one
-    member at a time. What the first member gives for these three, and whether there is a key, holds for the consumer
-    until it is removed.
+    `endpoints`, `name`, `start`, `kinds`, `session_ids` and `repeats` are as for `Consumer`. Without `key` messages go
+    to the members in turn. With it, those for which it returns the same bytes go to one member at a time, in the order
+    of the log; it must be the same function in all members. A message that is not acknowledged within `ack_timeout_s`
+    is handed out again, to any member, and is a dead letter after `tries_max` times. `in_flight_max` messages are with
+    one member at a time. What the first member gives for these three, and whether there is a key, holds for the
+    consumer until it is removed.
 
     Raises ConfigurationError, TransportError; the cluster is looked for later, in `poll`.
     """
@@ -52,6 +52,7 @@ class SharedConsumer(MemberFace[Delivery]):
         start: Start = "first",
         kinds: Collection[EntryKind] = DEFAULT_KINDS,
         session_ids: Collection[int] = (),
+        repeats: bool = False,
         key: Callable[[LogEntry], bytes] | None = None,
         ack_timeout_s: float = 30.0,
         tries_max: int = 5,
@@ -68,6 +69,7 @@ class SharedConsumer(MemberFace[Delivery]):
             start=start,
             kinds=tuple(kinds),
             session_ids=tuple(session_ids),
+            repeats=repeats,
             client=settings or ClientSettings(),
             key=key,
             ack_timeout_s=ack_timeout_s,

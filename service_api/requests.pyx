@@ -206,6 +206,10 @@ cdef class RequestTable:
             return None
         return identity if not request_id or self.admit_by_id(identity, request_id, payload) == EXECUTE else None
 
+    def get(self, int64_t open_position):
+        """The identity whose requests name this open position; None when it is nobody's any more."""
+        return self._by_position.get(open_position)
+
     def note(self, Identity identity not None, int64_t log_position, int32_t status, bytes payload not None):
         """The request that `judge` let through was executed."""
         self.keep(identity, log_position, status, payload)

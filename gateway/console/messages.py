@@ -85,6 +85,7 @@ class MessageBrowser:
             from_position=begin,
             kinds=wanted.kinds,
             session_ids=None if wanted.session_id is None else [wanted.session_id],
+            repeats=True,  # what there is, at once: a page is looked at, not counted
             credentials=credentials,
         ) as reader:
             is_cut = self._fill(reader, wanted, found, committed)

@@ -15,6 +15,7 @@ from cluster.wire import codecs
 from runtime.errors import ArchiveError
 from sequencer.consumer_member import ConsumerSettings
 from sequencer.entries import FILTERED_SESSIONS_MAX, EntryKind, LogEntry, record_filter
+from sequencer.executions import DECIDING_KINDS
 from sequencer.follower import LogFollower
 from tests.sequencer.test_log_follower import LogWorld
 from tests.simulation.network import Faults
@@ -227,6 +228,13 @@ def test_consumers_have_left_out_what_most_of_the_log_is() -> None:
     of_all = ConsumerSettings(name="risk", endpoints=["a:1"])
     assert of_all.record_filter() == {}
     assert replace(of_all, kinds=[EntryKind.TIMER]).record_filter() == record_filter([EntryKind.TIMER], None)
+    assert replace(of_all, kinds=[EntryKind.MESSAGE], session_ids=[8]).record_filter() == record_filter(
+        [EntryKind.MESSAGE], [8]
+    )
+
+
+def test_what_decides_which_requests_are_repeats_comes_of_all_sessions() -> None:
+    of_all = ConsumerSettings(name="risk", endpoints=["a:1"])
     chosen = replace(of_all, session_ids=[8]).record_filter()
-    assert chosen == record_filter(of_all.kinds, [8])
+    assert chosen == record_filter([EntryKind.MESSAGE, EntryKind.REQUEST, *DECIDING_KINDS[1:]], None)
     assert chosen["sessions"] == "8"

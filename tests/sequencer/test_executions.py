@@ -1,0 +1,99 @@
+"""A reader's table of requests says of each what the members' container does with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.wire import container_snapshot
+from sequencer.entries import EntryKind, LogEntry, decode_entry
+from sequencer.executions import REQUESTS, Executions
+from service_api.service import ClusteredService
+from tests.cluster.container.service_node import ServiceNode
+from tests.cluster.container.test_service_container import take_snapshot
+from tests.sequencer.request_log import RequestLog
+
+
+class Noting(ClusteredService):
+    """Keeps which requests it executed."""
+
+    def __init__(self) -> None:
+        self.executed: list[tuple[int, bytes]] = []
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        if session.identity is not None:
+            self.executed.append((header.position, session.identity))
+        return b"answer"
+
+    def on_take_snapshot(self, writer: Any) -> None:
+        writer.write(b"state")
+
+
+def entries_of(records: list[tuple[int, bytes]]) -> list[LogEntry]:
+    found = [decode_entry(position, record) for position, record in records]
+    return [one for one in found if one is not None]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_from_a_snapshot(
+    tmp_path: Path, seed: int
+) -> None:
+    node, service = ServiceNode(tmp_path), Noting()
+    node.set_recovery()
+    node.begin_term(0, leads=True)
+    container = node.container(service)
+    records: list[tuple[int, bytes]] = []
+
+    def append(record: bytes) -> int:
+        records.append((node.append(record), record))
+        return records[-1][0]
+
+    log = RequestLog(seed, append)
+    for _ in range(300):
+        log.write()
+    node.commit()
+    node.run(container)
+    middle, recording_id, _ = take_snapshot(node, container)
+    for _ in range(300):
+        log.write()
+    node.commit()
+    node.run(container)
+    executed = dict(service.executed)
+    assert 50 < len(executed) < log.requests - 50
+
+    table = Executions()
+    marked = [table.mark(entry) for entry in entries_of(records)]
+    requests = [one for one in marked if one.kind in REQUESTS]
+    assert {one.position: one.identity for one in requests if not one.is_repeat} == executed
+    assert all(one.is_repeat is False for one in marked if one.kind not in REQUESTS)
+    assert all(one.request_number == one.values.number for one in requests)
+
+    messages = [one.payload for one in node.archive.reader(recording_id, None).messages()]
+    from_snapshot = Executions(container_snapshot.decode(iter(messages)))
+    again = [from_snapshot.mark(one) for one in entries_of(records) if one.position > middle]
+    assert again == [one for one in marked if one.position > middle]
+
+    rolled = Executions()
+    for position, record in records:
+        if position <= middle:
+            rolled.note(position, record)
+    again = [rolled.mark(one) for one in entries_of(records) if one.position > middle]
+    assert again == [one for one in marked if one.position > middle]
+
+
+def test_of_what_is_not_known_nothing_is_said() -> None:
+    records: list[tuple[int, bytes]] = []
+
+    def append(record: bytes) -> int:
+        records.append((64 * (len(records) + 1), record))
+        return records[-1][0]
+
+    log = RequestLog(1, append)
+    for _ in range(200):
+        log.write()
+    table = Executions(is_known=False)
+    marked = [table.mark(entry) for entry in entries_of(records)]
+    assert {one.is_repeat for one in marked if one.kind in REQUESTS} == {None}
+    assert {one.is_repeat for one in marked if one.kind is EntryKind.MESSAGE} == {False}

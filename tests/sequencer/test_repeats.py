@@ -1,0 +1,167 @@
+"""What readers hand out of requests that were sent again, wherever they begin: what is executed, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cluster.wire import container_snapshot
+from cluster.wire.container_snapshot import ServiceSnapshot
+from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
+from runtime.errors import ArchiveError
+from sequencer.entries import EntryKind, LogEntry, decode_entry
+from sequencer.executed_follower import ExecutedFollower, filter_of
+from sequencer.executions import REQUESTS, Executions
+from service_api.service import TimeUnit
+from tests.sequencer.request_log import RequestLog
+from tests.sequencer.test_log_follower import LogWorld
+from tests.transport.driver_world import MS
+
+
+class RepeatingWorld(LogWorld):
+    """Nodes whose log has requests that were sent again, and snapshots."""
+
+    def fill(self, count: int) -> None:
+        """Appends records to all logs, and commits them."""
+        self.start()
+        assert self.follower is not None
+        self.follower.close()
+        self.follower = None
+        self.records: list[tuple[int, bytes]] = []
+        self.log = RequestLog(5, self._append_record)
+        for _ in range(count):
+            self.log.write()
+        self.commit(self.records[-1][0])
+        table = Executions()
+        found = [decode_entry(position, record) for position, record in self.records]
+        self.marked = [table.mark(entry) for entry in found if entry is not None]
+        self.executed = [one for one in self.marked if not one.is_repeat]
+
+    def _append_record(self, record: bytes) -> int:
+        for node in self.nodes_of_log:
+            self.send(node.publication, [record])
+        self.records.append((self.nodes_of_log[0].publication.position, record))
+        return self.records[-1][0]
+
+    def add_snapshot(self, position: int, state: bytes = b"state" * 1000, *, is_whole: bool = True) -> None:
+        """Records a snapshot of a position at all nodes."""
+        table = Executions()
+        for at, record in self.records:
+            if at <= position:
+                table.note(at, record)
+        sessions = [
+            SimpleNamespace(id=one, response_stream_id=102, response_channel="c", encoded_principal=principal)
+            for one, principal in table._sessions.items()
+        ]
+        requests, ids = tuple(table._table.snapshot()), tuple(table._table.ids.snapshot())
+        messages = list(
+            container_snapshot.encode(ServiceSnapshot(position, 0, TimeUnit.MILLIS, 1, tuple(sessions), (), requests))
+        )
+        if not is_whole:
+            del messages[-1]
+        for node in self.nodes_of_log:
+            channel = "aeron:ipc?alias=snapshot|term-length=64k"
+            recordings = len(node.server.archive.recordings())
+            node.server.archive.record_subscription(channel, SERVICE_SNAPSHOT_STREAM_ID)
+            publication = node.server.node.client.add_exclusive_publication(channel, SERVICE_SNAPSHOT_STREAM_ID)
+            self.until(lambda: len(node.server.archive.recordings()) > recordings)  # noqa: B023
+            self.send(publication, [*messages, state])
+            self.run(5 * MS)
+            publication.close()
+        self.run(50 * MS)
+
+    def read(self, position: int | None, *, repeats: bool = False, kinds: list[EntryKind] | None = None) -> None:
+        """Begins to read from a position on; `seen` has what was handed out."""
+        if self.follower is not None:
+            self.follower.close()
+        self.seen = []
+        nodes = [node.settings for node in self.nodes_of_log]
+        chosen = filter_of(kinds, None, decides=True)
+        self.follower = ExecutedFollower(
+            self.client_node.client, nodes, position, 0.5, repeats=repeats, record_filter=chosen, goes_live=True
+        )
+
+    def read_all(self, position: int, wanted: list[LogEntry], *, repeats: bool = False) -> None:
+        self.read(position, repeats=repeats)
+        self.until(lambda: len(self.seen) >= len(wanted))
+        self.run(20 * MS)
+        assert self.seen == wanted
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[RepeatingWorld]:
+    world = RepeatingWorld(tmp_path)
+    yield world
+    if world.follower is not None:
+        world.follower.close()
+    world.close()
+
+
+def test_from_the_beginning_each_request_comes_once_and_the_copies_come_if_asked_for(world: RepeatingWorld) -> None:
+    world.fill(300)
+    copies = [one for one in world.marked if one.is_repeat]
+    assert len(copies) > 50
+    world.read_all(0, world.executed)
+    world.read_all(0, world.marked, repeats=True)
+
+
+def test_a_reader_that_begins_in_the_middle_leaves_out_what_was_executed_before(world: RepeatingWorld) -> None:
+    """Without a snapshot it looks at the log from its beginning; with snapshots, from the newest that is not later."""
+    world.fill(300)
+    places = [0, 120, 150, 151, 152, 240]
+    for index in places:
+        position = world.records[index][0]
+        world.read_all(position, [one for one in world.executed if one.position > position])
+    for index in (100, 150, 200):
+        world.add_snapshot(world.records[index][0])
+    world.add_snapshot(world.records[210][0], is_whole=False)
+    for index in places:
+        position = world.records[index][0]
+        world.read_all(position, [one for one in world.executed if one.position > position])
+
+
+def test_live_is_what_was_not_executed_before(world: RepeatingWorld) -> None:
+    world.fill(200)
+    world.add_snapshot(world.records[120][0])
+    world.read(None)
+    world.until(lambda: world.follower is not None and world.follower.source_address)
+    count = len(world.records)
+    for _ in range(200):
+        world.log.write()
+    world.commit(world.records[-1][0])
+    table = Executions()
+    found = [table.mark(entry) for at, record in world.records if (entry := decode_entry(at, record)) is not None]
+    wanted = [one for one in found if one.position > world.records[count - 1][0] and not one.is_repeat]
+    world.until(lambda: len(world.seen) >= len(wanted))
+    assert world.seen == wanted
+
+
+def test_nodes_send_what_decides_even_if_it_is_not_wanted(world: RepeatingWorld) -> None:
+    world.fill(300)
+    world.read(0, kinds=[EntryKind.REQUEST])
+    wanted = [one for one in world.executed if one.kind in REQUESTS]
+    world.until(lambda: len([one for one in world.seen if one.kind in REQUESTS]) >= len(wanted))
+    assert [one for one in world.seen if one.kind in REQUESTS] == wanted
+    assert EntryKind.MESSAGE not in {one.kind for one in world.seen}
+
+
+def test_what_nobody_knows_is_an_error_and_not_executed(world: RepeatingWorld) -> None:
+    """The beginning of the log was deleted, and there is no snapshot of where the reader begins."""
+    world.fill(900)
+    for node in world.nodes_of_log:
+        archive = node.server.archive
+        log = archive.descriptor(0)
+        archive.purge_segments(log.recording_id, archive.segment_base(log.recording_id, world.records[-1][0]))
+    begin = world.nodes_of_log[0].server.archive.descriptor(0).start_position
+    assert begin > 0
+    position = next(at for at, _ in world.records if at > begin)
+    world.read(position)
+    with pytest.raises(ArchiveError, match=f"the log begins at position={begin}.*repeats=True"):
+        world.run(2000 * MS)
+    assert all(one.kind not in REQUESTS for one in world.seen)
+    world.read(position, repeats=True)
+    world.until(lambda: len(world.seen) > 20)
+    assert {one.is_repeat for one in world.seen if one.kind in REQUESTS} == {None}
