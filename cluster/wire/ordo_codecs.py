@@ -588,19 +588,20 @@ def decode_request(record: bytes) -> tuple[Message, Any]:
 
 
 def request_digest(values: Any) -> bytes:
-    """The digest of the id that the caller of a request chose; empty where it chose none."""
+    """The digest of the id that the caller of a request chose, as its bytes stand in the record; empty where it chose
+    none."""
     high: int | None = getattr(values, "request_id_high", None)
     if high is None:
         return b""
     low: int = values.request_id_low
-    return high.to_bytes(8, "big", signed=True) + low.to_bytes(8, "big", signed=True)
+    return high.to_bytes(8, "little", signed=True) + low.to_bytes(8, "little", signed=True)
 
 
 def split_request_digest(digest: bytes) -> dict[str, int]:
     """The two fields of a message that a digest is sent in."""
     return {
-        "request_id_high": int.from_bytes(digest[:8], "big", signed=True),
-        "request_id_low": int.from_bytes(digest[8:], "big", signed=True),
+        "request_id_high": int.from_bytes(digest[:8], "little", signed=True),
+        "request_id_low": int.from_bytes(digest[8:], "little", signed=True),
     }
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster.wire import container_snapshot
+from cluster.wire import container_snapshot, ordo_codecs
+from cluster.wire.levels import REQUEST_ID_LEVEL
 from sequencer.entries import EntryKind, LogEntry, decode_entry
 from sequencer.executions import REQUESTS, Executions
 from service_api.service import ClusteredService
@@ -50,6 +51,7 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
         records.append((node.append(record), record))
         return records[-1][0]
 
+    append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=999, level=REQUEST_ID_LEVEL, member_id=0))
     log = RequestLog(seed, append)
     for _ in range(300):
         log.write()

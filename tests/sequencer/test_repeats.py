@@ -58,7 +58,11 @@ class RepeatingWorld(LogWorld):
         ]
         requests, ids = tuple(table._table.snapshot()), tuple(table._table.ids.snapshot())
         messages = list(
-            container_snapshot.encode(ServiceSnapshot(position, 0, TimeUnit.MILLIS, 1, tuple(sessions), (), requests))
+            container_snapshot.encode(
+                ServiceSnapshot(
+                    position, 0, TimeUnit.MILLIS, 1, tuple(sessions), (), requests, request_ids=ids, takes_ids=True
+                )
+            )
         )
         if not is_whole:
             del messages[-1]
