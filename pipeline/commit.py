@@ -35,7 +35,8 @@ def counters_file(directory: str, counters: str | None = None) -> str:
     digest = hashlib.sha256(data_dir.encode()).hexdigest()[:8]  # as cluster/node/config.py names a node's shared memory
     near = [os.path.normpath(os.path.join(directory, folder, CNC_NAME)) for folder in _NEAR]
     marked = [os.path.join(folder, CNC_NAME) for folder in _aeron_dirs_of_live_node(data_dir)]
-    for path in [*glob.glob(f"/dev/shm/ordo-*-{digest}/{CNC_NAME}"), *marked, *near]:
+    named = [path for path in glob.glob(f"/dev/shm/ordo-*-{digest}/{CNC_NAME}") if _has_owner_of(path, directory)]
+    for path in [*named, *marked, *near]:
         if os.path.exists(path):
             return path
     raise CommitUnknownError(
@@ -43,6 +44,14 @@ def counters_file(directory: str, counters: str | None = None) -> str:
         f"near it to tell the commit position; give option commit=<aeron_dir of the node>, commit=<position>, or "
         f"commit=recorded for all that is on disk, committed or not"
     )
+
+
+def _has_owner_of(path: str, directory: str) -> bool:
+    """Whether counters are of the user whose archive it is: everybody may make a folder of that name in /dev/shm."""
+    try:
+        return os.stat(path).st_uid == os.stat(directory).st_uid
+    except OSError:
+        return False
 
 
 def _aeron_dirs_of_live_node(data_dir: str) -> list[str]:

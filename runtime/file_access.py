@@ -7,6 +7,8 @@ access. What this process starts has the same, by the environment.
 from __future__ import annotations
 
 import os
+import pwd
+import stat
 from typing import Final
 
 from runtime.errors import ConfigurationError
@@ -35,6 +37,27 @@ def folder_mode() -> int:
     """The permission bits of a new folder: who may read files in it may list it, too."""
     mode = file_mode()
     return mode | (mode & 0o444) >> 2
+
+
+def whose(path: str) -> str:
+    """Says, for the end of a line about a file or folder that cannot be used, whose it is; empty if it is ours."""
+    try:
+        found = os.lstat(path)
+    except (PermissionError, NotADirectoryError):
+        return whose(os.path.dirname(path))  # the folder it is in is the one that is not ours
+    except OSError:
+        return ""
+    if found.st_uid == os.geteuid():
+        return "; it is a symbolic link: remove it" if stat.S_ISLNK(found.st_mode) else ""
+    owner, own = _user(found.st_uid), _user(os.geteuid())
+    return f"; {path} belongs to {owner}, not to {own}: have it removed, or choose another name"
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"the user of id {uid}"
 
 
 def make_folders(directory: str) -> None:

@@ -13,7 +13,7 @@ from posix.mman cimport MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, MAP_SHARED, PROT
 from posix.stdlib cimport posix_memalign
 
 from runtime.errors import MemoryInUseError, StorageError, StorageExistsError, StorageFullError, StorageMissingError
-from runtime.file_access import file_mode, make_folders
+from runtime.file_access import file_mode, make_folders, whose
 
 cdef enum:
     CACHE_LINE_BYTES = 64
@@ -240,7 +240,7 @@ cdef class FileMemoryProvider(MemoryProvider):
         except FileExistsError:
             raise StorageExistsError(f"file exists already: path={path}; remove it or choose another name") from None
         except OSError as error:
-            raise StorageError(f"cannot create file: path={path}: {error.strerror}") from error
+            raise StorageError(f"cannot create file: path={path}: {error.strerror}{whose(directory)}") from error
         try:
             os.ftruncate(descriptor, length_bytes)
             if not sparse:
@@ -259,7 +259,7 @@ cdef class FileMemoryProvider(MemoryProvider):
         except FileNotFoundError:
             raise StorageMissingError(f"file is not there: path={path}") from None
         except OSError as error:
-            raise StorageError(f"cannot open file: path={path}: {error.strerror}") from error
+            raise StorageError(f"cannot open file: path={path}: {error.strerror}{whose(path)}") from error
         try:
             length_bytes = os.fstat(descriptor).st_size
             if length_bytes == 0:
@@ -274,7 +274,7 @@ cdef class FileMemoryProvider(MemoryProvider):
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise StorageError(f"cannot remove file: path={path}: {error.strerror}") from error
+            raise StorageError(f"cannot remove file: path={path}: {error.strerror}{whose(path)}") from error
 
     cpdef bint exists(self, str path):
         return os.path.exists(path)
@@ -295,7 +295,7 @@ cdef class FileMemoryProvider(MemoryProvider):
         try:
             make_folders(directory)
         except OSError as error:
-            raise StorageError(f"cannot make folder: path={directory}: {error.strerror}") from error
+            raise StorageError(f"cannot make folder: path={directory}: {error.strerror}{whose(directory)}") from error
 
     cpdef void remove_directory(self, str directory):
         try:
@@ -303,7 +303,7 @@ cdef class FileMemoryProvider(MemoryProvider):
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise StorageError(f"cannot remove folder: path={directory}: {error.strerror}") from error
+            raise StorageError(f"cannot remove folder: path={directory}: {error.strerror or error}{whose(directory)}") from error
 
 
 cdef class HeapMemoryProvider(MemoryProvider):

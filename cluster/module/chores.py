@@ -54,3 +54,4 @@ class Chores:
         self._upkeep.work(now_ns)
         self._room.work(now_ns)
         self._sessions.take_counters()
+        self._sessions.release_unwanted()

@@ -70,6 +70,22 @@ class ClusterSettings(Settings):
     sessions_max: Annotated[int, Field(ge=1, le=200_000)] = Field(
         default=4096, alias="max_sessions", description="So many client sessions may be open at a time."
     )
+    sessions_per_host_max: Annotated[int, Field(ge=0, le=200_000)] = Field(
+        default=0,
+        alias="max_sessions_per_host",
+        description="So many of them may be of one host, which is also what a proxy or a gateway is; 0: three quarters"
+        " of max_sessions, at least 64.",
+    )
+    sessions_per_principal_max: Annotated[int, Field(ge=0, le=200_000)] = Field(
+        default=0,
+        alias="max_sessions_per_principal",
+        description="So many of them may be of one principal, where clients are authenticated; 0: three quarters of"
+        " max_sessions, at least 64.",
+    )
+    operator_sessions: Annotated[int, Field(ge=-1, le=200_000)] = Field(
+        default=-1,
+        description="So many of max_sessions are kept for principals with the role operator; -1: a 256th of them.",
+    )
     queries_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=4096, alias="max_queries", description="So many queries a member takes at a time."
     )

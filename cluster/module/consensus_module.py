@@ -36,7 +36,7 @@ from cluster.module.self_look import SelfLook
 from cluster.module.sequencer import Sequencer
 from cluster.module.service_watch import ServiceWatch
 from cluster.module.services import Services
-from cluster.module.session_requests import SessionRequests
+from cluster.module.session_requests import SessionBounds, SessionRequests
 from cluster.module.sessions import NULL_VALUE, OpenSessions
 from cluster.module.snapshot_taker import SnapshotTaker
 from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint, capture
@@ -255,7 +255,12 @@ class ConsensusModule:
             self.sessions,
             authenticator,
             session_timeout=session_timeout,
-            sessions_max=config.sessions_max,
+            bounds=SessionBounds.of(
+                config.sessions_max,
+                config.sessions_per_host_max,
+                config.sessions_per_principal_max,
+                config.operator_sessions,
+            ),
             message_bytes_max=lambda: self.log.message_bytes_max,
             on_rejected=self.on_invalid_request,
             draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),

@@ -95,6 +95,16 @@ def is_from_opener(channel: str, source_identity: str) -> bool:
 
 
 @lru_cache(OPENERS_KEPT)
+def opener_host(channel: str) -> str:
+    """The host that opened the session of this channel; empty for a channel that this member would have refused."""
+    try:
+        uri = ChannelUri.parse(channel)
+    except ChannelError:
+        return ""
+    return (uri.get("opened-by") or "").partition(KEY_NAME_MARK)[0] or _endpoint_host(uri)
+
+
+@lru_cache(OPENERS_KEPT)
 def _opener(channel: str) -> tuple[frozenset[str], str]:
     """The hosts of a session, and the name of its key; nobody's for a channel that this member would have refused."""
     try:

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cluster.module.response_channels import bounded, check_stream, opened_by, response_channel
+from cluster.module.response_channels import SHARED_MEMORY, bounded, check_stream, opened_by, response_channel
 from cluster.module.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
 from cluster.wire.members import host_of
 from cluster.wire.message_limit import encode_message_limit
-from runtime.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator, key_name_of
+from runtime.authentication import PRINCIPAL_LENGTH_BYTES_MAX, AcceptAll, Authenticator, Right, key_name_of
 from runtime.errors import ChannelError, ClusterError, OrdoError
 from transport.commands import IPC_IDENTITY
 from transport.pending_registrations import PendingRegistrations
@@ -27,8 +27,25 @@ if TYPE_CHECKING:
 
 WAITING_MIN = 64
 """So many requests of one host may wait at least, or else half as many as sessions are allowed; of all, twice that."""
+OPERATORS_SHARE = 256
 CONNECT_LENGTH_MIN = 36
 """Of a connect request without its texts."""
+
+
+class SessionBounds(NamedTuple):
+    """How many sessions may be open: in all, of one host, of one principal, and how many are kept for operators."""
+
+    sessions_max: int
+    of_host: int
+    of_principal: int
+    of_operators: int
+
+    @classmethod
+    def of(cls, sessions_max: int, of_host: int = 0, of_principal: int = 0, of_operators: int = -1) -> SessionBounds:
+        """With defaults: three quarters of all, at least 64, for a host and for a principal; a 256th for operators."""
+        share = max(sessions_max - sessions_max // 4, WAITING_MIN)
+        reserve = sessions_max // OPERATORS_SHARE if of_operators < 0 else min(of_operators, sessions_max)
+        return cls(sessions_max, of_host or share, of_principal or share, reserve)
 
 
 class RequestState(Enum):
@@ -94,13 +111,13 @@ class SessionRequests:
         authenticator: Authenticator,
         *,
         session_timeout: int,
-        sessions_max: int,
+        bounds: SessionBounds,
         message_bytes_max: Callable[[], int],
         on_rejected: Callable[[str], object],
         draw_session_id: Callable[[], int],
         cluster_id: int = 0,
     ) -> None:
-        """`session_timeout` in cluster time units; `sessions_max` counts open and pending sessions. A client is told
+        """`session_timeout` in cluster time units; `bounds` count open and pending sessions. A client is told
         `message_bytes_max`, which is what the leader's log takes, when its session is open.
 
         `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
@@ -110,7 +127,8 @@ class SessionRequests:
         self._open = open_sessions
         self._authenticator = authenticator
         self._session_timeout = session_timeout
-        self._sessions_max = sessions_max
+        self._bounds = bounds
+        self._has_operators = not isinstance(authenticator, AcceptAll)
         self._message_bytes_max = message_bytes_max
         self._requests: dict[int, SessionRequest] = {}
         """By the registration id of their response publication."""
@@ -121,6 +139,8 @@ class SessionRequests:
         self._draw_session_id = draw_session_id
         self._cluster_id = cluster_id
         self._waiting_of_host: Counter[str] = Counter()
+        self._in_flight: Counter[bytes] = Counter()
+        """By principal: sessions whose open event is not committed yet."""
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -189,10 +209,31 @@ class SessionRequests:
             session.refuse(EventCode.REDIRECT, leadership.ingress_endpoints)
         elif major != codecs.CLIENT_PROTOCOL_VERSION >> 16:
             session.refuse(EventCode.ERROR, f"invalid client version {_version(request.version)}, cluster is 0.3.0")
-        elif len(self._open) + len(self._requests) > self._sessions_max:
+        elif len(self._open) + len(self._requests) > self._bounds.sessions_max:
             session.refuse(EventCode.ERROR, "concurrent session limit")
+        elif (refusal := self._why_not_host(image)) is not None:
+            session.refuse(EventCode.ERROR, refusal)
         else:
             self._authenticator.on_connect_request(session.session_id, request.encoded_credentials, cluster_time)
+
+    def _why_not_host(self, image: Image) -> str | None:
+        """Why a host may have no more sessions. Its requests that wait count, this one among them."""
+        host, bound = host_of(image.source_identity), self._bounds.of_host
+        found = self._open.count_of_host(host or SHARED_MEMORY) + self._waiting_of_host[host]
+        if found <= bound:
+            return None
+        return f"concurrent session limit: {bound} sessions of host {host or SHARED_MEMORY}; see max_sessions_per_host"
+
+    def _why_not_principal(self, principal: bytes) -> str | None:
+        """Why a principal may have no more sessions. Nobody's name is the name of nobody in particular."""
+        bounds = self._bounds
+        found = self._open.count_of_principal(principal) + self._in_flight[principal]
+        if principal and found >= bounds.of_principal:
+            return f"concurrent session limit: {found} sessions of this principal; see max_sessions_per_principal"
+        is_kept_out = self._has_operators and Right.OPERATOR not in self._authenticator.rights_of(principal)
+        if is_kept_out and len(self._open) + self._in_flight.total() >= bounds.sessions_max - bounds.of_operators:
+            return f"concurrent session limit: the last {bounds.of_operators} are for operators; see operator_sessions"
+        return None
 
     def _take_session_id(self) -> int:
         while (session_id := self._draw_session_id()) in self._by_session or self._open.get(session_id) is not None:
@@ -274,6 +315,10 @@ class SessionRequests:
             request.challenge_bytes = None
 
     def _append_open(self, request: SessionRequest, leadership: Leadership, cluster_time: int) -> None:
+        refusal = self._why_not_principal(request.encoded_principal)
+        if refusal is not None:
+            request.refuse(EventCode.ERROR, refusal)
+            return
         if self._open.get(request.session_id) is not None:
             # Drawn before this leader had executed what its log has of earlier terms, where it is taken already.
             del self._by_session[request.session_id]
@@ -290,6 +335,7 @@ class SessionRequests:
         )
         if leadership.append(record):
             request.state = RequestState.IN_FLIGHT
+            self._in_flight[request.encoded_principal] += 1
 
     def _drop(self, request: SessionRequest) -> None:
         self._forget(request)
@@ -298,6 +344,8 @@ class SessionRequests:
     def _forget(self, request: SessionRequest) -> None:
         del self._requests[request.publication.registration_id]
         self._by_session.pop(request.session_id, None)
+        if request.state is RequestState.IN_FLIGHT:
+            self._in_flight[request.encoded_principal] -= 1
         self._waits_no_more(request.image)
 
     def _waits_no_more(self, image: Image) -> None:
@@ -308,7 +356,7 @@ class SessionRequests:
 
     def _may_wait(self, image: Image) -> bool:
         """Whether one more request of this host may wait for its response publication to be answered."""
-        host_max = max(self._sessions_max // 2, WAITING_MIN)
+        host_max = max(self._bounds.sessions_max // 2, WAITING_MIN)
         of_host = self._waiting_of_host[host_of(image.source_identity)]
         if of_host < host_max and len(self._requests) + len(self._asked) < 2 * host_max:
             return True

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.module.response_channels import is_from_opener
+from cluster.module.response_channels import is_from_opener, opener_host
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import CloseReason, EventCode
 from cluster.wire.consumer_codec import ADMINISTRATION, ConsumerStatus, encode_answer, text_answer
@@ -143,6 +143,9 @@ class OpenSessions:
         self._counters: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
         self._by_image: dict[Image, dict[int, ClusterSession]] = {}
         """By ingress image: the sessions whose client speaks through it."""
+        self._leads = False
+        self._of_host: Counter[str] = Counter()
+        self._of_principal: Counter[bytes] = Counter()
         self.next_session_id = 1
 
     def __len__(self) -> int:
@@ -150,6 +153,24 @@ class OpenSessions:
 
     def __iter__(self) -> Iterator[ClusterSession]:
         return iter(sorted(self._sessions.values(), key=lambda session: session.id))
+
+    def count_of_host(self, host: str) -> int:
+        """How many open sessions a host has opened, by `opener_host` of their channels."""
+        return self._of_host[host]
+
+    def count_of_principal(self, encoded_principal: bytes) -> int:
+        """How many open sessions a principal has."""
+        return self._of_principal[encoded_principal]
+
+    def _count(self, session: ClusterSession, change: int) -> None:
+        host = opener_host(session.response_channel)
+        self._of_host[host] += change
+        if not self._of_host[host]:
+            del self._of_host[host]
+        principal = session.encoded_principal
+        self._of_principal[principal] += change
+        if not self._of_principal[principal]:
+            del self._of_principal[principal]
 
     def get(self, session_id: int) -> ClusterSession | None:
         return self._sessions.get(session_id)
@@ -180,6 +201,7 @@ class OpenSessions:
         self._closing.pop(session_id, None)
         if session is None:
             return
+        self._count(session, -1)
         self._bind(session, None)
         if session.counter is not None:
             session.counter.close()
@@ -191,7 +213,10 @@ class OpenSessions:
 
         The counter is for tools only: a session without one is open all the same, as it is on the other members.
         """
+        if (known := self._sessions.get(session.id)) is not None:
+            self._count(known, -1)
         self._sessions[session.id] = session
+        self._count(session, 1)
         label = f"cluster-session: sessionId={session.id} channel={session.response_channel}"[:LABEL_LENGTH_MAX]
         key = struct.pack("<iq", 0, session.id)
         with suppress(RegistrationError):
@@ -209,6 +234,13 @@ class OpenSessions:
             else:
                 counter.close()
 
+    def release_unwanted(self) -> None:
+        """Lets go of publications to clients that this member asked for while it led, and got after that."""
+        if not self._leads:
+            for _, publication, error in self._asked.take():
+                if error is None:
+                    publication.close()
+
     # -- the leader
 
     def lead(self, leadership: Leadership, cluster_time: int) -> None:
@@ -216,6 +248,7 @@ class OpenSessions:
 
         A few at a time: a leader that made thousands of publications at once would miss heartbeats and be replaced.
         """
+        self._leads = True
         for session in self:
             self._take_messages(session, cluster_time)
             session.close_reason = None
@@ -237,6 +270,7 @@ class OpenSessions:
         )
 
     def lose_leadership(self) -> None:
+        self._leads = False
         self._table.clear()
         for session in [*self._sessions.values(), *self._closed]:
             session.events.clear()

@@ -122,7 +122,7 @@ def test_all_that_are_allowed_and_one_more(start_cluster: StartCluster) -> None:
     """At 620 to 800 sessions the counters were used up, and the nodes ended; now the next one is told why."""
     count = COUNT
     patience = {"session_timeout": "60s", "leader_heartbeat_timeout": "5s"}  # all of it shares the machine's cores
-    cluster = start_cluster(ECHO, cluster={"max_sessions": count, **patience})
+    cluster = start_cluster(ECHO, cluster={"max_sessions": count, "max_sessions_per_host": count, **patience})
     leader = cluster.await_leader()
     before = {member_id: memory_of(cluster.pid(member_id)) for member_id in cluster.member_ids}
     with sessions_of(cluster.ingress_endpoints, count) as sessions:

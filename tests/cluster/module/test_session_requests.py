@@ -5,13 +5,15 @@ from __future__ import annotations
 from itertools import count
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 
 from cluster.module.sequencer import SessionTable
-from cluster.module.session_requests import WAITING_MIN, SessionRequests
+from cluster.module.session_requests import WAITING_MIN, SessionBounds, SessionRequests
 from cluster.module.sessions import OpenSessions
 from cluster.wire import codecs
+from runtime.authentication import AcceptAll, Right
 from runtime.errors import RegistrationError
 from tests.attacks.gate import ANSWER, PASSWORD, Gate
 from tests.cluster.module.test_operators import Image, Publication
@@ -36,6 +38,9 @@ class SlowDriver:
         self.asked[registration_id] = channel
         return registration_id
 
+    def async_add_counter(self, type_id: int, label: str, key: bytes) -> int:
+        raise RegistrationError("no counter is free", code=11)
+
     def get(self, registration_id: int) -> Any:
         if self.fails:
             raise RegistrationError("unknown host", code=11)
@@ -53,17 +58,18 @@ class SlowDriver:
 class Leader:
     """A leader with room for few sessions."""
 
-    def __init__(self, gate: Gate | None = None) -> None:
+    def __init__(self, gate: Any = None, bounds: SessionBounds | None = None, table: Any = None) -> None:
         self.driver = SlowDriver()
         self.term = Term(1_000_000_000, LEADER)
         self.refused: list[str] = []
         client, ids = cast(Any, self.driver), count(1 << 40)
+        self.open = OpenSessions(client, table or SessionTable(), 10_000)
         self.requests = SessionRequests(
             client,
-            OpenSessions(client, SessionTable(), 10_000),
+            self.open,
             cast(Any, gate or Gate()),
             session_timeout=10_000,
-            sessions_max=2,
+            bounds=bounds or SessionBounds.of(2),
             message_bytes_max=lambda: 1000,
             on_rejected=self.refused.append,
             draw_session_id=lambda: next(ids),
@@ -128,3 +134,110 @@ def test_only_the_stream_that_asked_for_a_session_answers_its_challenge() -> Non
     assert not gate.answered
     leader.requests.on_challenge_response(response, client, 0)
     assert gate.answered == {found[1].cluster_session_id}
+
+
+class Doorkeeper:
+    """Takes what a client shows for its principal; `root` is an operator."""
+
+    def __init__(self) -> None:
+        self.shown: dict[int, bytes] = {}
+
+    def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
+        self.shown[session_id] = encoded_credentials
+
+    def on_connected_session(self, proxy: Any, now_ms: int) -> None:
+        proxy.authenticate(self.shown[proxy.session_id])
+
+    def rights_of(self, encoded_principal: bytes) -> Right:
+        return Right.OPERATOR if encoded_principal == b"root" else Right.INGRESS
+
+
+class Door(Leader):
+    """A leader that opens sessions, whose log commits every record when it is told to."""
+
+    def __init__(self, bounds: SessionBounds, gate: Any = None) -> None:
+        super().__init__(gate or Doorkeeper(), bounds, MagicMock())  # the native table takes native images only
+        self.driver.is_slow, self.driver.is_connected = False, True
+        self.records: list[bytes] = []
+        self.term.append = self._append  # type: ignore[method-assign]
+        self.told: list[str] = []
+
+    def _append(self, record: bytes) -> bool:
+        self.records.append(record)
+        return True
+
+    def ask(self, host: str, principal: bytes = b"desk") -> str:
+        """What a client of the host is told; empty if its session is on its way to being opened."""
+        before = len(self.records)
+        self.connect(image_of(host), principal)
+        self.work()
+        self.work()
+        if len(self.records) > before:
+            return ""
+        found = codecs.decode(self.driver.made[-1].sent[-1])
+        assert found is not None
+        return str(found[1].detail)
+
+    def commit(self) -> None:
+        for record in self.records:
+            found = codecs.decode(record)
+            assert found is not None
+            self.requests.on_opened(self.open.execute_open(found[1], 96), self.term, 0)
+        self.records.clear()
+
+
+@pytest.mark.parametrize("are_committed", [True, False])
+def test_one_host_does_not_take_the_places_of_others(are_committed: bool) -> None:
+    door = Door(SessionBounds.of(10, of_host=4))
+    for _ in range(4):
+        assert door.ask("10.0.0.66") == ""
+    if are_committed:
+        door.commit()
+    refused = "concurrent session limit: 4 sessions of host 10.0.0.66; see max_sessions_per_host"
+    assert [door.ask("10.0.0.66") for _ in range(3)] == [refused] * 3
+    assert door.ask("10.0.0.1") == ""
+    door.commit()
+    first = next(iter(door.open))
+    door.open.execute_close(first.id)
+    assert door.ask("10.0.0.66") == ""
+
+
+@pytest.mark.parametrize("are_committed", [True, False])
+def test_one_principal_does_not_take_the_places_of_others(are_committed: bool) -> None:
+    door = Door(SessionBounds.of(10, of_principal=3))
+    for number in range(3):
+        assert door.ask(f"10.0.0.{number}", b"greedy") == ""
+    if are_committed:
+        door.commit()
+    refused = "concurrent session limit: 3 sessions of this principal; see max_sessions_per_principal"
+    assert door.ask("10.0.0.9", b"greedy") == refused
+    assert door.ask("10.0.0.9", b"modest") == ""
+    door.commit()
+    for session in [one for one in door.open if one.encoded_principal == b"greedy"]:
+        door.open.execute_close(session.id)
+    assert door.ask("10.0.0.9", b"greedy") == ""
+
+
+@pytest.mark.parametrize("are_committed", [True, False])
+def test_the_last_places_are_for_operators(are_committed: bool) -> None:
+    door = Door(SessionBounds.of(6, of_operators=2))
+    for number in range(4):
+        assert door.ask(f"10.0.0.{number}", b"desk") == ""
+    if are_committed:
+        door.commit()
+    assert door.ask("10.0.0.7") == "concurrent session limit: the last 2 are for operators; see operator_sessions"
+    assert door.ask("10.0.0.7", b"root") == ""
+    assert door.ask("10.0.0.8", b"root") == ""
+    assert door.ask("10.0.0.9", b"root") == "concurrent session limit"
+
+
+def test_a_cluster_that_authenticates_nobody_keeps_nothing_for_operators() -> None:
+    door = Door(SessionBounds.of(3, of_operators=2), AcceptAll())
+    assert [door.ask(f"10.0.0.{number}") for number in range(3)] == ["", "", ""]
+    assert door.ask("10.0.0.9") == "concurrent session limit"
+
+
+def test_bounds_have_defaults_for_clusters_of_any_size() -> None:
+    assert SessionBounds.of(4096) == (4096, 3072, 3072, 16)
+    assert SessionBounds.of(2) == (2, 64, 64, 0)
+    assert SessionBounds.of(100, 10, 20, 200) == (100, 10, 20, 100)

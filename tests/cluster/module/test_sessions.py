@@ -114,6 +114,41 @@ def test_a_new_leader_reaches_thousands_of_sessions_a_few_at_a_time() -> None:
     assert client.asked == before
 
 
+@pytest.mark.parametrize("leads_again", [False, True])
+def test_publications_that_come_after_the_leadership_was_lost_are_released(leads_again: bool) -> None:
+    """A deposed leader kept up to 64 of them, with a descriptor each, until it led again."""
+    client: Any = CountingClient()
+    sessions = OpenSessions(client, SessionTable(), 10)
+    for number in range(1, 101):
+        sessions.restore(ClusterSession(number, number, 96, 102, "aeron:udp?endpoint=client:1"))
+    sessions.lead(Term(SECOND_NS), 0)
+    sessions.send(Term(SECOND_NS), 0)
+    sessions.release_unwanted()
+    sessions.lose_leadership()
+    open_ones = 0
+
+    def make(registration_id: int) -> Any:
+        nonlocal open_ones
+        open_ones += 1
+        return SimpleNamespace(close=closed, offer=lambda message: 1, is_connected=True)
+
+    def closed() -> None:
+        nonlocal open_ones
+        open_ones -= 1
+
+    sessions.release_unwanted()
+    client.get = make
+    if leads_again:
+        sessions.lead(Term(SECOND_NS), 0)
+        for _ in range(9):
+            sessions.send(Term(SECOND_NS), 0)
+        sessions.release_unwanted()
+        assert open_ones == 100, "those of a leader stay"
+        sessions.lose_leadership()
+    sessions.release_unwanted()
+    assert open_ones == 0
+
+
 @dataclass(eq=False)
 class SpokenImage:
     """An image of a client's ingress."""
