@@ -16,6 +16,7 @@ from pipeline.errors import PipelineError
 from pipeline.jobs.sessions import parse_event
 from pipeline.recorded_feeds import FeedState
 from runtime.errors import DecodeError, Reject, ServiceError, SnapshotError
+from runtime.payloads import to_bytes
 from service_api.feeds import check_publication
 from service_api.native import Header, SinkSession
 from service_api.request_ids import PrincipalIds
@@ -111,10 +112,10 @@ class ReplaySession(SinkSession):
         self.is_closing = False
 
     def offer(self, payload: Payload) -> int:
-        return self._cluster.on_egress(self, bytes(payload))
+        return self._cluster.on_egress(self, to_bytes(payload))
 
     def reply(self, payload: Payload) -> None:
-        self._cluster.on_reply(self, bytes(payload))
+        self._cluster.on_reply(self, to_bytes(payload))
 
     def close(self) -> None:
         if self._cluster.get_client_session(self.id) is not None:
@@ -223,12 +224,12 @@ class ReplayCluster:
         return True
 
     def offer(self, payload: Payload) -> int:
-        self._note("offer", 0, bytes(payload))
+        self._note("offer", 0, to_bytes(payload))
         return 1
 
     def publish(self, topic: str, payload: Payload) -> int:
         """Notes what goes to a feed, with its number in the topic as far as this replay goes."""
-        data = bytes(payload)
+        data = to_bytes(payload)
         check_publication(topic, len(data))
         sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
         self._note("publish", sequence, topic.encode() + b":" + data)
@@ -241,7 +242,7 @@ class ReplayCluster:
         """Notes what a session offers to its client."""
         if session.id not in self._sessions:
             return OfferResult.CLOSED
-        self._note("egress", session.id, bytes(payload))
+        self._note("egress", session.id, to_bytes(payload))
         return max(1, self.log_position)
 
     # Records

@@ -139,6 +139,8 @@ def key_name_of(source_identity: str) -> str:
 class AcceptAll:
     """The default: every session is let in with an empty principal."""
 
+    checks_credentials = False
+
     def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
         pass
 

@@ -5,6 +5,7 @@
     |- DecodeError                 bytes from outside do not follow their format
     |- MemoryInUseError            a buffer is closed while views of it are out
     |- CountersFullError           no counter record is free
+    |- PayloadError                a message or an answer is no bytes
     |- StorageError                a file operation failed
     |  |- StorageFullError         no room on a device
     |  |- StorageInUseError        a folder belongs to another live process
@@ -106,6 +107,13 @@ class CountersFullError(OrdoError):
     """No counter record is free.
 
     What to do: Close streams and sessions that nobody needs, or enlarge /dev/shm where the message says so.
+    """
+
+
+class PayloadError(OrdoError, TypeError):
+    """A message, an answer or what is written is no bytes. Nothing was sent.
+
+    What to do: Give bytes: `text.encode()` for a text, `json.dumps(value).encode()` for other values.
     """
 
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from runtime.errors import ServiceCallError, ServiceError
+from runtime.payloads import to_bytes
 from sequencer.outputs import NULL_SESSION_ID, Output
 from service_api.native import SinkSession
 from service_api.service import NULL_MEMBER_ID, NULL_TERM_ID, ClientSession, OfferResult, Payload, Role, TimeUnit
@@ -138,8 +139,9 @@ class AppCluster:
         return self._write(session.id, payload)
 
     def _write(self, target_session_id: int, payload: Payload) -> int:
+        data = to_bytes(payload, "an output")
         self.outputs_made += 1
-        output = Output(self.outputs_made, self.log_position, self._output_index, target_session_id, bytes(payload))
+        output = Output(self.outputs_made, self.log_position, self._output_index, target_session_id, data)
         self._output_index += 1
         self.pending.append(output)
         return self.outputs_made

@@ -12,7 +12,7 @@ from itertools import chain
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
-from cluster.client.endpoints import archive_endpoint
+from cluster.client.endpoints import archive_endpoint, check_list
 from cluster.client.settings import ClientSettings
 from cluster.wire.instance_codec import INSTANCE_BYTES_MAX
 from runtime.errors import (
@@ -85,6 +85,7 @@ class ApplicationSettings:
         check_group(self.group)
         if len(self.instance.encode()) > INSTANCE_BYTES_MAX:
             raise ConfigurationError(f"instance={self.instance!r}: must be up to {INSTANCE_BYTES_MAX} bytes long")
+        check_list("endpoints", self.endpoints)
         if not self.endpoints:
             raise ConfigurationError("endpoints: name the members of the cluster as host:port")
         if not 0 < self.checkpoint_interval_s < float("inf"):

@@ -15,7 +15,7 @@ from typing import Generic, Literal, TypeVar
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
-from cluster.client.endpoints import archive_endpoint
+from cluster.client.endpoints import archive_endpoint, check_list
 from cluster.client.settings import ClientSettings
 from cluster.wire.consumer_codec import (
     NULL_VALUE,
@@ -80,6 +80,7 @@ class ConsumerSettings:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        check_list("endpoints", self.endpoints)
         if not self.endpoints:
             raise ConfigurationError("endpoints: name the members of the cluster as host:port")
         if not self.kinds:

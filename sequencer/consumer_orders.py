@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from cluster.client.endpoints import check_list
 from cluster.client.settings import ClientSettings
 from cluster.wire.app_version import format_version, format_versions
 from cluster.wire.consumer_codec import NULL_VALUE, CommandKind, ConsumerAnswer, ConsumerCommand, ConsumerStatus
@@ -30,6 +31,7 @@ class ConsumerOrders(Closing):
 
     def __init__(self, endpoints: Sequence[str], *, settings: ClientSettings | None = None, timeout_s: float = 10.0):
         """`endpoints`: the first `host:port` of each member. `timeout_s`: of one call."""
+        check_list("endpoints", endpoints)
         self._timeout_ns = round(timeout_s * 1e9)
         self._transport = ClientTransport.embedded("consumer orders")
         self._key = draw_member_key()

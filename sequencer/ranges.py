@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from archive.catalog import RecordingDescriptor
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
+from cluster.client.endpoints import check_list
 from cluster.client.log_source import LogSource, SourceState
 from cluster.client.recording_follower import Refusals
 from runtime.closing import Closing
@@ -88,6 +89,7 @@ def survey(addresses: Sequence[str], access: Access | None = None, unawaited: Co
     when none of them answers within the access's timeout.
     """
     access = access or Access()
+    check_list("addresses", addresses)
     if not addresses:
         raise ConfigurationError("addresses: give the archive endpoint of at least one member")
     transport = access.transport()
@@ -228,6 +230,7 @@ class RangeReader(Closing):
         """`record_filter`: what nodes may leave out, with padding in its place (`sequencer.entries.record_filter`).
 
         Raises ConfigurationError, TransportError; nodes are asked later."""
+        check_list("addresses", addresses)
         self.position = start
         self.end = end
         self.problem = ""

@@ -12,6 +12,7 @@ from typing import Literal
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
+from cluster.client.endpoints import check_list
 from cluster.client.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from runtime.errors import ArchiveError, ConfigurationError
 from runtime.polled_items import PolledMessages
@@ -60,6 +61,7 @@ class LogReader(RecordingReader[LogEntry]):
 
         Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
         """
+        check_list("addresses", addresses)
         if not addresses:
             raise ConfigurationError("addresses: give the archive endpoint of at least one member")
         settings = [

@@ -2,6 +2,8 @@
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
+from runtime.payloads import to_bytes
+
 cdef class NativeSession:
     def __init__(self, int64_t id=-1):
         self.id = id
@@ -30,7 +32,7 @@ cdef class SinkSession(NativeSession):
 
     def reply(self, payload):
         """An answer goes where offers go."""
-        self.sink(self, bytes(payload))
+        self.sink(self, to_bytes(payload, "what session.reply is given"))
 
     cdef int64_t _offer(self, const uint8_t* payload, int64_t length_bytes) noexcept:
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from runtime.errors import SnapshotError
+from runtime.payloads import view_of
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -32,7 +33,7 @@ class SnapshotWriter:
     def write(self, data: Buffer) -> int:
         """Appends bytes of any length and returns their number. Raises SnapshotError after the callback has ended."""
         self._check_open()
-        view = memoryview(data).cast("B")
+        view = view_of(data, "what a snapshot is written from")
         self._pending += view
         self.written_bytes += len(view)
         while len(self._pending) >= self._chunk_bytes:
@@ -110,7 +111,7 @@ class SnapshotReader:
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
         """Reads into the buffer; returns how many bytes it filled, 0 at the end."""
-        view = memoryview(buffer).cast("B")
+        view = view_of(buffer, "what a snapshot is read into")
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
+from runtime.payloads import to_bytes
 from service_api.feeds import check_publication
 from service_api.native import Header, SinkSession
 from service_api.service import (
@@ -110,7 +111,7 @@ class HarnessSession(SinkSession):
         self.is_closing = False
 
     def offer(self, payload: Payload) -> int:
-        return self._cluster._on_egress(self, bytes(payload))
+        return self._cluster._on_egress(self, to_bytes(payload))
 
     def close(self) -> None:
         if self._cluster.get_client_session(self.id) is not None:
@@ -147,7 +148,7 @@ class HarnessRun:
         """Answers the message that was taken last."""
         if not self.is_within or self._reply is not None:
             raise ServiceCallError("messages.reply answers the message that was taken last, once")
-        self._reply = bytes(payload)
+        self._reply = to_bytes(payload)
 
     def end(self) -> None:
         """The message that was taken last is done with."""
@@ -286,14 +287,14 @@ class ServiceHarness:
     def offer(self, payload: Payload) -> int:
         """Takes a message of the service, which comes back to it with `session` None."""
         self._check_allowed("offer")
-        self._offered.append(bytes(payload))
-        self.effects.append(Effect("offer", 0, bytes(payload)))
+        self._offered.append(to_bytes(payload))
+        self.effects.append(Effect("offer", 0, to_bytes(payload)))
         return len(self._offered)
 
     def publish(self, topic: str, payload: Payload) -> int:
         """Publishes to a feed: see `feed`. Returns the message's sequence number."""
         self._check_allowed("publish")
-        data = bytes(payload)
+        data = to_bytes(payload)
         check_publication(topic, len(data), self._sequences)
         sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
         self.effects.append(Effect("publish", sequence, topic.encode() + b":" + data))

@@ -15,6 +15,7 @@ from transport.logbuffer cimport (ADMIN_ACTION, BACK_PRESSURED, CLOSED, FLAG_BEG
                                   pack_tail, raw_term_id, raw_term_offset, wrap_i32)
 
 from runtime.errors import PublicationError
+from runtime.payloads import payload_error, to_bytes, view_of
 
 RESULT_NOT_CONNECTED = NOT_CONNECTED
 RESULT_BACK_PRESSURED = BACK_PRESSURED
@@ -188,7 +189,10 @@ cdef class Publication:
         elif PyBytes_CheckExact(payload):
             result = self.append(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), NULL, 0)
         else:
-            PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+            try:
+                PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+            except (TypeError, BufferError):
+                raise payload_error(payload, "what a publication is offered") from None
             result = self.append(<const uint8_t*> view.buf, view.len, NULL, 0)
             PyBuffer_Release(&view)
         if result == MESSAGE_TOO_LONG:
@@ -214,7 +218,7 @@ cdef class Publication:
                 if PyBytes_CheckExact(payload):
                     result = self.append(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload), NULL, 0)
                 else:
-                    view = memoryview(payload).cast("B")
+                    view = view_of(payload, "what a publication is offered")
                     result = self.append(&view[0] if view.shape[0] > 0 else NULL, view.shape[0], NULL, 0)
                 if result != ADMIN_ACTION:
                     break
@@ -234,7 +238,7 @@ cdef class Publication:
 
         It is asked for every fragment before anything is appended, so what it raises leaves the stream as it was.
         """
-        cdef bytes message = bytes(payload)
+        cdef bytes message = to_bytes(payload, "what a publication is offered")
         cdef int64_t length = len(message)
         cdef int64_t start = 0
         cdef int64_t position, value

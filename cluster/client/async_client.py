@@ -179,7 +179,7 @@ class AsyncClusterClient:
         try:
             while (result := self._offer(payload)) < 0:
                 if result == OfferResult.MESSAGE_TOO_LONG:
-                    raise ClusterError(f"message of {len(payload)} bytes is longer than the ingress takes")
+                    raise ClusterError(self._client._describe_too_long(payload))
                 self._schedule()
                 await self._change()
             return result

@@ -15,6 +15,7 @@ from cluster.client.request_window import Answer, PendingRequest
 from cluster.client.requests import ClientRequests
 from cluster.client.settings import ClientSettings, to_ns
 from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, SessionClosedError
+from runtime.payloads import to_bytes
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
@@ -107,16 +108,17 @@ class ClientCalls:
         deadline_ns = self._end_ns(timeout_s)
         while (result := self.offer(payload)) < 0:
             if result == OfferResult.MESSAGE_TOO_LONG:
-                raise ClusterError(
-                    f"message of {len(payload)} bytes: longer than the ingress or the cluster's log takes; see the "
-                    "term-length of ingress_channel and log_term_length of the nodes"
-                )
+                raise ClusterError(self._describe_too_long(payload))
             if self._transport.clock.now() > deadline_ns:
                 why = f"result={OfferResult(result).name} state={self.state.name}"
                 raise ClusterTimeoutError(f"message not taken in time: {why} {self.ingress_trouble}".rstrip())
             if self.poll() == 0:
                 self._park(SEND_PARK_NS)
         return result
+
+    def _describe_too_long(self, payload: Payload) -> str:
+        """What to say of a message for which `offer` returned MESSAGE_TOO_LONG, with settings that would take it."""
+        return self._loop.describe_too_long("message", payload)
 
     def _send_until(self, payload: Payload, level: str, timeout_s: float | None) -> HandedOver:
         if self._loop.is_in_callback:
@@ -229,7 +231,7 @@ class ClientCalls:
 
         With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
         """
-        return self._requests_with_room().submit(bytes(payload), on_done)
+        return self._requests_with_room().submit(to_bytes(payload), on_done)
 
     def _submit_some(self, payloads: Iterator[Payload]) -> list[PendingRequest]:
         """As many as there is room for, sent together; empty when there are no more."""

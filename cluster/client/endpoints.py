@@ -28,8 +28,16 @@ def archive_endpoint(endpoint: str) -> str:
     return f"{host}:{int(port) + ARCHIVE_PORT_OFFSET}"
 
 
+def check_list(name: str, endpoints: object) -> None:
+    """Raises ConfigurationError for one endpoint in place of a list, which would be taken for a list of letters."""
+    if isinstance(endpoints, str | bytes) or not isinstance(endpoints, Iterable):
+        text = endpoints if isinstance(endpoints, str) else "10.0.0.1:20000"
+        raise ConfigurationError(f"{name} is a {type(endpoints).__name__}, must be a list: give [{text!r}]")
+
+
 def endpoint_table(endpoints: Endpoints, ingress_channel: str) -> dict[int, str]:
     """Returns what a user has named, by member id. Raises ConfigurationError."""
+    check_list("ingress_endpoints", endpoints)
     table = dict(endpoints) if isinstance(endpoints, Mapping) else dict(enumerate(endpoints))
     if ingress_channel.startswith("aeron:ipc"):
         if table:

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from archive.client.settings import ArchiveClientSettings
 from archive.control.codes import ErrorCode
+from cluster.client.endpoints import check_list
 from cluster.client.feed_search import FeedSearch
 from cluster.client.log_source import LogSource, SourceState
 from cluster.client.recording_follower import RecordingFollower
@@ -313,6 +314,7 @@ class FeedReader(RecordingReader[FeedMessage]):
 
 
 def _check(addresses: Sequence[str], topic: str, from_position: object, from_sequence: int | None) -> None:
+    check_list("addresses", addresses)
     if not addresses:
         raise ConfigurationError("addresses: give the archive endpoint of at least one member")
     if not is_topic(topic):

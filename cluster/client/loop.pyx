@@ -29,7 +29,9 @@ from transport.logbuffer cimport (ADMIN_ACTION, BACK_PRESSURED, CLOSED, MAX_POSI
 from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
 
+from cluster.wire.message_limit import describe_too_long
 from runtime.errors import ClusterError
+from runtime.payloads import to_bytes, view_of
 from transport.client_transport import ClientTransport
 
 cdef enum:
@@ -171,6 +173,12 @@ cdef class ClientLoop:
             self.kept_bytes += cost
         return result
 
+    def describe_too_long(self, what, payload):
+        """What to say of a message that is MESSAGE_TOO_LONG."""
+        ingress_bytes_max = self._message_bytes_max if self._ingress is None else self._ingress.max_message_length
+        return describe_too_long(what, memoryview(payload).nbytes, SESSION_HEADER_LENGTH, self._message_bytes_max,
+                                 ingress_bytes_max)
+
     def take_kept(self):
         """The oldest message that is kept, which is kept no longer."""
         payload = self._kept.popleft()
@@ -193,8 +201,8 @@ cdef class ClientLoop:
         if self.unsent:
             self.flush()
         if result == MESSAGE_TOO_LONG:
-            raise ClusterError(f"message {count} of those offered is longer than the ingress or the cluster's log takes; "
-                               f"the {count} before it were taken")
+            told = self.describe_too_long(f"message {count} of those offered", payload)
+            raise ClusterError(f"{told}; the {count} before it were taken")
         if result < 0:
             self._on_offered(result)
         return count
@@ -215,10 +223,10 @@ cdef class ClientLoop:
     cdef int64_t _offer(self, payload) except? -100:
         cdef const uint8_t[::1] view
         if self._kept is not None:
-            return self._offer_kept(bytes(payload))
+            return self._offer_kept(to_bytes(payload))
         if PyBytes_CheckExact(payload):
             return self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
-        view = memoryview(payload).cast("B")
+        view = view_of(payload)
         return self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
 
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil:

@@ -13,6 +13,7 @@ from cluster.client.ingress import IngressPublications
 from cluster.client.link import LeaderSession
 from cluster.wire import ordo_codecs
 from cluster.wire.instance_codec import GROUP_BYTES_MAX
+from cluster.wire.message_limit import LENGTH_BYTES_MAX, describe_too_long
 from cluster.wire.ordo_codecs import Consistency, QueryStatus
 from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, QueryFailedError
 
@@ -216,7 +217,9 @@ class ClientQueries:
             return
         message = _encode(pending, session.session_id)
         if len(message) > publication.max_message_length:
-            text = f"query of {len(pending.payload)} bytes; longer than the ingress takes: see ingress_channel"
+            length_bytes, ingress_max = len(pending.payload), publication.max_message_length
+            overhead_bytes = len(message) - length_bytes
+            text = describe_too_long("query", length_bytes, overhead_bytes, LENGTH_BYTES_MAX, ingress_max)
             self._finish(pending, None, ClusterError(text))
         elif publication.offer(message) > 0:
             pending.next_send_ns = now_ns + self._retry_interval_ns

@@ -21,7 +21,9 @@ from transport.publication cimport ExclusivePublication
 from typing import NamedTuple
 
 from cluster.client.request_sending import offer_to_leader
+from cluster.wire.message_limit import LENGTH_BYTES_MAX, describe_too_long
 from runtime.errors import ClusterError
+from runtime.payloads import to_bytes
 
 REQUEST_LENGTH_BYTES = REQUEST_LENGTH
 
@@ -39,9 +41,8 @@ class Answer(NamedTuple):
 cdef object new_tuple = tuple.__new__
 
 
-cdef object _too_long(bytes payload, int64_t length_bytes_max):
-    return ClusterError(
-        f"request of {len(payload)} bytes, at most {length_bytes_max}: see ingress_channel and the log's terms")
+cdef object _too_long(bytes payload, int64_t log_bytes_max, int64_t ingress_bytes_max):
+    return ClusterError(describe_too_long("request", len(payload), REQUEST_LENGTH, log_bytes_max, ingress_bytes_max))
 
 
 cdef bint append_request(session, ingress, const uint8_t* header, bytes payload) except -1:
@@ -57,7 +58,7 @@ cdef bint append_request(session, ingress, const uint8_t* header, bytes payload)
         if result > 0 and publication._waker is not None:
             publication._waker.wake()
         if result == MESSAGE_TOO_LONG:       # of a journal, whose client had another ingress
-            raise _too_long(payload, publication.max_message_length - REQUEST_LENGTH)
+            raise _too_long(payload, LENGTH_BYTES_MAX, publication.max_message_length)
     else:
         result = ingress.offer(PyBytes_FromStringAndSize(<const char*> header, REQUEST_LENGTH) + payload)
     if result > 0:
@@ -145,7 +146,7 @@ cdef class RequestWindow:
         cdef list found = []
         cdef int64_t first = self._number + 1
         for payload in payloads:
-            found.append(self._take(bytes(payload), None))
+            found.append(self._take(to_bytes(payload), None))
         if self._number >= first and self._sent == first - 1 and self._can_send_at_once():
             self._send_from(first)
         return found
@@ -163,12 +164,13 @@ cdef class RequestWindow:
         return pending
 
     cpdef int _check_length(self, bytes payload) except -1:
-        cdef int64_t length_bytes_max = self._length_bytes_max
+        cdef int64_t log_bytes_max = self._length_bytes_max + REQUEST_LENGTH
+        cdef int64_t ingress_bytes_max = log_bytes_max
         ingress = self._session.leader_ingress
         if ingress is not None:
-            length_bytes_max = min(length_bytes_max, <int64_t> ingress.max_message_length - REQUEST_LENGTH)
-        if PyBytes_GET_SIZE(payload) > length_bytes_max:
-            raise _too_long(payload, length_bytes_max)
+            ingress_bytes_max = ingress.max_message_length
+        if PyBytes_GET_SIZE(payload) + REQUEST_LENGTH > min(log_bytes_max, ingress_bytes_max):
+            raise _too_long(payload, log_bytes_max, ingress_bytes_max)
         return 0
 
     cpdef int _take_number(self, PendingRequest pending) except -1:

@@ -39,7 +39,7 @@ from cluster.client.requests import ClientRequests
 from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
-from cluster.wire.ingress_notice import decode_notice
+from cluster.wire.ingress_notice import UNCHECKED_NOTICE, decode_notice
 from cluster.wire.message_limit import decode_message_limit
 from cluster.wire.streams import EGRESS_POLICY_KEY
 from runtime.closing import Closing
@@ -52,6 +52,8 @@ from runtime.errors import (
     SessionClosedError,
     SessionRejectedError,
 )
+from runtime.logging import tell
+from runtime.payloads import to_bytes
 from runtime.version import VERSION
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
@@ -67,6 +69,10 @@ PARK_SLICE_NS = 100_000_000
 REOPEN_PAUSE_NS = 500_000_000
 """After a cluster has refused a new session to a client that stays, or has ended one so soon."""
 EVENT_CODES = frozenset(EventCode)
+UNCHECKED_TEXT = (
+    "nobody has looked at the credentials of this client: the cluster has no [[tokens]], and lets everybody in; make"
+    " tokens with `ordo cluster new-token` and give them to every member (docs/SECURITY.md)"
+)
 CLIENT_INFO = "name={} version={} commit=ordo"
 OnMessage = Callable[[int, int, bytes], object] | MessageHandler
 OnMessages = Callable[[int, memoryview, memoryview, bytes], object]
@@ -80,6 +86,13 @@ class ClientState(Enum):
     AWAIT_NEW_LEADER = auto()
     AWAIT_NEW_LEADER_CONNECTION = auto()
     CLOSED = auto()
+
+
+def _choose_settings(settings: ClientSettings | None, egress_channel: object) -> ClientSettings:
+    chosen = settings or ClientSettings()
+    if isinstance(egress_channel, ClientSettings):
+        raise ConfigurationError("the second argument is egress_channel: give ClientSettings as settings=...")
+    return chosen if egress_channel is None else replace(chosen, egress_channel=str(egress_channel))
 
 
 def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTransport:
@@ -165,9 +178,7 @@ class ClusterClient(ClientCalls, Closing):
         self._requests: ClientRequests | None = None
         self._relay: RelayedRequests | None = None
         self._acknowledgements: Acknowledgements | None = None
-        self.settings = settings or ClientSettings()
-        if egress_channel is not None:
-            self.settings = replace(self.settings, egress_channel=egress_channel)
+        self.settings = _choose_settings(settings, egress_channel)
         self._make_loop(on_message, on_messages)
         self._named = NamedEndpoints(ingress_endpoints, self.settings.ingress_channel)
         self.ingress_endpoints = dict(self._named.table)
@@ -336,7 +347,7 @@ class ClusterClient(ClientCalls, Closing):
         self._loop.enter()
         try:
             return self._queries.start(
-                bytes(payload),
+                to_bytes(payload),
                 consistency=consistency,
                 member_id=member_id,
                 min_position=min_position,
@@ -743,6 +754,8 @@ class ClusterClient(ClientCalls, Closing):
                 kind = "full" if trouble else "room"
                 self._on_client_event(ClientEvent(kind, self.session_id, trouble or "messages are taken again"))
             self._note_room(trouble)
+        elif code is EventCode.OK and event.detail == UNCHECKED_NOTICE:
+            tell("warning", "client.credentials", text=UNCHECKED_TEXT)
         self._on_session_event(code, event.detail)
 
     def _note_room(self, trouble: str) -> None:

@@ -87,7 +87,7 @@ class ClientSettings:
                 raise ConfigurationError(f"{name}={value!r}: must be a number of seconds above 0")
         if not isinstance(self.credentials, bytes) and not callable(self.credentials):
             raise ConfigurationError(
-                f"credentials of type {type(self.credentials).__name__}: must be bytes or callable"
+                f"credentials of type {type(self.credentials).__name__}: must be bytes, as token.encode(), or callable"
             )
         Encryption(self.key_file, self.trusted_file)
         if len(self.identity) not in (0, 16):
@@ -103,7 +103,7 @@ class ClientSettings:
                 f"egress_policy={self.egress_policy!r}: must be one of {', '.join(EGRESS_POLICIES)}"
             )
         for name in ("ingress_channel", "egress_channel"):
-            if not getattr(self, name).startswith(("aeron:udp", "aeron:ipc")):
+            if not str(getattr(self, name)).startswith(("aeron:udp", "aeron:ipc")):
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}: must begin with aeron:udp or aeron:ipc")
         if self.egress_channel.startswith("aeron:ipc") and not self.ingress_channel.startswith("aeron:ipc"):
             raise ConfigurationError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cluster.wire import codecs, ordo_codecs
 from runtime.errors import ServiceError
+from runtime.payloads import to_bytes
 from service_api.service import ClientSession, Payload, Role, TimeUnit
 from service_api.timers import ServiceTimers
 
@@ -106,7 +107,7 @@ class ContainerCluster:
 
     def offer(self, payload: Payload) -> int:
         self._container.check_allowed("offer")
-        message = bytes(payload)
+        message = to_bytes(payload, "what cluster.offer is given")
         control = self._container.control
         if len(message) > control.service_message_bytes_max:
             raise ServiceError(

@@ -91,6 +91,12 @@ class ContainerControl:
             ordo_codecs.SNAPSHOT_DIGEST.encode(log_position=log_position, service_id=self._service_id, digest=digest)
         )
 
+    def send_snapshot_failure(self, log_position: int, text: str) -> None:
+        """Says why the next ack has no part of the snapshot of this position."""
+        self.send(
+            ordo_codecs.SNAPSHOT_FAILURE.encode(log_position=log_position, service_id=self._service_id, text=_cut(text))
+        )
+
     def send_state_kept(self, log_position: int, recording_id: int) -> None:
         """Reports where the state is recorded at which the service stands still; NULL_VALUE: nowhere."""
         self.send(

@@ -24,6 +24,7 @@ from cluster.wire.streams import (
     local_stream,
 )
 from runtime.errors import ClusterError, ServiceError
+from runtime.payloads import to_bytes
 from service_api.feeds import RECORD_BYTES_MAX, check_publication
 from service_api.service import OfferResult
 
@@ -94,7 +95,7 @@ class ContainerFeeds:
     def publish(self, topic: str, payload: Payload) -> int:
         """Takes a message for a topic. Returns its sequence number. Raises ServiceError, ServiceCallError."""
         self._host.check_allowed("publish")
-        data = bytes(payload)
+        data = to_bytes(payload, "what cluster.publish is given")
         check_publication(topic, len(data), self._topics)
         self._count(len(data))
         found = self._topics.get(topic)

@@ -45,6 +45,7 @@ from transport.subscription cimport Subscription
 
 from cluster.wire.streams import EGRESS_POLICY_KEY
 from runtime.errors import Reject, ServiceCallError, ServiceError
+from runtime.payloads import payload_error, view_of
 from service_api.service import OfferResult
 
 cdef enum:
@@ -514,7 +515,7 @@ cdef class ContainerLoop(Agent):
         if self._reply is not None:
             raise ServiceCallError("a message is answered once: by session.reply, or by returning bytes")
         if not isinstance(payload, (bytes, bytearray, memoryview)):
-            raise ServiceError(f"on_session_message returned {type(payload).__name__}: return bytes to answer, or None")
+            raise ServiceError(payload_error(payload, "the answer of on_session_message").message)
         self._reply = bytes(payload)
 
     cdef ContainerSession _find_session(self, int64_t session_id):
@@ -636,7 +637,7 @@ cdef class ContainerSession(NativeSession):
         if PyBytes_CheckExact(payload):
             result = self.offer_native(<const uint8_t*> PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
         else:
-            view = memoryview(payload).cast("B")
+            view = view_of(payload, "what session.offer is given")
             result = self.offer_native(&view[0] if view.shape[0] > 0 else NULL, view.shape[0])
         return result if result > 0 else OfferResult(result)
 

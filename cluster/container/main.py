@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from archive.lmdb_store import open_lmdb
 from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT
@@ -123,6 +124,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="[VERSION=]MODULE:CLASS",
         help="once for each version of the service; without one: version 1",
     )
+    parser.add_argument("--service-folder", type=Path, help="where its module is looked for last, if not on the path")
     parser.add_argument("--member-id", type=int, default=0)
     parser.add_argument("--cluster-id", type=int, default=0)
     parser.add_argument("--service-id", type=int, default=0)
@@ -189,7 +191,7 @@ def run_container(options: argparse.Namespace) -> None:
     # Nothing less than SIGKILL: a container in a long callback would go on beside the one that a new node starts.
     if not die_with_parent(options.parent_pid, signal.SIGKILL):
         raise ClusterTimeoutError("the node that started this container is gone")
-    service = load_versions(find_versions(options.service))
+    service = load_versions(find_versions(options.service), options.service_folder)
     service.prepare()
     clock, memory = SystemClock(), FileMemoryProvider()
     await_driver(options.aeron_dir, clock)

@@ -16,7 +16,6 @@ import os
 import signal
 import struct
 import sys
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -24,6 +23,7 @@ from typing import Protocol
 from cluster.wire.snapshot_digest import MessagesDigest
 from runtime.children import die_with_parent
 from runtime.errors import SnapshotError
+from runtime.failures import one_line, traceback_of
 
 Append = Callable[[bytes], None]
 Write = Callable[[Append], None]
@@ -218,7 +218,7 @@ def _write_all(write_end: int, write: Write) -> None:
     except BrokenPipeError:
         raise
     except Exception as error:
-        _send(write_end, FAILED, "".join(traceback.format_exception(error)).rstrip().encode("utf-8", "replace"))
+        _send(write_end, FAILED, f"{one_line(error)}\n{traceback_of(error)}".encode("utf-8", "replace"))
     else:
         _send(write_end, END, digest.digest())
     for stream in (sys.stdout, sys.stderr):

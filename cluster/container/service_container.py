@@ -39,7 +39,9 @@ from cluster.wire.levels import REQUEST_ID_LEVEL
 from cluster.wire.mark_file import ComponentType, container_mark_file_name
 from cluster.wire.snapshot_digest import digest_of
 from cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
-from runtime.errors import Category, ClusterError, OrdoError, ServiceError, SnapshotError
+from runtime.errors import Category, ClusterError, OrdoError, PayloadError, ServiceError, SnapshotError
+from runtime.failures import traceback_of
+from runtime.logging import tell
 from runtime.memory import FileMemoryProvider, MemoryProvider
 from service_api import snapshot as service_snapshot
 from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
@@ -599,6 +601,11 @@ class ServiceContainer(ContainerLoop):
     def note_error(self, error: Exception, where: str) -> None:
         self._errors.record(error, where)
 
+    def note_failure(self, error: Exception, where: str) -> None:
+        """Keeps what the service raised, and puts it into the log, where its author looks."""
+        self._errors.record(error, where)
+        tell("error", "service.failed", member_id=self.member_id, text=where, traceback=traceback_of(error))
+
     # What the consensus module asks for
 
     def on_termination_position(self, log_position: int, ack_required: bool) -> None:
@@ -670,7 +677,7 @@ class ServiceContainer(ContainerLoop):
         if self.state is ContainerState.FAILED:
             raise error
         self.state = ContainerState.FAILED
-        if isinstance(error, OrdoError) and not isinstance(error, ServiceError):
+        if isinstance(error, OrdoError) and not isinstance(error, ServiceError | PayloadError):
             self.record_error(error)
             raise error
         where = f"service {type(self.service).__name__} raised in {self.callback} at position {position}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -11,16 +10,9 @@ from typing import Any
 
 from cluster.container.versions import ServiceVersions
 from runtime.errors import ConfigurationError
+from runtime.failures import HOUSE, OWN_PACKAGES, place_of
 from service_api.native import NativeClusteredService
 from service_api.service import ClusteredService, Service
-
-HOUSE = Path(__file__).resolve().parents[2]
-"""Where Ordo's own packages lie."""
-
-OWN_PACKAGES = (
-    *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "gateway", "pipeline"),
-    *("deploy", "ordo"),
-)
 
 
 def _refuse_clashes(folder: Path) -> None:
@@ -32,23 +24,32 @@ def _refuse_clashes(folder: Path) -> None:
                 raise ConfigurationError(f"{found} has the name of a package of Ordo, which must not be: rename it")
 
 
+def _extend_path(folder: Path | None) -> list[str]:
+    """Has modules looked for in the current folder and in another one, too; returns which these are."""
+    folders = [Path.cwd()]
+    if folder is not None and folder.resolve() != folders[0].resolve():
+        folders.append(folder.absolute())
+    for one in folders:
+        _refuse_clashes(one)
+    if "" not in sys.path and str(folders[0]) not in sys.path:
+        sys.path.append(str(folders[0]))
+    sys.path += [str(one) for one in folders[1:] if str(one) not in sys.path]
+    return [str(one) for one in folders]
+
+
 def _describe(error: Exception) -> str:
     """Returns an error of the user's module in one line, with file and line number."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, SyntaxError) and error.filename:
-        place = f"{error.filename}:{error.lineno}"
-    else:
-        place = f"{frames[-1].filename}:{frames[-1].lineno}"
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__} at {place}: {' '.join(text.split())}"
+    return f"{type(error).__name__} at {place_of(error)}: {' '.join(text.split())}"
 
 
-def load_service(name: str) -> type[Service]:
-    """Returns the class of `module:Class`, looked for on the path and, last, in the current folder.
+def load_service(name: str, folder: Path | None = None) -> type[Service]:
+    """Returns the class of `module:Class`, looked for on the path, in the current folder and, last, in `folder`, where
+    the configuration is.
 
-    Raises ConfigurationError, also where the current folder has a module of the name of one of Ordo's packages.
+    Raises ConfigurationError, also where one of these folders has a module of the name of one of Ordo's packages.
     """
-    service = load_class(name, "service")
+    service = load_class(name, "service", folder)
     if not issubclass(service, ClusteredService | NativeClusteredService):
         module_name, _, class_name = name.partition(":")
         raise ConfigurationError(
@@ -57,26 +58,26 @@ def load_service(name: str) -> type[Service]:
     return service
 
 
-def load_versions(names: Mapping[int, str]) -> ServiceVersions:
+def load_versions(names: Mapping[int, str], folder: Path | None = None) -> ServiceVersions:
     """The code of each version, from `module:Class`. Raises ConfigurationError, as `load_service`."""
-    return ServiceVersions({app_version: load_service(name) for app_version, name in names.items()})
+    return ServiceVersions({app_version: load_service(name, folder) for app_version, name in names.items()})
 
 
-def load_class(name: str, key: str) -> type[Any]:
+def load_class(name: str, key: str, folder: Path | None = None) -> type[Any]:
     """As `load_service`, of any class; `key` says in errors what names it."""
     module_name, separator, class_name = name.partition(":")
     if not separator or not module_name or not class_name:
         raise ConfigurationError(f"{key}={name!r}: must be module:Class, such as mypackage.counter:Counter")
-    folder = Path.cwd()
-    _refuse_clashes(folder)
-    if not {"", str(folder)} & set(sys.path):
-        sys.path.append(str(folder))
+    folders = _extend_path(folder)
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and not (module_name + ".").startswith(error.name + "."):
             raise ConfigurationError(f"{key}={name!r}: it needs {error.name!r}, which is not installed") from error
-        raise ConfigurationError(f"{key}={name!r}: there is no module {module_name!r} on the path") from error
+        raise ConfigurationError(
+            f"{key}={name!r}: there is no module {module_name!r} on the path, nor in {' or '.join(folders)}: start this"
+            " in the folder of the module, put the configuration there, or install the module"
+        ) from error
     except Exception as error:
         raise ConfigurationError(f"{key}={name!r}: importing it raised {_describe(error)}") from error
     found = getattr(module, class_name, None)

@@ -22,6 +22,7 @@ from cluster.wire.snapshot_digest import digest_of
 from cluster.wire.snapshot_writer import SnapshotWriter
 from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, local_stream
 from runtime.errors import SnapshotError
+from runtime.failures import one_line
 from runtime.logging import tell
 from service_api import snapshot as service_snapshot
 from service_api.service import Service
@@ -59,6 +60,8 @@ class SnapshotHost(Protocol):
     def ask_for_tick(self) -> None: ...
     def on_control_sent(self) -> None: ...
     def note_error(self, error: Exception, where: str) -> None: ...
+    def note_failure(self, error: Exception, where: str) -> None:
+        """The same for what the service raised, which its author is to see in the log, too."""
 
 
 class _Point(NamedTuple):
@@ -236,7 +239,10 @@ class ContainerSnapshots:
     def _fail(self, error: Exception) -> None:
         """The service goes on without a snapshot at this position."""
         assert self._point is not None
-        self._host.note_error(error, f"on_take_snapshot at position {self._point.log_position}")
+        # What a copy raised comes as text, its first line says it in short.
+        reason = error.message.splitlines()[0] if isinstance(error, SnapshotError) else one_line(error)
+        self._host.control.send_snapshot_failure(self._point.log_position, reason)
+        self._host.note_failure(error, f"on_take_snapshot at position {self._point.log_position}")
         self._answer(codecs.NULL_VALUE)
 
     def _answer(self, recording_id: int) -> None:

@@ -54,13 +54,15 @@ class ClusterControl:
         self._transfer = transfer
         self._termination = termination
         self._is_suspended_by_log = False
+        self._is_suspension_asked = False
+        """It is appended, and not yet committed."""
         self._snapshot_position = NULL_VALUE
         """Of the record of the snapshot that was asked for."""
 
     @property
     def is_suspended(self) -> bool:
         """Whether the cluster is suspended, by the committed log or by an order that is not committed yet."""
-        return bool(self._counters.state == ModuleState.SUSPENDED)
+        return self._is_suspension_asked or bool(self._counters.state == ModuleState.SUSPENDED)
 
     def execute(self, record: LogRecord) -> None:
         """Executes a ClusterActionRequest of the committed log."""
@@ -73,13 +75,11 @@ class ClusterControl:
     def _suspend(self, is_suspended: bool) -> None:
         """Suspends or resumes. The leader restarts all session timeouts, since no session was heard meanwhile."""
         self._is_suspended_by_log = is_suspended
-        self._show_suspension(is_suspended)
-        if self._host.is_leader:
-            self._host.touch_sessions()
-
-    def _show_suspension(self, is_suspended: bool) -> None:
+        self._is_suspension_asked = False
         self._counters.set_state(ModuleState.SUSPENDED if is_suspended else ModuleState.ACTIVE)
         self._host.update_ingress()
+        if self._host.is_leader:
+            self._host.touch_sessions()
 
     # -- the leader ------------------------------------------------------------------------------------------------
 
@@ -92,8 +92,9 @@ class ClusterControl:
         """Drops pending orders, which may never be committed."""
         self._counters.control_toggle.set(ControlToggle.INACTIVE)
         self._snapshot_position = NULL_VALUE
-        if self.is_suspended and not self._is_suspended_by_log:
-            self._show_suspension(False)
+        if self._is_suspension_asked:
+            self._is_suspension_asked = False
+            self._host.update_ingress()
 
     def snapshot_done(self, log_position: int) -> None:
         """Called when the snapshot at a position was taken or has failed. If it is the one that was asked for, another
@@ -116,14 +117,20 @@ class ClusterControl:
         if value == ControlToggle.RESUME and self.is_suspended:
             if self._append(ClusterAction.RESUME) > 0:
                 toggle.set(ControlToggle.NEUTRAL)
-        elif self._counters.state == ModuleState.ACTIVE and not self._termination.is_under_way:
+        elif self._is_idle:
             self._begin(value, now_ns)
+
+    @property
+    def _is_idle(self) -> bool:
+        is_active = self._counters.state == ModuleState.ACTIVE and not self._is_suspension_asked
+        return is_active and not self._termination.is_under_way
 
     def _begin(self, order: int, now_ns: int) -> None:
         """Carries out an order to a cluster that is active."""
         if order == ControlToggle.SUSPEND:
             if self._append(ClusterAction.SUSPEND) > 0:
-                self._show_suspension(True)
+                self._is_suspension_asked = True
+                self._host.update_ingress()
         elif order == ControlToggle.SNAPSHOT and self._snapshot_position == NULL_VALUE:
             self._snapshot_position = max(self._append(ClusterAction.SNAPSHOT), NULL_VALUE)
         elif order == ControlToggle.SHUTDOWN:

@@ -25,6 +25,7 @@ SERVICE_REPORTS = (
     ordo_codecs.FEED_OPEN,
     ordo_codecs.STATE_HASH,
     ordo_codecs.STATE_KEPT,
+    ordo_codecs.SNAPSHOT_FAILURE,
 )
 
 

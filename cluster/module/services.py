@@ -180,6 +180,9 @@ class Services:
             self._note_hash(service_id, values)
         elif table is ordo_codecs.STATE_KEPT:
             self._note_kept(service_id, values)
+        elif table is ordo_codecs.SNAPSHOT_FAILURE:
+            text = values.text.decode("utf-8", "replace")
+            self._host.snapshots.on_service_failure(service_id, values.log_position, text)
         elif table is ordo_codecs.CONSUMERS_HOLD and service_id != MAIN_SERVICE_ID:
             return  # each container has the same table
         else:

@@ -12,6 +12,7 @@ from cluster.module.response_channels import SHARED_MEMORY, bounded, check_strea
 from cluster.module.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
 from cluster.wire import codecs
 from cluster.wire.codecs import EventCode
+from cluster.wire.ingress_notice import UNCHECKED_NOTICE
 from cluster.wire.members import host_of
 from cluster.wire.message_limit import encode_message_limit
 from runtime.authentication import PRINCIPAL_LENGTH_BYTES_MAX, AcceptAll, Authenticator, Right, key_name_of
@@ -77,6 +78,8 @@ class SessionRequest:
     detail: str = ""
     challenge_bytes: bytes | None = None
     encoded_principal: bytes = b""
+    is_unchecked: bool = False
+    """It came with credentials, at which nobody looks."""
 
     @property
     def key_name(self) -> str:
@@ -126,6 +129,7 @@ class SessionRequests:
         self._client = client
         self._open = open_sessions
         self._authenticator = authenticator
+        self._checks_credentials = getattr(authenticator, "checks_credentials", True)
         self._session_timeout = session_timeout
         self._bounds = bounds
         self._has_operators = not isinstance(authenticator, AcceptAll)
@@ -201,6 +205,7 @@ class SessionRequests:
             publication,
             cluster_time + self._session_timeout,
         )
+        session.is_unchecked = bool(request.encoded_credentials) and not self._checks_credentials
         self._requests[publication.registration_id] = session
         if leading:
             self._by_session[session.session_id] = session
@@ -258,6 +263,8 @@ class SessionRequests:
         detail, member_id = encode_message_limit(self._message_bytes_max()), leadership.member_id
         event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
         self._open.tell(session, event)
+        if request.is_unchecked:
+            self._open.notify(leadership, session, UNCHECKED_NOTICE)
 
     def image_gone(self, image: Image) -> None:
         for request in [request for request in self._requests.values() if request.image is image]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from cluster.module import snapshots
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.state_store import SnapshotEntry
+from cluster.wire.component_errors import SNAPSHOT_REFUSED
 from cluster.wire.snapshot_digest import combine, digest_of
 from cluster.wire.snapshot_writer import SnapshotWriter
 from cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, SNAPSHOT_CHANNEL, local_stream
@@ -87,6 +88,8 @@ class SnapshotTaker:
         """By service: its part, once that is recorded; NULL_VALUE where it could not be taken."""
         self._writer: SnapshotWriter | None = None
         self._service_digests: dict[int, tuple[int, bytes]] = {}
+        self._reasons: dict[int, tuple[int, str]] = {}
+        """By service: why it could not take its part."""
         self._digest = b""
         self._messages: list[bytes] | None = None
         """The module's part, once captured."""
@@ -174,6 +177,10 @@ class SnapshotTaker:
         """Takes the digest of a service's part; it arrives before the ack of the same position."""
         self._service_digests[service_id] = log_position, digest
 
+    def on_service_failure(self, service_id: int, log_position: int, reason: str) -> None:
+        """Takes why a service has no part of a snapshot; it arrives before the ack of the same position."""
+        self._reasons[service_id] = log_position, reason
+
     def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:
         if self._point is not None and log_position == self._point.log_position:
             self._recording_ids[service_id] = relevant_id
@@ -190,7 +197,9 @@ class SnapshotTaker:
         if failed:
             self._drop_parts(failed)
             which = "the service" if self._service_count == 1 else f"service {failed[0]}"
-            self._finish(f"{which} could not take its snapshot at log_position={point.log_position}")
+            position, reason = self._reasons.get(failed[0], (point.log_position, ""))
+            why = f": {reason}" if reason and position == point.log_position else ""
+            self._finish(f"{which} {SNAPSHOT_REFUSED}{point.log_position}{why}")
             return
         assert self._messages is not None
         digests = [
@@ -239,9 +248,10 @@ class SnapshotTaker:
         assert self._point is not None
         if error is not None:
             self._host.record_error(error)
+            self._host.announce("cluster.snapshot", error)
         log_position = self._point.log_position
         self._point = self._writer = self._messages = None
-        self._arrived, self._session_ids, self._recording_ids = set(), {}, {}
+        self._arrived, self._session_ids, self._recording_ids, self._reasons = set(), {}, {}, {}
         following, self._next = self._next, None
         self._host.snapshot_done(log_position)
         if following is not None:

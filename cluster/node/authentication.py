@@ -46,7 +46,7 @@ def make_authenticator(config: NodeConfig, clock: Clock) -> Authenticator | None
             return tokens
         roles = TrustedRoles(str(config.encryption.trusted_file), clock)
         return KeyAuthenticator(roles.read, tokens, read_topics=roles.read_topics)
-    loaded = load_class(name, "authentication.class")
+    loaded = load_class(name, "authentication.class", config.folder)
     missing = [name for name in METHODS if not callable(getattr(loaded, name, None))]
     if missing:
         raise ConfigurationError(f"authentication.class={name!r}: it has no {', '.join(missing)}")

@@ -248,8 +248,8 @@ def transfer(
     from cluster.node import orders
 
     with target.leader(timeout) as leader:
-        orders.transfer(leader, to, timeout)
-    _tell(f"member {leader.member_id} handed over", as_json, leader)
+        new_leader_id = orders.transfer(leader, to, timeout)
+    _tell(f"member {leader.member_id} handed over to {new_leader_id}", as_json, leader, new_leader_id=new_leader_id)
 
 
 @cluster_app.command()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from cluster.module.config import (
     MEBIBYTE,
@@ -391,6 +391,12 @@ class NodeConfig(Settings):
     authentication: AuthenticationSection = AuthenticationSection()
     tokens: list[TokenSection] = []
     encryption: EncryptionSection = EncryptionSection()
+    _folder: Path | None = PrivateAttr(None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the file is; None for a configuration from elsewhere."""
+        return self._folder
 
     @model_validator(mode="after")
     def _encryption_fits(self) -> NodeConfig:
@@ -560,6 +566,7 @@ def load_config(path: Path, key_file: Path | None = None, trusted_file: Path | N
         encryption = tables.get("encryption", {})
         tables["encryption"] = {**encryption, **own} if isinstance(encryption, dict) else encryption
     config = NodeConfig.from_mapping(tables, str(path))
+    config._folder = path.absolute().parent
     encryption = config.encryption
     if encryption.key_file is not None and encryption.trusted_file is not None:
         files = {"key_file": path.parent / encryption.key_file, "trusted_file": path.parent / encryption.trusted_file}

@@ -57,6 +57,7 @@ class ContainerProcess:
             config.node.log_level,
             "--log-format",
             config.node.log_format,
+            *([] if config.folder is None else ["--service-folder", str(config.folder)]),
             *(f"--service={format_version(one)}={name}" for one, name in sorted(service_names.items())),
             "--parent-pid",
             str(os.getpid()),

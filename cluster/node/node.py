@@ -408,7 +408,7 @@ def run_node(config: NodeConfig, service_names: Sequence[str] = ()) -> int:
     choose_file_access(config.node.file_access)
     config = config.with_services(service_names)
     names = config.services_by_id
-    versions = [load_versions(one) for one in names]
+    versions = [load_versions(one, config.folder) for one in names]
     config = look_ahead(config, get_logger())
     metrics = MetricsProcess(config)
     try:

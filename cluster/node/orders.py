@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cluster.node.counter_values import NOT_THERE
@@ -16,15 +17,19 @@ from cluster.node.order_timeouts import (
     TRANSFER_TIMEOUT_S,
 )
 from cluster.wire import codecs, ordo_codecs
+from cluster.wire.component_errors import SNAPSHOT_REFUSED
 from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, is_transfer, transfer_value
 from cluster.wire.ordo_codecs import MembershipChange
-from runtime.errors import ClusterError, ConfigurationError, OutcomeUnknownError
+from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     from cluster.module.state_store import Skip
+    from cluster.node.member_details import HeldError
     from runtime.sbe import Message
 
 POLL_INTERVAL_S = 0.02
+ENDING_INTERVAL_S = 0.002
+"""Between two looks at a member that ends: what it says last is soon gone."""
 
 
 class MemberAccess(Protocol):
@@ -49,6 +54,9 @@ class MemberAccess(Protocol):
         """The values of the answer to a question of the control stream."""
 
     def is_running(self) -> bool: ...
+    def list_errors(self) -> list[HeldError]:
+        """The newest errors of its consensus module, the newest last."""
+
     def list_skipped(self) -> tuple[list[Skip], list[int]]:
         """Which records it leaves out, and the positions that it was told to leave out and does not yet."""
 
@@ -70,10 +78,10 @@ class MemberStatus(NamedTuple):
 def take_snapshot(member: MemberAccess, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
     """Has the cluster take a snapshot, and returns once this member, its leader, holds it.
 
-    Raises ClusterError when the member does not lead, is busy, or stops leading before it holds the snapshot,
-    OutcomeUnknownError when it takes too long.
+    Raises ClusterError when the member does not lead, is busy, stops leading before it holds the snapshot, or its
+    service could not take its part; OutcomeUnknownError when it takes too long.
     """
-    taken_before = member.counter(CounterType.SNAPSHOT_COUNT)
+    taken_before, found_before = member.counter(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
     _set_toggle(member, ControlToggle.SNAPSHOT)
 
     def done() -> bool:
@@ -81,20 +89,48 @@ def take_snapshot(member: MemberAccess, timeout_s: float = SNAPSHOT_TIMEOUT_S) -
 
     await_done(done, f"the snapshot of member {member.member_id} did not end", timeout_s)
     is_out_of_office = member.counter(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE)
-    if is_out_of_office and member.counter(CounterType.SNAPSHOT_COUNT) <= taken_before:
+    if member.counter(CounterType.SNAPSHOT_COUNT) > taken_before:
+        return
+    if is_out_of_office:
         raise ClusterError(
             f"member {member.member_id} stopped leading before it held the snapshot; see which members hold one, and"
             " ask the new leader if none does (`ordo cluster status`)"
         )
+    reason = _why_no_snapshot(member, found_before) or f"member {member.member_id} does not say why; see `ordo errors`"
+    raise ClusterError(f"no snapshot was taken: {reason}")
+
+
+def _list_refusals(member: MemberAccess) -> list[str]:
+    """What its consensus module noted of services that could not take their part of a snapshot."""
+    return [one.text for one in member.list_errors() if SNAPSHOT_REFUSED in one.text]
+
+
+def _why_no_snapshot(member: MemberAccess, found_before: list[str]) -> str:
+    found = [one for one in _list_refusals(member) if one not in found_before]
+    return f"on member {member.member_id} {found[-1]}" if found else ""
 
 
 def suspend(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
-    """Has the cluster stand still: returns once this member, its leader, sequences nothing more. Sessions stay open.
+    """Has the cluster stand still: returns once that is committed. Sessions stay open.
 
     Errors as for `take_snapshot`.
     """
     _set_toggle(member, ControlToggle.SUSPEND)
     _await_state(member, ModuleState.SUSPENDED, timeout_s)
+
+
+def _await_state(member: MemberAccess, state: ModuleState, timeout_s: float) -> None:
+    """Raises ClusterError when the member stops leading before."""
+
+    def reached() -> bool:
+        if member.counter(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE):
+            raise ClusterError(
+                f"member {member.member_id} stopped leading before that was committed; see whether it came about, and"
+                " ask the new leader if not (`ordo cluster status`)"
+            )
+        return member.counter(CounterType.MODULE_STATE) == state
+
+    await_done(reached, f"member {member.member_id} did not become {state.name}", timeout_s)
 
 
 def resume(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
@@ -108,22 +144,35 @@ def resume(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
 
 def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
     """Has the whole cluster end in good order, with a snapshot first unless told otherwise; returns when this member,
-    which ends last, did. Errors as for `take_snapshot`.
+    which ends last, did. Errors as for `take_snapshot`; a ClusterError also where all have ended without the snapshot.
     """
+    taken_before, found_before = member.counter(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
     _set_toggle(member, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
+    deadline = Deadline(timeout_s)
+    is_taken, reason = not with_snapshot, ""
+    while member.is_running():
+        if deadline.is_over:
+            raise OutcomeUnknownError(f"member {member.member_id} did not end within {timeout_s:g} s; look at its log")
+        with suppress(OrdoError):  # it may end between two looks
+            is_taken = is_taken or member.counter(CounterType.SNAPSHOT_COUNT) > taken_before
+            reason = "" if is_taken else _why_no_snapshot(member, found_before) or reason
+        time.sleep(ENDING_INTERVAL_S)
+    if not is_taken:
+        raise ClusterError(
+            f"the cluster ended, but {f'without its snapshot: {reason}' if reason else 'its snapshot was not seen'};"
+            " nothing is lost: members start from an older one and the log; look with `ordo cluster snapshots`"
+        )
 
-    def gone() -> bool:
-        return not member.is_running()
 
-    await_done(gone, f"member {member.member_id} did not end", timeout_s)
-
-
-def transfer(member: MemberAccess, target_member_id: int | None = None, timeout_s: float = TRANSFER_TIMEOUT_S) -> None:
-    """Has this member, the leader, hand over to a member, or to the one with most of the log; returns when it did.
+def transfer(member: MemberAccess, target_member_id: int | None = None, timeout_s: float = TRANSFER_TIMEOUT_S) -> int:
+    """Has this member, the leader, hand over to a member, or to the one with most of the log; returns when it did, and
+    another leads: which one.
 
     Raises ConfigurationError for a target that is no other member, ClusterError when the member does not lead, is busy,
-    or leads still because the target could not take over; OutcomeUnknownError when it takes too long.
+    leads still because the target could not take over, or another one leads now than the target; OutcomeUnknownError
+    when it takes too long.
     """
+    deadline = Deadline(timeout_s)
     own_id = member.member_id
     if target_member_id is not None:
         others = member.find_others()
@@ -140,6 +189,28 @@ def transfer(member: MemberAccess, target_member_id: int | None = None, timeout_
             f"member {own_id} still leads: no member that was asked could take over; see whether they are running and"
             " have caught up (`ordo cluster status`)"
         )
+    leader_id = _await_successor(member, deadline)
+    if target_member_id not in (None, leader_id):
+        raise ClusterError(
+            f"member {own_id} leads no more, but member {leader_id} does, not {target_member_id}; see whether"
+            f" {target_member_id} has caught up (`ordo cluster status`), and ask the leader"
+        )
+    return leader_id
+
+
+def _await_successor(member: MemberAccess, deadline: Deadline) -> int:
+    """The member that leads instead of this one."""
+    leader_id = NOT_THERE
+    while leader_id in (NOT_THERE, member.member_id):
+        if deadline.is_over:
+            raise OutcomeUnknownError(
+                f"member {member.member_id} leads no more, and no other was seen to lead in time; look with"
+                " `ordo cluster status`"
+            )
+        with suppress(ClusterTimeoutError):  # in the middle of an election a member may not answer
+            leader_id = int(ask_members(member, max(deadline.left_s, POLL_INTERVAL_S)).leader_member_id)
+        pause()
+    return leader_id
 
 
 def ask_members(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -> Any:
@@ -249,13 +320,6 @@ def _set_toggle(member: MemberAccess, wanted: int, expected: ControlToggle = Con
 
 def _toggle_name(value: int) -> str:
     return ControlToggle(value).name if value in set(ControlToggle) else str(value)
-
-
-def _await_state(member: MemberAccess, state: ModuleState, timeout_s: float) -> None:
-    def reached() -> bool:
-        return member.counter(CounterType.MODULE_STATE) == state
-
-    await_done(reached, f"member {member.member_id} did not become {state.name}", timeout_s)
 
 
 def await_done(done: Callable[[], bool], what: str, timeout_s: float) -> None:

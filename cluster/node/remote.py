@@ -26,7 +26,7 @@ from transport.client_transport import ClientTransport
 
 if TYPE_CHECKING:
     from cluster.module.state_store import Evidence, Skip
-    from cluster.node.member_details import HeldSnapshot, MemberDetails
+    from cluster.node.member_details import HeldError, HeldSnapshot, MemberDetails
     from runtime.sbe import Message
     from transport.secure.settings import Encryption
 
@@ -196,6 +196,12 @@ class RemoteMember:
         except ClusterTimeoutError:
             return False
         return True
+
+    def list_errors(self) -> list[HeldError]:
+        from cluster.node.member_details import parse_details
+
+        found = self._client.request(self.endpoint, OperatorOrder.DETAILS, timeout_s=ANSWER_TIMEOUT_S)
+        return parse_details(parse_object(found.payload)).errors
 
     def list_skipped(self) -> tuple[list[Skip], list[int]]:
         found = self._client.request(self.endpoint, OperatorOrder.SKIPPED, timeout_s=ANSWER_TIMEOUT_S)

@@ -8,7 +8,9 @@ from cluster.node import orders
 from cluster.node.counter_values import NOT_THERE, NodeStatus, status_of
 from cluster.node.counters import is_alive, open_cnc, read_counters
 from cluster.wire import ordo_codecs
+from cluster.wire.component_errors import read_component_errors
 from cluster.wire.counter_types import CounterType, find_counter, is_of_cluster
+from cluster.wire.mark_file import MODULE_MARK_FILE_NAME
 from cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, local_stream
 from runtime.clock import SystemClock
 from runtime.counters import CounterDescriptor, CountersReader
@@ -20,6 +22,7 @@ from transport.client import TransportClient
 if TYPE_CHECKING:
     from cluster.module.state_store import Skip
     from cluster.node.config import NodeConfig
+    from cluster.node.member_details import HeldError
 
 ALIVE_TIMEOUT_MS = 2_000
 GONE_AFTER_MS = 300
@@ -77,6 +80,13 @@ class LocalMember:
 
     def is_running(self) -> bool:
         return is_running(self._config)
+
+    def list_errors(self) -> list[HeldError]:
+        from cluster.node.member_details import HeldError
+
+        path = str(self._config.cluster_dir / MODULE_MARK_FILE_NAME)
+        found = sorted(read_component_errors(FileMemoryProvider(), path), key=lambda one: one.last_ms)
+        return [HeldError(one.observation_count, one.last_ms, one.text) for one in found]
 
     def list_skipped(self) -> tuple[list[Skip], list[int]]:
         from cluster.node.stored_skips import list_skipped

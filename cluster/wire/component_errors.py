@@ -10,6 +10,9 @@ from runtime.clock import Clock
 from runtime.error_log import DistinctErrorLog, ErrorObservation, read_errors
 from runtime.memory import MemoryProvider
 
+SNAPSHOT_REFUSED = "could not take its snapshot at log_position="
+"""In the error of a consensus module whose service failed at a snapshot; whoever ordered the snapshot looks for it."""
+
 
 class ComponentErrors:
     """The mark file of a component and its distinct error log, which outlive it.

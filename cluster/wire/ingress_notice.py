@@ -1,12 +1,15 @@
-"""How a leader tells its clients that it takes no messages for now: in the detail of a SessionEvent with the code OK.
+"""What a leader tells its clients beside their messages: in the detail of a SessionEvent with the code OK.
 
-Aeron's clients do not act on such an event; their offers meet back pressure instead.
+It takes no messages for now, or takes them again; or nobody has looked at the credentials that a session was opened
+with. Aeron's clients do not act on such an event; their offers meet back pressure instead.
 """
 
 from __future__ import annotations
 
 CLOSED_PREFIX = "ingress=closed: "
 OPEN_NOTICE = "ingress=open"
+UNCHECKED_NOTICE = "credentials=unchecked"
+"""The cluster lets everybody in, and this client has shown credentials."""
 
 
 def encode_closed(reason: str) -> str:

@@ -18,3 +18,31 @@ def decode_message_limit(detail: str) -> int | None:
     digits = detail.removeprefix(PREFIX)
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= 10
     return int(digits) if is_number and detail.startswith(PREFIX) else None
+
+
+LENGTH_BYTES_MAX = 16 * 1024 * 1024
+"""No message is longer, whatever the length of the terms; otherwise it is an eighth of it."""
+_PARTS_OF_TERM = 8
+_MEGABYTE = 1024 * 1024
+
+
+def term_length_for(length_bytes: int) -> int:
+    """The shortest length of terms that takes a message so long: a power of two, whole megabytes."""
+    return max(_MEGABYTE, 1 << (length_bytes * _PARTS_OF_TERM - 1).bit_length())
+
+
+def describe_too_long(what: str, length_bytes: int, overhead_bytes: int, log_max: int, ingress_max: int) -> str:
+    """What to say of a message that is too long, with the numbers to set. `overhead_bytes`: of its header; the others
+    are the longest messages that the cluster's log and the client's ingress take, with their headers."""
+    allowed = min(log_max, ingress_max) - overhead_bytes
+    told = f"{what} of {length_bytes:,} bytes: at most {allowed:,} are taken here; send it in parts"
+    whole_bytes = length_bytes + overhead_bytes
+    if whole_bytes > LENGTH_BYTES_MAX:
+        return f"{told} (no setting allows more than {LENGTH_BYTES_MAX - overhead_bytes:,})"
+    term = f"{term_length_for(whole_bytes) // _MEGABYTE}m"
+    settings = []
+    if whole_bytes > log_max:
+        settings.append(f'log_term_length = "{term}" on every member (`ordo cluster renew-log`)')
+    if whole_bytes > ingress_max:
+        settings.append(f'ClientSettings(ingress_channel="aeron:udp?term-length={term}")')
+    return f"{told}, or set {' and '.join(settings)}" if settings else told

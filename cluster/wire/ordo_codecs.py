@@ -547,6 +547,8 @@ STATE_HASH = _message("StateHash", 69, "log_position i64; service_id i32", "dige
 """From a service to its module: the hash of its state at a StateHashEvent."""
 STATE_KEPT = _message("StateKept", 77, "log_position i64; recording_id i64; service_id i32")
 """From a service container to its module: it stands still, and has recorded its state; -1: it could not."""
+SNAPSHOT_FAILURE = _message("SnapshotFailure", 78, "log_position i64; service_id i32", "text bytes")
+"""From a service container to its module: why the next ack has no part of the snapshot at this position."""
 STATE_HASH_REPORT = _message("StateHashReport", 74, "member_id i32", "hashes bytes")
 """Between members: what services had at the newest StateHashEvents, as rows of `cluster.module.snapshot_reports`."""
 

@@ -18,7 +18,7 @@ FIND_TIMEOUT_S = 5.0
 CONSUMERS_TIMEOUT_S = 5.0
 CONSUMERS_UNUSED_S = 20.0
 
-_CLUSTER: dict[str, tuple[str, Callable[[Any, int | None], None]]] = {
+_CLUSTER: dict[str, tuple[str, Callable[[Any, int | None], object]]] = {
     "snapshot": ("a snapshot was taken", lambda leader, _: orders.take_snapshot(leader)),
     "suspend": ("the cluster stands still", lambda leader, _: orders.suspend(leader)),
     "resume": ("the cluster goes on", lambda leader, _: orders.resume(leader)),

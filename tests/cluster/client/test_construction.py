@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from cluster.client.feeds import FeedReader
 from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
 from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
+from sequencer.application import ApplicationSettings
+from sequencer.consumer_member import ConsumerSettings
+from sequencer.consumer_orders import ConsumerOrders
+from sequencer.ranges import RangeReader, survey
+from sequencer.reader import LogReader
 
 NOWHERE = ["127.0.0.1:9"]
 GROUP = "aeron:udp?endpoint=224.20.30.39:40457"
@@ -48,3 +55,32 @@ def test_ways_in_that_cannot_be_are_one_line(endpoints: list[str], settings: dic
 def test_an_unknown_policy_is_refused_with_those_that_are_allowed() -> None:
     with pytest.raises(ConfigurationError, match="egress_policy='wait': must be one of disconnect, drop-oldest"):
         ClientSettings(egress_policy="wait")
+
+
+@pytest.mark.parametrize("endpoints", ["127.0.0.1:20000", b"127.0.0.1:20000", 20000])
+def test_one_endpoint_in_place_of_a_list_is_refused_with_what_to_write(endpoints: Any) -> None:
+    """It was taken for a list of letters: `ingress endpoint of member 0: '1'`."""
+    asks: list[Callable[[], object]] = [
+        lambda: ClusterClient(endpoints),
+        lambda: LogReader(endpoints),
+        lambda: FeedReader(endpoints, "prices"),
+        lambda: ConsumerOrders(endpoints),
+        lambda: survey(endpoints),
+        lambda: RangeReader(endpoints, 0, 64),
+        lambda: ConsumerSettings(name="desk", endpoints=endpoints),
+        lambda: ApplicationSettings(group="desk", endpoints=endpoints, folder="."),
+    ]
+    for ask in asks:
+        with pytest.raises(ConfigurationError, match=r"must be a list: give \['1\d*\.0\.0\.1:20000'\]"):
+            ask()
+
+
+def test_settings_in_the_place_of_the_egress_channel_are_refused() -> None:
+    """AttributeError: 'ClientSettings' object has no attribute 'startswith'."""
+    with pytest.raises(ConfigurationError, match=r"give ClientSettings as settings=\.\.\."):
+        ClusterClient(NOWHERE, ClientSettings())  # type: ignore[arg-type]
+
+
+def test_credentials_that_are_a_str_say_how_they_become_bytes() -> None:
+    with pytest.raises(ConfigurationError, match=r"credentials of type str: must be bytes, as token\.encode\(\)"):
+        ClientSettings(credentials="token")  # type: ignore[arg-type]

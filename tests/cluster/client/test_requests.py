@@ -140,7 +140,7 @@ def test_requests_that_are_submitted_together_are_sent_in_order_for_as_long_as_t
     client.ingress.room = 1000
     assert client.work() == [3]
     assert client.requests.submit_many([]) == []
-    with pytest.raises(ClusterError, match="request of 2000 bytes"):
+    with pytest.raises(ClusterError, match="request of 2,000 bytes"):
         client.requests.submit_many([b"four", bytes(2000)])
     assert client.work() == [4]
 
@@ -220,10 +220,10 @@ def test_a_request_that_is_too_long_is_refused_before_it_has_a_number() -> None:
     fits = client.requests.submit(bytes(944))
     client.work()
     client.opened()
-    with pytest.raises(ClusterError, match="request of 945 bytes, at most 944"):
+    with pytest.raises(ClusterError, match="request of 945 bytes: at most 944 are taken here"):
         early.result()
     assert (fits.number, client.ingress.numbers()) == (1, [1])
-    with pytest.raises(ClusterError, match="request of 945 bytes, at most 944"):
+    with pytest.raises(ClusterError, match="request of 945 bytes: at most 944 are taken here"):
         client.requests.submit(bytes(945))
 
 

@@ -257,7 +257,11 @@ def test_every_request_gets_its_answer(
 
 
 @pytest.mark.parametrize(
-    ("payload", "why"), [(b"twice", "a message is answered once"), (b"wrong type", "on_session_message returned int")]
+    ("payload", "why"),
+    [
+        (b"twice", "a message is answered once"),
+        (b"wrong type", "the answer of on_session_message is of type int, must be bytes"),
+    ],
 )
 def test_a_service_that_answers_wrongly_fails(node: ServiceNode, requests: Requests, payload: bytes, why: str) -> None:
     container = node.container(Adder())

@@ -38,7 +38,7 @@ def test_leadership_goes_round_and_no_entry_is_lost(start_cluster: StartCluster)
             order = pool.submit(ordo, "cluster", "transfer", "--config", config, "--to", str(target))
             writer.run(order.done)
             done = order.result()
-            assert done.returncode == 0 and done.stdout == f"member {leader} handed over\n", done
+            assert done.returncode == 0 and done.stdout == f"member {leader} handed over to {target}\n", done
             goal = writer.acked + 1000
             writer.run(has_acked(writer, goal))
             assert cluster.await_leader() == target, f"transfer {step}"

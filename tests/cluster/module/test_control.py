@@ -45,7 +45,11 @@ def test_a_suspension_holds_at_once_and_shows_until_it_is_over(member: Member) -
     assert member.log.actions == [ClusterAction.SUSPEND]
     assert member.control.is_suspended
     assert member.host.updates == 1
+    assert member.counters.state == ModuleState.ACTIVE, "who ordered it is told when it is committed"
+    member.control.poll(0)
+    assert member.log.actions == [ClusterAction.SUSPEND], "once"
     member.execute(ClusterAction.SUSPEND)
+    assert member.counters.state == ModuleState.SUSPENDED
     assert member.order(ControlToggle.RESUME) == ControlToggle.NEUTRAL
     assert member.control.is_suspended, "until the order to go on is committed"
     member.execute(ClusterAction.RESUME)

@@ -1,0 +1,39 @@
+"""What users hand over as messages and answers: bytes, or a clear error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.errors import PayloadError
+
+
+def to_bytes(payload: Any, what: str = "payload") -> bytes:
+    """A payload as bytes. Raises PayloadError for what has no bytes: a str, a number, a dict."""
+    if type(payload) is bytes:
+        return payload
+    try:
+        return bytes(memoryview(payload))
+    except TypeError:
+        raise payload_error(payload, what) from None
+
+
+def view_of(payload: Any, what: str = "payload") -> memoryview:
+    """The bytes of a payload, in place. Raises PayloadError as `to_bytes`, and for bytes that are not in one piece."""
+    try:
+        return memoryview(payload).cast("B")
+    except TypeError:
+        raise payload_error(payload, what) from None
+
+
+def payload_error(payload: Any, what: str = "payload") -> PayloadError:
+    """What to say of a payload that is none."""
+    name = type(payload).__name__
+    if isinstance(payload, str):
+        return PayloadError(f"{what} is a str, must be bytes: encode it, as {_sample(payload)}.encode()")
+    if isinstance(payload, dict | list | tuple | int | float | bool | None):
+        return PayloadError(f"{what} is of type {name}, must be bytes: encode it, as json.dumps(...).encode()")
+    return PayloadError(f"{what} is of type {name}, must be bytes, or a buffer in one piece (bytearray, memoryview)")
+
+
+def _sample(text: str) -> str:
+    return repr(text) if len(text) <= 20 else "text"
