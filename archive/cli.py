@@ -22,7 +22,7 @@ from archive.cli_place import (
     folder_of,
 )
 from runtime.errors import ConfigurationError, CorruptFrameError, OrdoError, UnknownRecordingError
-from runtime.logging import configure_logging, get_logger
+from runtime.logging import configure_program, get_logger
 
 if TYPE_CHECKING:
     from archive.catalog import RecordingDescriptor
@@ -63,11 +63,9 @@ def list_recordings(
 
 
 def _show_table(recordings: list[RecordingDescriptor]) -> None:
-    from rich.table import Table
+    from runtime.console import OutputTable, output_console
 
-    from runtime.console import output_console
-
-    table = Table("id", "stream", "session", "start", "stop", "length", "channel", box=None)
+    table = OutputTable("id", "stream", "session", "start", "stop", "length", "channel", box=None)
     for found in recordings:
         stop, length = "active", "-"
         if not found.is_active:
@@ -341,7 +339,7 @@ def serve(
     from transport.driver.config import default_directory
     from transport.secure.settings import Encryption
 
-    configure_logging()
+    configure_program()
     log = get_logger()
     config = ArchiveServerConfig(
         str(directory),

@@ -17,6 +17,7 @@ from archive.recovery import base_of, segment_bases
 from archive.scan import FrameScanner
 from archive.segments import parse_segment_name
 from runtime.errors import ArchiveError, CorruptFrameError, StorageError
+from runtime.output import printable
 from runtime.storage import FileStorage
 
 
@@ -66,7 +67,8 @@ def describe_recording(descriptor: RecordingDescriptor) -> str:
     return (
         f"recording {d.recording_id}: stream={d.stream_id} session={d.session_id} start={d.start_position} stop={stop} "
         f"term_length={d.term_length} segment_length={d.segment_length} mtu={d.mtu} "
-        f"initial_term_id={d.initial_term_id} channel={d.stripped_channel} source={d.source_identity} "
+        f"initial_term_id={d.initial_term_id} channel={printable(d.stripped_channel)} "
+        f"source={printable(d.source_identity)} "
         f"state={d.state.name}"
     )
 

@@ -12,7 +12,7 @@ from cluster.client.settings import ClientSettings
 from gateway.settings import GatewaySettings
 from runtime.credentials import credentials_from_file
 from runtime.errors import ConfigurationError
-from runtime.logging import configure_logging
+from runtime.logging import configure_program
 
 Archives = Annotated[
     str, typer.Option(help="where members serve the log: host:port,...; else four above their ingress")
@@ -89,7 +89,7 @@ def _run(settings: GatewaySettings) -> None:
         from gateway.server import run
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"{error.name} is not installed: pip install 'ordo-sequencer[gateway]'") from error
-    configure_logging()
+    configure_program()
     asyncio.run(run(settings))
 
 

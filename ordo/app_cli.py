@@ -10,7 +10,6 @@ import typer
 from typer.core import TyperGroup
 
 from cluster.wire.app_version import format_version, parse_version
-from ordo.apps_cli import printable
 from ordo.consumers_cli import AsJson, Egress, Endpoints, open_orders, tell
 from runtime.credentials import credentials_from_file
 from runtime.errors import ConfigurationError
@@ -54,7 +53,7 @@ def diff(
     for one in found:
         payloads = (_show_payload(one[name], one[f"{name}_length"]) for name in ("written", "canary"))
         place = (str(one[name]) for name in ("position", "index"))
-        table.add_row(*place, printable(one["instance"]), one["version"], one["difference"], *payloads)
+        table.add_row(*place, one["instance"], one["version"], one["difference"], *payloads)
     show(table)
 
 
@@ -77,7 +76,7 @@ def upgrade(
 def _show_payload(text: str | None, length_bytes: int) -> str:
     from cluster.wire.difference_codec import PAYLOAD_BYTES_MAX
 
-    return "" if text is None else printable(text) + ("..." if length_bytes > PAYLOAD_BYTES_MAX else "")
+    return "" if text is None else text + ("..." if length_bytes > PAYLOAD_BYTES_MAX else "")
 
 
 @app_app.command("run")

@@ -12,7 +12,7 @@ from cluster.container.service_loader import load_service
 from cluster.wire.difference_codec import PAYLOAD_BYTES_MAX
 from runtime.credentials import credentials_from_file
 from runtime.errors import OrdoError, ServiceError
-from runtime.logging import configure_logging, get_logger
+from runtime.logging import configure_program, get_logger
 from runtime.storage import FileStorage
 from sequencer.application import Application, ApplicationSettings, AppMode
 from sequencer.canary import Difference
@@ -36,7 +36,7 @@ def run_application(
 ) -> None:
     """Runs the classes that are named `module:Class`, by version, as an instance until this process is told to end.
     Raises OrdoError."""
-    configure_logging()
+    configure_program()
     code = {version: load_service(name) for version, name in services.items()}
     stopping = _stop_signals()
     transport = ClientTransport.embedded("app")

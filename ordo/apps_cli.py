@@ -29,7 +29,7 @@ def apps(
         waiting = max(0, one["outputs_made"] - one["outputs_executed"])
         counts = (one[name] for name in ("version", "position", "lag", "outputs_executed"))
         table.add_row(
-            *(printable(one[name]) for name in ("group", "instance")),
+            *(one[name] for name in ("group", "instance")),
             str(one["session"]),
             "compares" if one["canary"] else "writes" if one["active"] else "follows",
             *map(str, counts),
@@ -37,10 +37,3 @@ def apps(
             f"{one['reported_ms'] / 1000:.1f} s ago",
         )
     show(table)
-
-
-def printable(text: str) -> str:
-    """Returns what an instance calls itself, without anything that a terminal or the table would act on."""
-    from rich.markup import escape
-
-    return escape("".join(char if char.isprintable() else "?" for char in text))

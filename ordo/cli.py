@@ -1,8 +1,8 @@
 """The `ordo` command.
 
 Exit status: 0 done; 1 it failed; 2 the command line or the configuration is wrong; 3 no member leads; 4 the credentials
-do not suffice; 5 no answer in time, so that an order may have been carried out or not; 70 the service raised. Errors
-are one line on stderr.
+do not suffice; 5 no answer in time, so that an order may have been carried out or not; 70 the service raised; 74 what
+it printed could not be written; 130 interrupted; 141 the reader of its output has gone. Errors are one line on stderr.
 """
 
 from __future__ import annotations
@@ -32,6 +32,14 @@ from runtime.errors import (
     ServiceError,
 )
 from runtime.exit_status import EXIT_STATUS_SERVICE
+from runtime.output import (
+    EXIT_OUTPUT_LOST,
+    EXIT_PIPE_CLOSED,
+    OutputLost,
+    OutputStream,
+    escaped_output,
+    open_missing_descriptors,
+)
 from runtime.version import VERSION
 
 EXIT_FAILED = 1
@@ -197,9 +205,9 @@ def node(
 ) -> None:
     """Run one node of a cluster until SIGTERM or SIGINT."""
     from runtime import children
-    from runtime.logging import configure_logging
+    from runtime.logging import configure_program
 
-    configure_logging()
+    configure_program()
     if die_with_parent and not children.die_with_parent(os.getppid(), signal.SIGTERM):
         raise typer.Exit(EXIT_FAILED)
     from cluster.node.config import load_config
@@ -255,11 +263,22 @@ def pipeline(context: typer.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Runs the command line and exits with its status; every error becomes its line here."""
+    open_missing_descriptors()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: list[str]) -> int:
     """Like `main`, but returns the exit status."""
+    with escaped_output() as output:
+        try:
+            status = _run(arguments)
+            output.flush()
+        except OutputLost:
+            return _tell_output_lost(output)
+        return status if output.failure is None else _tell_output_lost(output)
+
+
+def _run(arguments: list[str]) -> int:
     usage_error: Any = typer.BadParameter.__base__
     if COMPLETE_VARIABLE in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
@@ -277,12 +296,30 @@ def run(arguments: list[str]) -> int:
         return _fail(error.message, EXIT_USAGE)
     except OrdoError as error:
         return _fail(error.message, _exit_status(error))
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort as error:
+        return _abort(error)
+    except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()
-        return EXIT_FAILED
     return status if isinstance(status, int) else 0
+
+
+def _abort(error: BaseException) -> int:
+    """typer takes the end of any input for an interrupt."""
+    if isinstance(error.__cause__, EOFError):
+        return _fail(f"the input ended too early: {error.__cause__}".rstrip(": "), EXIT_FAILED)
+    return EXIT_INTERRUPTED
+
+
+def _tell_output_lost(output: OutputStream) -> int:
+    """The command itself may have done all it had to."""
+    failure = output.failure
+    if isinstance(failure, BrokenPipeError):
+        return EXIT_PIPE_CLOSED
+    reason = "" if failure is None else failure.strerror or failure
+    return _fail(
+        f"cannot write the output: {reason}; what was ordered may be done all the same: look before you repeat it",
+        EXIT_OUTPUT_LOST,
+    )
 
 
 def _exit_status(error: OrdoError) -> int:

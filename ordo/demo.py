@@ -23,6 +23,7 @@ from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.order_client import OrderClient
 from ordo.matching.protocol import ANSWER, FILL, Kind, encode_request
 from ordo.matching.service import REPORT_EVENT
+from runtime.console import output_console
 from runtime.errors import ClusterError, ConfigurationError
 
 SERVICE = "ordo.matching.service:MatchingEngine"
@@ -61,7 +62,7 @@ def run_demo(
 
     Raises ClusterError when the replicas do not end in one state, or not in the one the requests lead to.
     """
-    console = console or Console()
+    console = console or output_console()
     requests, count = _requests(itch, orders)
     with LocalCluster(SERVICE, keep=keep) as cluster:
         leader = cluster.await_leader()

@@ -14,7 +14,9 @@ from rich.console import Console
 from cluster.container.service_loader import load_service
 from deploy.launcher import LocalCluster
 from ordo.init import MEMBERS_MAX, PORTS_APART
+from runtime.console import output_console
 from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
+from runtime.log_sink import drop_what_cannot_be_written
 
 POLL_INTERVAL_S = 0.2
 SETTLE_S = 0.3
@@ -167,10 +169,11 @@ def run_dev(
     def on_signal(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
+    drop_what_cannot_be_written()
     signal.signal(signal.SIGTERM, on_signal)
     cluster = DevCluster(
         service,
-        Console(),
+        output_console(),
         member_count=member_count,
         port=port,
         data=data,

@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipeline.errors import PipelineError
+from runtime.console import console_on
 from runtime.errors import OrdoError
+from runtime.output import OutputStream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,13 +79,23 @@ def plain_error(error: Exception) -> Exception:
 
 
 @contextmanager
+def _terminal() -> Iterator[Any]:
+    """Standard error by a descriptor of its own: Spark's start takes descriptor 2 for a while."""
+    file = os.fdopen(os.dup(2), "w")
+    try:
+        yield OutputStream(file, is_lossy=True)
+    finally:
+        with suppress(OSError):
+            file.close()
+
+
+@contextmanager
 def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
     """A Spark session for one job; it is stopped when the block ends."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     try:
         with ExitStack() as stack:
-            terminal = stack.enter_context(os.fdopen(os.dup(2), "w"))  # Spark's start takes descriptor 2 for a while
-            console = Console(file=terminal)
+            console = console_on(stack.enter_context(_terminal()))
             progress = stack.enter_context(Progress(*columns, console=console, transient=not console.is_terminal))
             task = progress.add_task(f"{name}: starting Spark", total=None)
             from pipeline.session import local_session

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pipeline.errors import PipelineError
 from pipeline.recordings import Recording, Segment, open_cursor
 from pipeline.scanner import BLOCK_DTYPE, scan_blocks
 
@@ -42,8 +43,14 @@ class SegmentIndex:
 
 def index_directory() -> Path:
     """Returns the folder in which indexes are kept: ORDO_INDEX_DIR, or one below the home folder."""
-    configured = os.environ.get("ORDO_INDEX_DIR")
-    return Path(configured) if configured else Path.home() / ".cache" / "ordo" / "index"
+    if configured := os.environ.get("ORDO_INDEX_DIR"):
+        return Path(configured)
+    try:
+        return Path.home() / ".cache" / "ordo" / "index"
+    except RuntimeError:
+        raise PipelineError(
+            f"user {os.getuid()} has no home folder: set ORDO_INDEX_DIR to a folder for indexes"
+        ) from None
 
 
 def index_of(recordings: Recording, segments: Iterable[Segment], threads: int = 4) -> list[SegmentIndex]:

@@ -22,6 +22,7 @@ from pipeline.errors import PipelineError
 from pipeline.local import LocalLog, load_library
 from pipeline.payloads import PayloadDecoder, decode_batches, decoded_schema
 from pipeline.sql_columns import check, columns_of
+from runtime.output import unescaped
 
 FORMATS = ("table", "csv", "json")
 TABLE_ROWS_MAX = 1000
@@ -72,7 +73,7 @@ def write_rows(reader: pa.RecordBatchReader, form: str, out: IO[str] | None = No
     out = out or sys.stdout
     rows = (row for batch in reader for row in batch.to_pylist())
     if form == "csv":
-        return _write_csv(reader.schema.names, rows, out)
+        return _write_csv(reader.schema.names, rows, out if out.isatty() else unescaped(out))
     if form == "json":
         count = 0
         for row in rows:
@@ -104,15 +105,14 @@ def _write_csv(names: list[str], rows: Iterable[dict[str, Any]], out: IO[str]) -
 
 
 def _write_table(names: list[str], rows: Iterator[dict[str, Any]], out: IO[str]) -> int:
-    from rich.console import Console
-    from rich.table import Table
+    from runtime.console import OutputTable, console_on
 
-    table, count = Table(*names), 0
+    table, count = OutputTable(*names), 0
     for row in rows:
         count += 1
         if count <= TABLE_ROWS_MAX:
             table.add_row(*map(_cell, row.values()))
-    Console(file=out).print(table)
+    console_on(out).print(table)
     if count > TABLE_ROWS_MAX:
         out.write(f"the first {TABLE_ROWS_MAX:,} of {count:,} rows; --format csv or json has all\n")
     return count

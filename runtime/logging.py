@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from runtime.errors import ConfigurationError
+from runtime.log_sink import LogSink, SinkStream, drop_what_cannot_be_written
+from runtime.output import LINES, printable
 
 LEVELS = ("debug", "info", "warning", "error")
 LIBRARY = "structlog"
@@ -25,7 +27,8 @@ class _Settings:
     """How the logs of this process are written."""
 
     level: str
-    stream: TextIO
+    sink: LogSink
+    is_terminal: bool
     as_json: bool
     is_json_demanded: bool
 
@@ -34,21 +37,55 @@ class _Settings:
 
         import structlog
 
+        self.sink.notice = self._notice
+        structlog.configure(
+            processors=self._processors(),
+            wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, self.level.upper())),
+            logger_factory=lambda *_: _LineLogger(self.sink),
+            cache_logger_on_first_use=False,
+        )
+
+    def _processors(self) -> list[Any]:
+        import structlog
+
         processors: list[Any] = [
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
         ]
         if self.as_json:
-            processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-        else:
-            processors.append(structlog.dev.ConsoleRenderer(colors=self.stream.isatty()))
-        structlog.configure(
-            processors=processors,
-            wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, self.level.upper())),
-            logger_factory=structlog.PrintLoggerFactory(self.stream),
-            cache_logger_on_first_use=False,
-        )
+            return [*processors, structlog.processors.JSONRenderer()]
+        plain = structlog.dev.plain_traceback  # it is escaped like all else, where rich's own would not be
+        renderer = structlog.dev.ConsoleRenderer(colors=self.is_terminal, exception_formatter=plain)
+        return [*processors, _escape, renderer]
+
+    def _notice(self, count: int, trouble: str) -> str:
+        """The line that comes before the first one that can be written again, in the log's own format."""
+        line: Any = {"event": "log.lines_dropped", "count": count, "trouble": trouble}
+        for process in self._processors():
+            line = process(None, "warning", line)
+        return f"{line}\n"
+
+
+class _LineLogger:
+    """What structlog hands a line to."""
+
+    def __init__(self, sink: LogSink) -> None:
+        self._sink = sink
+
+    def msg(self, line: str) -> None:
+        self._sink.write(f"{line}\n")
+
+    debug = info = warning = error = critical = exception = log = msg
+
+
+def _escape(_logger: Any, _method: str, event: Any) -> Any:
+    """Texts for people: names and errors that come from outside are shown, not obeyed. JSON escapes by itself."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = printable(value, LINES if name in ("exception", "stack") else "")
+    return event
 
 
 _chosen: dict[str, _Settings] = {}
@@ -98,16 +135,25 @@ def demands_json() -> bool:
 def configure_logging(level: str = "info", *, json: bool | None = None, stream: TextIO | None = None) -> None:
     """Sets the logs of this process up. `json` None: JSON unless `stream` (standard error) is a terminal.
 
-    Raises ConfigurationError for a level that is not one of LEVELS.
+    Lines that cannot be written are dropped and counted (`runtime.log_sink`). Raises ConfigurationError for a level
+    that is not one of LEVELS.
     """
     if level not in LEVELS:
         raise ConfigurationError(f"log level: {level!r}, allowed {', '.join(LEVELS)}")
     stream = stream or sys.stderr
-    _chosen[LIBRARY] = _Settings(level, stream, not stream.isatty() if json is None else json, json is True)
+    sink = stream.sink if isinstance(stream, SinkStream) else LogSink(stream)
+    is_terminal = stream is not None and stream.isatty()
+    _chosen[LIBRARY] = _Settings(level, sink, is_terminal, not is_terminal if json is None else json, json is True)
     if LIBRARY in sys.modules:
         _chosen[LIBRARY].apply()
     elif not any(isinstance(finder, _SetUpOnImport) for finder in sys.meta_path):
         sys.meta_path.insert(0, _SetUpOnImport())
+
+
+def configure_program(level: str = "info", *, json: bool | None = None) -> None:
+    """The same for a program that runs until it is told to end: nothing that it prints ends it, whatever the disk."""
+    drop_what_cannot_be_written()
+    configure_logging(level, json=json)
 
 
 def get_logger(**context: Any) -> Any:

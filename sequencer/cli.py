@@ -9,6 +9,7 @@ import typer
 
 from runtime.credentials import credentials_from_file
 from runtime.errors import ClusterTimeoutError, ConfigurationError
+from runtime.output import printable
 from sequencer.entries import EntryKind, LogEntry
 from sequencer.reader import LogReader
 
@@ -63,7 +64,7 @@ def describe_entry(entry: LogEntry) -> str:
         return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"
     known = {"timestamp", "leadership_term_id"}
     fields = [f"{name}={value}" for name, value in entry.values._asdict().items() if name not in known]
-    return " ".join([head, *fields])
+    return printable(" ".join([head, *fields]))
 
 
 def _position(text: str) -> int | Literal["live"]:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from runtime.clock import SystemClock
-from runtime.console import output_console
+from runtime.console import OutputTable, output_console
 from runtime.errors import ConfigurationError
 from runtime.idle import SleepIdle
-from runtime.logging import configure_logging, get_logger
+from runtime.logging import configure_program, get_logger
 from runtime.memory import FileMemoryProvider
+from runtime.output import printable
 from transport import tools
 from transport.driver.config import default_directory
 from transport.log_inspector import LogInspector
@@ -60,7 +60,7 @@ def driver(
     """Run the driver until SIGTERM or SIGINT, or until it is told to end."""
     if context.invoked_subcommand is not None:
         return
-    configure_logging()
+    configure_program()
     from transport.driver.program import run_driver
     from transport.driver.settings import load_driver_config
 
@@ -95,7 +95,7 @@ def terminate(
 
 def streams(directory: DirOption = DEFAULT_DIRECTORY) -> None:
     """Every stream of a driver, and every counter of it: positions, limits, events."""
-    table = Table("stream", "session", "counter", "of", "value", "channel", box=None)
+    table = OutputTable("stream", "session", "counter", "of", "value", "channel", box=None)
     for one in tools.read_streams(directory):
         table.add_row(
             *(str(one.stream_id), str(one.session_id), one.name, str(one.registration_id)),
@@ -106,7 +106,7 @@ def streams(directory: DirOption = DEFAULT_DIRECTORY) -> None:
 
 def backlog(directory: DirOption = DEFAULT_DIRECTORY) -> None:
     """How far publishers, senders, receivers and subscribers of every stream are behind, and from their limits."""
-    table = Table("stream", "session", "who", "of", "position", "behind", "room", "channel", box=None)
+    table = OutputTable("stream", "session", "who", "of", "position", "behind", "room", "channel", box=None)
     for one in backlogs(tools.read_streams(directory)):
         numbers = ("-" if value == UNKNOWN else f"{value:,}" for value in one[4:7])
         table.add_row(
@@ -117,7 +117,7 @@ def backlog(directory: DirOption = DEFAULT_DIRECTORY) -> None:
 
 def loss(directory: DirOption = DEFAULT_DIRECTORY) -> None:
     """What each image of a driver has lost, and was sent again."""
-    table = Table("times", "bytes", "first", "last", "session", "stream", "channel", "source", box=None)
+    table = OutputTable("times", "bytes", "first", "last", "session", "stream", "channel", "source", box=None)
     for one in tools.read_loss_report(directory):
         table.add_row(
             *(f"{one.observation_count:,}", f"{one.total_bytes_lost:,}"),
@@ -147,7 +147,7 @@ def trace(
         while tools.is_alive(cnc, clock.epoch_ms()) and (end_ns is None or clock.now() < end_ns):
             lines = read_lines(log)
             for line in lines:
-                print(line, flush=len(lines) == 1)
+                print(printable(line), flush=len(lines) == 1)
             if log.lost_count != lost:
                 print(f"... {log.lost_count - lost} events were lost: the driver does more than can be printed")
                 lost = log.lost_count
@@ -174,7 +174,7 @@ def log_inspect(
     inspector = LogInspector(str(file))
     try:
         for name, value in inspector.describe():
-            print(f"{name:>16}: {value}")
+            print(f"{name:>16}: {printable(str(value))}")
         for term in inspector.terms():
             print(f"term {term.number}: id={term.term_id} tail={term.tail_offset} position={term.position}")
             for one in inspector.frames(term.number, payload) if frames else ():

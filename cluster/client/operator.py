@@ -28,6 +28,7 @@ from runtime.errors import (
     OrdoError,
     OutcomeUnknownError,
 )
+from runtime.output import printable
 from transport.client_transport import ClientTransport
 
 if TYPE_CHECKING:
@@ -322,7 +323,7 @@ def _status(value: int) -> OperatorStatus:
 
 def _text(payload: bytes) -> str:
     """A line of another machine, fit to be printed."""
-    return "".join(one if one.isprintable() else "?" for one in payload[:400].decode("utf-8", "replace"))
+    return printable(payload[:400].decode("utf-8", "replace"))
 
 
 def _checked(response: Response, endpoint: str) -> Response:

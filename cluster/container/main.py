@@ -25,11 +25,13 @@ from cluster.container.service_container import (
 from cluster.container.service_loader import load_versions
 from cluster.wire.app_version import format_version, parse_version
 from cluster.wire.counter_types import CounterType, find_counter
+from cluster.wire.dropped_lines import counted_drops
 from cluster.wire.latencies import Latencies, ServiceSamples
 from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
 from cluster.wire.traces import ServiceTraces, find_traces, threshold_of
 from runtime.children import die_with_parent
 from runtime.clock import SystemClock
+from runtime.counters import Counter
 from runtime.errors import (
     ClusterTimeoutError,
     ConfigurationError,
@@ -40,8 +42,9 @@ from runtime.errors import (
 )
 from runtime.exit_status import EXIT_STATUS_SERVICE
 from runtime.idle import BackoffIdle, FutexParker
-from runtime.logging import configure_logging, demands_json, get_logger
+from runtime.logging import configure_program, demands_json, get_logger
 from runtime.memory import FileMemoryProvider
+from runtime.output import LINES, printable
 from runtime.storage import FileStorage
 from runtime.wake import ParkFlag
 from transport.client import TransportClient
@@ -89,12 +92,19 @@ class ContainerRunner:
         container, client, clock = self._container, self._client, self._clock
         container.on_start()
         try:
-            while not self._stopping and not container.terminated:
-                now_ns = clock.now()
-                work_count = container.do_work(now_ns) + client.do_work(now_ns)
-                idle.after(work_count, container.park_timeout_ns)
+            with counted_drops(self._find_drop_counter(), container.errors):
+                while not self._stopping and not container.terminated:
+                    now_ns = clock.now()
+                    work_count = container.do_work(now_ns) + client.do_work(now_ns)
+                    idle.after(work_count, container.park_timeout_ns)
         finally:
             container.on_close()
+
+    def _find_drop_counter(self) -> Counter | None:
+        """The node's counter of lines that no log has."""
+        counters = self._client.counters
+        counter_id = find_counter(counters, CounterType.LOG_LINES_DROPPED, self._cluster_id)
+        return counters.counter(counter_id) if counter_id >= 0 else None
 
     def _find_park_flag(self) -> ParkFlag:
         """The node allocates it before it starts the container; waits a little for a container started by hand."""
@@ -187,7 +197,7 @@ def _measure(
 def run_container(options: argparse.Namespace) -> None:
     """Builds and runs the container; raises what ended it."""
     as_json = None if options.log_format == "auto" else options.log_format == "json"
-    configure_logging(options.log_level, json=as_json)
+    configure_program(options.log_level, json=as_json)
     # Nothing less than SIGKILL: a container in a long callback would go on beside the one that a new node starts.
     if not die_with_parent(options.parent_pid, signal.SIGKILL):
         raise ClusterTimeoutError("the node that started this container is gone")
@@ -245,7 +255,7 @@ def _report(error: OrdoError, status: int) -> int:
     if demands_json():
         get_logger().error("service.failed", text=error.message, exit_status=status)
         return status
-    print(f"ordo service container: {error.message}", file=sys.stderr)
+    print(f"ordo service container: {printable(error.message, LINES)}", file=sys.stderr)
     return status
 
 

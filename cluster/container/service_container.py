@@ -154,6 +154,11 @@ class ServiceContainer(ContainerLoop):
         self._positions: list[Counter] = []
         self._handlers = self._record_handlers()
 
+    @property
+    def errors(self) -> ComponentErrors:
+        """What goes wrong here, as its mark file keeps it."""
+        return self._errors
+
     def _open_errors(self, cluster_dir: str, memory: MemoryProvider) -> ComponentErrors:
         cluster_id, service_id = self._cluster_id, self.service_id
         return ComponentErrors(

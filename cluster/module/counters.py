@@ -75,7 +75,7 @@ class ModuleCounters:
         """How many orders the service waits for before it executes anything (cluster.module.skips)."""
         self.no_room = counter(CounterType.NO_ROOM, "ordo no room on disk")  # a Room
         self._add_counters_of_damage(counter)
-        self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")
+        self._add_counters_of_omissions(counter)
         term, recovery_key = _describe_recovery(recovery, cluster_id)
         self.recovery = counter(
             CounterType.RECOVERY_STATE,
@@ -99,6 +99,11 @@ class ModuleCounters:
         self.damage_found = counter(CounterType.DAMAGE_FOUND, "ordo damaged places found")
         self.damage_mended = counter(CounterType.DAMAGE_MENDED, "ordo damaged places mended")
         self.damage_left = counter(CounterType.DAMAGE_LEFT, "ordo damaged places not mended")
+
+    def _add_counters_of_omissions(self, counter: Callable[[CounterType, str], Counter]) -> None:
+        self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")
+        self.log_lines_dropped = counter(CounterType.LOG_LINES_DROPPED, "ordo log lines dropped")
+        """Of all processes of this node, which add to it by comparing and setting."""
 
     def set_state(self, state: ModuleState) -> None:
         self.state = state

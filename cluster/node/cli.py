@@ -308,11 +308,9 @@ def skipped(target: Target, as_json: JsonOption = False) -> None:
         rows = [{**one._asdict(), "text": one.text.decode("utf-8", "replace")} for one in found]
         print_json({"skipped": rows, "asked_for": wishes})
         return
-    from rich.markup import escape
-
     table = make_table("position", "left out by the record at", "why")
     for one in found:
-        why = escape(one.text.decode("utf-8", "replace"))
+        why = one.text.decode("utf-8", "replace")
         table.add_row(f"{one.log_position:,}", f"{one.skip_position:,}", why)
     for position in wishes:
         table.add_row(f"{position:,}", "-", "asked for, with `ordo cluster skip`")

@@ -13,16 +13,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
 from cluster.node.config import load_config
 from cluster.node.counters import open_cnc, read_counters
 from cluster.wire.component_errors import read_component_errors
-from runtime.console import output_console
+from runtime.console import OutputTable, output_console
 from runtime.counters import CounterDescriptor
 from runtime.error_log import ErrorObservation, read_errors
 from runtime.errors import ConfigurationError, StorageMissingError
 from runtime.memory import FileMemoryProvider
+from runtime.output import printable
 
 ConfigOption = Annotated[Path | None, typer.Option(help="node.toml of a member that runs on this machine")]
 DirOption = Annotated[Path | None, typer.Option("--dir", help="folder of a driver, instead of --config")]
@@ -109,14 +109,14 @@ def _time(epoch_ms: int) -> str:
 def _print_plain(console: Console, counters: list[CounterDescriptor], counter_type: int | None) -> None:
     for counter in counters:
         if counter_type in (None, counter.type_id):
-            line = f"{counter.counter_id:5} {counter.type_id:5} {counter.value:>22,} {counter.label}"
+            line = f"{counter.counter_id:5} {counter.type_id:5} {counter.value:>22,} {printable(counter.label)}"
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _table(
     counters: list[CounterDescriptor], counter_type: int | None, before: dict[int, int], interval_s: float
-) -> Table:
-    table = Table("id", "type", "value", "a second", "label", box=None)
+) -> OutputTable:
+    table = OutputTable("id", "type", "value", "a second", "label", box=None)
     for counter in counters:
         if counter_type in (None, counter.type_id):
             grown = counter.value - before.get(counter.counter_id, counter.value)

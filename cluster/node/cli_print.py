@@ -10,9 +10,9 @@ EXIT_NO_QUORUM = 3
 
 def make_table(*columns: str, **options: Any) -> Any:
     """A table of rich, which is imported when one is shown: most commands show none."""
-    from rich.table import Table
+    from runtime.console import OutputTable
 
-    return Table(*columns, **options)
+    return OutputTable(*columns, **options)
 
 
 def show(shown: Any) -> None:

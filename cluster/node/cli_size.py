@@ -29,11 +29,9 @@ def size(
     if as_json:
         print_json([need._asdict() for need in needs])
         return
-    from rich.markup import escape
-
     table = make_table("what", "how much", "of what it is made")
     for need in needs:
-        table.add_row(need.subject, _shown(need.amount, need.unit), escape(need.reason))
+        table.add_row(need.subject, _shown(need.amount, need.unit), need.reason)
     show(table)
 
 

@@ -71,18 +71,16 @@ def _document(
 
 
 def _print(found: dict[str, MemberLook | OrdoError], statuses: dict[str, NodeStatus]) -> None:
-    from rich.markup import escape
-
     table = make_table("member", "ingress", "term", *(name.replace("_", " ") for name in COLUMNS))
     for endpoint, one in sorted(found.items(), key=lambda item: _order(statuses.get(item[0]))):
         status = statuses.get(endpoint)
         if status is None:
             assert not isinstance(one, MemberLook)
-            table.add_row("?", escape(endpoint), escape(one.message.removeprefix(f"{endpoint}: ")))
+            table.add_row("?", endpoint, one.message.removeprefix(f"{endpoint}: "))
             continue
         values = [getattr(status, name) for name in COLUMNS]
         cells = [f"{value:,}" if isinstance(value, int) else str(value) for value in values]
-        table.add_row(str(status.member_id), escape(endpoint), str(status.leadership_term_id), *cells)
+        table.add_row(str(status.member_id), endpoint, str(status.leadership_term_id), *cells)
     show(table)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from runtime.authentication import TOPIC_ROLE, check_topic_role
 from runtime.config import DurationNs, Settings, SizeBytes, read_toml
 from runtime.errors import ConfigurationError
 from runtime.token_table import TokenTable
+from runtime.user import user_name
 from transport.driver.config import ENCRYPTED_MTU_MAX, MediaDriverConfig
 
 RESTORES_ONE = (
@@ -481,7 +481,7 @@ class NodeConfig(Settings):
         if self.node.aeron_dir is not None:
             return self.node.aeron_dir
         digest = hashlib.sha256(str(self.node.data_dir.resolve()).encode()).hexdigest()[:8]
-        return Path(f"/dev/shm/ordo-{getpass.getuser()}-{self.cluster.cluster_id}-{self.node.member_id}-{digest}")
+        return Path(f"/dev/shm/ordo-{user_name()}-{self.cluster.cluster_id}-{self.node.member_id}-{digest}")
 
     def with_subscribers(self, subscribers_max: int) -> NodeConfig:
         """The same node that lets in so many readers of feeds."""

@@ -70,6 +70,9 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.INVALID_REQUESTS: _counter("invalid_requests", "Messages that were refused because they cannot be"),
     CounterType.ELECTION_COUNT: _counter("elections", "Elections that this member has seen since its start"),
     CounterType.SKIPPED_RECORDS: _counter("skipped_records", "Records that were left out (`ordo cluster skipped`)"),
+    CounterType.LOG_LINES_DROPPED: _counter(
+        "log_lines_dropped", "Lines of the log of the node and its services that could not be written"
+    ),
     CounterType.CLOCK_AHEAD: _gauge(
         "clock_ahead_seconds", "How far this machine's clock is ahead of cluster time, which is slewed", 0.001
     ),

@@ -21,6 +21,7 @@ from typing import Any
 from cluster.node.observation import Subject, observe
 from runtime.children import die_with_parent
 from runtime.clock import SystemClock
+from runtime.log_sink import drop_what_cannot_be_written
 
 TEXT = "text/plain; charset=utf-8"
 CONNECTIONS_MAX = 32
@@ -134,6 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--disk-free-min", type=int, required=True, help="bytes")
     options = parser.parse_args(arguments)
+    drop_what_cannot_be_written()
     if not die_with_parent(options.parent_pid, signal.SIGKILL):
         return 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ^C in a terminal is for the node, which ends this process

@@ -33,6 +33,7 @@ from cluster.node.observation import free_bytes
 from cluster.node.shared_driver import connect_shared_driver
 from cluster.wire.component_errors import ComponentErrors
 from cluster.wire.counter_types import CounterType
+from cluster.wire.dropped_lines import counted_drops
 from cluster.wire.latencies import SYNC, Latencies, LogSamples, ServiceSamples, latencies_path
 from cluster.wire.look_durations import durations_to_numbers
 from cluster.wire.mark_file import MODULE_MARK_FILE_NAME, ComponentType
@@ -462,8 +463,9 @@ def _run_once(
                 child = ContainerProcess(config, names, service_id)
                 child.start()
                 children.append(child)
-        node.cycle.run()
-        node.leave()
+        with counted_drops(node.module.counters.log_lines_dropped, node.errors):
+            node.cycle.run()
+            node.leave()
     except Exception as error:
         node.errors.record(error, f"the node ended at log position {node.module.sequencer.commit_position}")
         raised = _one_line(error)

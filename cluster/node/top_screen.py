@@ -13,12 +13,12 @@ from contextlib import contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from cluster.node.counter_values import NOT_THERE
 from cluster.node.top import COLUMNS, Looks, Row, Top, View, duration, number
 from runtime.clock import SystemClock
+from runtime.console import OutputTable
 
 STYLES = {"LEADER": "bold green", "CANDIDATE": "bold yellow"}
 WORDS = ("role", "state", "no room", "lost")
@@ -31,7 +31,7 @@ def draw(rows: list[Row], view: View, *, has_keys: bool = True) -> Group:
     """The whole screen."""
     ordered = view.sort(rows)
     chosen = ordered[view.chosen] if view.chosen < len(ordered) else None
-    parts: list[Table | Text] = [_summary(rows)]
+    parts: list[OutputTable | Text] = [_summary(rows)]
     parts.append(_details(chosen) if view.is_inside and chosen is not None else _table(ordered, view, has_keys))
     if has_keys:
         parts.append(Text(KEYS, style="dim"))
@@ -54,8 +54,8 @@ def _summary(rows: list[Row]) -> Text:
     return text
 
 
-def _table(rows: list[Row], view: View, has_keys: bool) -> Table:
-    table = Table(box=None, pad_edge=False)
+def _table(rows: list[Row], view: View, has_keys: bool) -> OutputTable:
+    table = OutputTable(box=None, pad_edge=False)
     for index, column in enumerate(COLUMNS):
         mark = (" v" if view.is_reversed else " ^") if index == view.column and has_keys else ""
         table.add_column(f"{column.title}{mark}", justify="left" if column.title in WORDS else "right")
@@ -78,8 +78,8 @@ def _cells(row: Row) -> list[str]:
     return [column.show(row) for column in COLUMNS]
 
 
-def _details(row: Row) -> Table:
-    table = Table(show_header=False, box=None)
+def _details(row: Row) -> OutputTable:
+    table = OutputTable(show_header=False, box=None)
     for name, value in row._asdict().items():
         if name.endswith("_ns"):
             shown, name = duration(value), name.removesuffix("_ns")

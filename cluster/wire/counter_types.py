@@ -47,6 +47,7 @@ class CounterType(IntEnum):
     DAMAGE_LEFT = 1038
     RECORD_ORDERS = 1090
     SKIPPED_RECORDS = 1091
+    LOG_LINES_DROPPED = 1092
 
 
 class ModuleState(IntEnum):

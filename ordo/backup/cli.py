@@ -50,10 +50,10 @@ def run_backup(
     from ordo.backup.folder import CLUSTER, BackupFolder, read_json
     from ordo.backup.follow import Backup, demand_addresses
     from runtime.credentials import credentials_from_file
-    from runtime.logging import configure_logging, get_logger
+    from runtime.logging import configure_program, get_logger
     from transport.client_transport import ClientTransport
 
-    configure_logging()
+    configure_program()
     addresses = parse_list(endpoints) if endpoints else list(read_json(folder / CLUSTER).get("endpoints", ()))
     demand_addresses(addresses)
     segment_length_bytes = _parse_length(segment_length)

@@ -60,6 +60,7 @@ from ordo.bench.node_cost import measure_idle_cpu_percent, measure_pss_mb, measu
 from ordo.bench.request_cost import measure_requests
 from ordo.bench.snapshot_pause import measure_snapshot_pause
 from ordo.bench.waterfall import measure_waterfall, show_waterfall
+from runtime.console import output_console
 
 PYTHON_ECHO = "ordo.bench.echo:Echo"
 NATIVE_ECHO = "ordo.bench.echo_native:NativeEcho"
@@ -111,7 +112,7 @@ QUICK = Effort(
 
 def run_suite(what: str, json_path: Path | None, *, quick: bool, console: Console | None = None) -> Figures:
     """Runs `rtt`, `throughput` or `all`; prints the figures, writes them to `json_path` if given, and returns them."""
-    console = console or Console()
+    console = console or output_console()
     effort = QUICK if quick else FULL
     figures: Figures = {"machine": describe_machine(), "configuration": describe_configuration(effort), "quick": quick}
     start_s = time.monotonic()

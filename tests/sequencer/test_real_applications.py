@@ -12,7 +12,6 @@ import pytest
 
 from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
-from ordo.apps_cli import printable
 from ordo.cli import run
 from runtime.errors import ClusterTimeoutError
 from tests.archive.served import Served
@@ -118,10 +117,6 @@ def test_everybody_can_see_the_instances(
         instances.close()
     assert run(["apps", "--endpoints", "localhost"]) == 2
     assert "--endpoints" in capsys.readouterr().err
-
-
-def test_what_an_instance_calls_itself_does_nothing_to_a_terminal() -> None:
-    assert printable("[red]a\x1b[2Jb") == "\\[red]a?[2Jb"
 
 
 def positions_of(event: str, log: str) -> list[int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from runtime.errors import ConfigurationError
 from runtime.file_access import ACCESSES
 from runtime.idle import IDLE_STRATEGIES
+from runtime.user import user_name
 
 _MS = 1_000_000
 _S = 1_000_000_000
@@ -19,10 +20,8 @@ THREADING_MODES = ("invoker", "shared", "shared-network", "dedicated")
 
 def default_directory() -> str:
     """Returns the folder of the driver that this user's clients look for when they are told no other."""
-    import getpass
-
     parent = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
-    return os.path.join(parent, f"aeron-{getpass.getuser()}")
+    return os.path.join(parent, f"aeron-{user_name()}")
 
 
 def port_range(text: str, name: str) -> range:
