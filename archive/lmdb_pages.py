@@ -10,6 +10,10 @@ shows an older state, for which no checksum of a value helps. So a file is read 
     meta, pages 0 and 1 behind their header: u32 magic | u32 version | u64 address | u64 map size | two databases (free
           pages, content): u32 page size of the first | u16 flags | u16 depth | u64 branch, leaf, overflow pages |
           u64 entries | u64 root || u64 last page | u64 transaction
+
+That is format 1, of LMDB 0.9, which this project writes. Format 3, of LMDB 1.0, differs in this: the header has a u64
+transaction behind the number; offsets count from the header's end; a key has an even number of bytes in its node; and
+after the number of the first overflow page come u64 transaction and u64 page count.
 """
 
 from __future__ import annotations
@@ -20,7 +24,6 @@ from typing import NamedTuple
 
 from runtime.errors import StorageDamagedError
 
-PAGE_HEADER_LENGTH = 16
 MAGIC = 0xBEEFC0DE
 NO_PAGE = (1 << 64) - 1
 DEPTH_MAX = 32
@@ -29,12 +32,24 @@ INTEGER_KEY, NO_SUBFOLDER = 0x08, 0x4000
 BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8
 BIG_DATA = 1
 
-_PAGE = struct.Struct("<QHHHH")
+FORMAT_09, FORMAT_10 = 1, 3
+_MAGIC_AT = {16: FORMAT_09, 24: FORMAT_10}
+
+_PAGE = {FORMAT_09: struct.Struct("<QHHHH"), FORMAT_10: struct.Struct("<Q8xHHHH")}
 _META = struct.Struct("<IIQQ")
 _DATABASE = struct.Struct("<IHHQQQQQ")
 _META_END = struct.Struct("<QQ")
 _NODE = struct.Struct("<HHHH")
 _U64 = struct.Struct("<Q")
+_BIG = struct.Struct("<QQQ")
+
+
+def format_of(content: bytes) -> int:
+    """Which format the first page of a file has: FORMAT_09, FORMAT_10, or 0 if none of them."""
+    for offset, version in _MAGIC_AT.items():
+        if content[offset : offset + 8] == struct.pack("<II", MAGIC, version):
+            return version
+    return 0
 
 
 class PagesError(ValueError):
@@ -82,6 +97,10 @@ class _Pages:
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._page_length = 4096
+        self._format = format_of(content) or FORMAT_09
+        self._page = _PAGE[self._format]
+        self._base = self._page.size if self._format == FORMAT_10 else 0
+        """What offsets in a page count from."""
         self._used: set[int] = set()
         self._previous, self._meta = self._read_metas()
 
@@ -129,7 +148,7 @@ class _Pages:
         return previous, newest
 
     def _read_meta(self, number: int) -> _Meta:
-        start = number * self._page_length + PAGE_HEADER_LENGTH
+        start = number * self._page_length + self._page.size
         flags = self._header(number)[2]
         magic, version, _, map_length = _META.unpack_from(self._content, start)
         free, content = (
@@ -137,7 +156,7 @@ class _Pages:
             for index in range(2)
         )
         meta = _Meta(free, content, *_META_END.unpack_from(self._content, start + _META.size + 2 * _DATABASE.size))
-        if not flags & META or (magic, version) != (MAGIC, 1) or map_length > MAP_BYTES_MAX:
+        if not flags & META or (magic, version) != (MAGIC, self._format) or map_length > MAP_BYTES_MAX:
             raise PagesError(f"meta page {number} is none")
         if free.flags & ~NO_SUBFOLDER != INTEGER_KEY or content.flags:
             raise PagesError(f"meta page {number} has flags {free.flags:#x} and {content.flags:#x}")
@@ -151,7 +170,7 @@ class _Pages:
     def _header(self, number: int) -> tuple[int, ...]:
         if (number + 1) * self._page_length > len(self._content):
             raise PagesError(f"page {number} is beyond the file")
-        header = _PAGE.unpack_from(self._content, number * self._page_length)
+        header = self._page.unpack_from(self._content, number * self._page_length)
         if header[0] != number:
             raise PagesError(f"page {number} says that it is page {header[0]}")
         return header
@@ -176,18 +195,21 @@ class _Pages:
         """Adds what a page and those below it hold; `depth` pages are left down to a leaf, this one included."""
         self._take(number)
         _, _, flags, lower, upper = self._header(number)
-        kind = LEAF if depth == 1 else BRANCH
-        if flags != kind or lower % 2 or not PAGE_HEADER_LENGTH <= lower <= upper <= self._page_length:
+        lower, upper = lower + self._base, upper + self._base
+        kind, header = LEAF if depth == 1 else BRANCH, self._page.size
+        if flags != kind or lower % 2 or not header <= lower <= upper <= self._page_length:
             raise PagesError(f"page {number} has flags={flags:#x} bounds={lower},{upper}")
         start = number * self._page_length
-        for offset in struct.unpack_from(f"<{(lower - PAGE_HEADER_LENGTH) // 2}H", self._content, start + 16):
+        for each in struct.unpack_from(f"<{(lower - header) // 2}H", self._content, start + header):
+            offset = each + self._base
             if not upper <= offset <= self._page_length - _NODE.size:
                 raise PagesError(f"page {number} has a node at {offset}")
             low, high, node_flags, key_length = _NODE.unpack_from(self._content, start + offset)
-            data = offset + _NODE.size + key_length
+            key_end = offset + _NODE.size + key_length
+            data = key_end + (key_length % 2 if self._format == FORMAT_10 and kind == LEAF else 0)
             if data > self._page_length:
                 raise PagesError(f"page {number} has a key of {key_length} bytes at {offset}")
-            key = self._content[start + offset + _NODE.size : start + data]
+            key = self._content[start + offset + _NODE.size : start + key_end]
             if kind == BRANCH:
                 self._walk(node_flags << 32 | high << 16 | low, depth - 1, found)
             else:
@@ -196,17 +218,23 @@ class _Pages:
     def _value(self, offset: int, end: int, length: int, flags: int) -> bytes:
         if flags == BIG_DATA:
             (number,) = _U64.unpack_from(self._content, offset)
-            return self._overflow(number, length)
+            found = self._overflow(number, length)
+            if self._format == FORMAT_10 and _BIG.unpack_from(self._content, offset)[2] != self._pages_of(number):
+                raise PagesError(f"the pages from {number} on are counted twice, and not alike")
+            return found
         if flags or offset + length > end:
             raise PagesError(f"a value of {length} bytes with flags={flags:#x} at {offset}")
         return self._content[offset : offset + length]
 
+    def _pages_of(self, number: int) -> int:
+        _, _, _, low, high = self._header(number)
+        return high << 16 | low
+
     def _overflow(self, number: int, length: int) -> bytes:
-        _, _, flags, low, high = self._header(number)
-        count = high << 16 | low
-        if flags != OVERFLOW or count * self._page_length < PAGE_HEADER_LENGTH + length:
+        flags, count = self._header(number)[2], self._pages_of(number)
+        if flags != OVERFLOW or count * self._page_length < self._page.size + length:
             raise PagesError(f"page {number} has flags={flags:#x} and {count} pages for {length} bytes")
         for each in range(number, number + self._bounded(count, len(self._content) // self._page_length)):
             self._take(each)
-        start = number * self._page_length + PAGE_HEADER_LENGTH
+        start = number * self._page_length + self._page.size
         return self._content[start : start + length]

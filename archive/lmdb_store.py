@@ -17,6 +17,7 @@ from typing import Any
 import lmdb
 
 from archive.lmdb_copy import LmdbCopy, checked_items
+from archive.lmdb_pages import FORMAT_10, format_of
 from archive.lmdb_seal import SEALS, content_sum, item_sum, seal_of
 from runtime.closing import Closing
 from runtime.errors import StorageDamagedError, StorageError, StorageFullError
@@ -26,6 +27,9 @@ from runtime.storage import MetadataStore, Transaction
 MAP_BYTES_DEFAULT = 16 * 1024 * 1024
 MAP_BYTES_MAX = 4 * 1024 * 1024 * 1024
 KEY_BYTES_MAX = 511
+HEAD_BYTES = 64
+LIB_09, LIB_10 = 0, 1
+_HAS_ENGINES = hasattr(lmdb.Environment, "lib_version")
 
 
 _DAMAGE = (lmdb.InvalidError, lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.IncompatibleError)
@@ -38,6 +42,39 @@ def _failure(action: str, path: str, error: Exception) -> StorageError:
     elif isinstance(error, _DAMAGE):
         kind = StorageDamagedError
     return kind(f"cannot {action} metadata store: path={path}: {error}")
+
+
+def _engine_for(path: str, *, is_copy: bool = False) -> dict[str, Any]:
+    """The argument of `lmdb.open` that says which engine to use for a file: by the file's own format, or by that of the
+    file that it is a copy of; LMDB 0.9 for a new one, whatever the environment asks for.
+
+    Releases of lmdb from 2.0 on may have two engines, earlier ones take no such argument. Raises StorageError where the
+    engine of a file is missing.
+    """
+    try:
+        with open(path, "rb") as file:
+            found = format_of(file.read(HEAD_BYTES))
+    except OSError:
+        found = 0  # it is not there, or whoever opens it says what is wrong
+    if found == FORMAT_10 and not _has_engine(LIB_10):
+        raise StorageError(
+            f"cannot open metadata store: path={path}: it was written by LMDB 1.0, which lmdb {lmdb.__version__} has "
+            "not: install lmdb 3.0 or later"
+        )
+    if not _HAS_ENGINES or (found and not is_copy):
+        return {}
+    wanted = LIB_10 if found == FORMAT_10 else LIB_09
+    return {"lib_version": wanted} if _has_engine(wanted) else {}
+
+
+def _has_engine(lib_version: int) -> bool:
+    if not _HAS_ENGINES:
+        return lib_version == LIB_09
+    try:
+        lmdb.version(lib_version=lib_version)
+    except lmdb.Error:
+        return False
+    return True
 
 
 class LmdbTransaction(Transaction):
@@ -65,10 +102,13 @@ class LmdbStore(MetadataStore, Closing):
     def __init__(self, path: str, *, map_bytes: int = MAP_BYTES_DEFAULT) -> None:
         self.path = path
         map_bytes = max(map_bytes, os.path.getsize(path) if os.path.exists(path) else 0)
+        engine = _engine_for(path)
         self._items, is_sealed = checked_items(path)
         self._sum = content_sum(self._items)
         try:
-            self._env: Any = lmdb.open(path, map_size=map_bytes, subdir=False, max_readers=126, mode=file_mode())
+            self._env: Any = lmdb.open(
+                path, map_size=map_bytes, subdir=False, max_readers=126, mode=file_mode(), **engine
+            )
         except (lmdb.Error, OSError) as error:
             raise _failure("open", path, error) from error
         if not is_sealed:
@@ -95,7 +135,12 @@ class LmdbStore(MetadataStore, Closing):
             os.unlink(path)
         try:
             with lmdb.open(
-                path, map_size=self._opened().info()["map_size"], subdir=False, lock=False, mode=file_mode()
+                path,
+                map_size=self._opened().info()["map_size"],
+                subdir=False,
+                lock=False,
+                mode=file_mode(),
+                **_engine_for(self.path, is_copy=True),
             ) as env:
                 self._commit(env, dict(self._items), len(self._items), self._sum)
         except (lmdb.Error, OSError) as error:

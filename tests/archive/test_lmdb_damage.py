@@ -1,20 +1,24 @@
 """Metadata stores that lie: no flip of any single bit is served as good, and none ends the process in LMDB."""
 
 import itertools
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
 import pytest
 
+from archive import lmdb_store
 from archive.catalog import Catalog, RecordingDescriptor
-from archive.lmdb_pages import read_pages
+from archive.lmdb_pages import FORMAT_09, FORMAT_10, format_of, read_pages
 from archive.lmdb_seal import SEALS, unsealed
 from archive.lmdb_store import LmdbStore, compact_store, open_lmdb
 from cluster.module.state_store import Evidence, Skip, SnapshotEntry, StateStore, open_state_store
 from consensus.distrust import Distrust
-from runtime.errors import StorageDamagedError
+from runtime.errors import StorageDamagedError, StorageError
 from runtime.storage import FileStorage
 
 PAGE = 4096
@@ -47,6 +51,13 @@ def write_state(path: Path) -> None:
     store.put_skip_wish(1344)
     store.put_evidence(Evidence(640, 640, 320, 1, 2, 4096, b"a" * 16, b"b" * 16), 1 << 20)
     store.close()
+
+
+def begin_in_lmdb_10(path: Path) -> None:
+    """An empty file of the other engine, as a process writes one that the environment tells to."""
+    if not hasattr(lmdb.Environment, "lib_version"):
+        pytest.skip("this release of lmdb has one engine")
+    lmdb.open(str(path), map_size=1 << 20, subdir=False, lib_version=1).close()
 
 
 def content_of(path: Path, data: bytes) -> dict[bytes, bytes]:
@@ -158,9 +169,12 @@ def test_a_compacted_store_keeps_its_seal(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["catalog.mdb", "catalog.mdb-lock"]
 
 
-def test_values_of_many_pages_and_many_keys(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_newer", [False, True], ids=["LMDB 0.9", "LMDB 1.0"])
+def test_values_of_many_pages_and_many_keys(tmp_path: Path, is_newer: bool) -> None:
     """Branch pages, overflow pages, pages that were free and are used again: what LMDB reads is what is read here."""
     path = tmp_path / "m.mdb"
+    if is_newer:
+        begin_in_lmdb_10(path)
     with LmdbStore(str(path)) as store:
         for round_number in range(5):
             with store.transaction() as txn:
@@ -171,6 +185,79 @@ def test_values_of_many_pages_and_many_keys(tmp_path: Path) -> None:
         expected = {key: value for key, value in txn.cursor() if key not in SEALS}
     assert len(expected) > 500
     assert content_of(path, path.read_bytes()) == expected
+    assert format_of(path.read_bytes()) == (FORMAT_10 if is_newer else FORMAT_09)
+
+
+@pytest.mark.parametrize(("name", "write"), [("catalog.mdb", write_catalog), ("state.mdb", write_state)])
+def test_a_store_of_lmdb_10_is_read_written_and_copied_as_one(
+    tmp_path: Path, name: str, write: Callable[[Path], None]
+) -> None:
+    path, plain = tmp_path / name, tmp_path / f"plain-{name}"
+    begin_in_lmdb_10(path)
+    write(path)
+    write(plain)
+    expected = content_of(plain, plain.read_bytes())
+    assert content_of(path, path.read_bytes()) == expected
+    with LmdbStore(str(path)) as store:
+        store.copy_to(f"{path}.copy")
+    compact_store(str(path))
+    for each in (path, Path(f"{path}.copy")):
+        assert content_of(each, each.read_bytes()) == expected
+        assert format_of(each.read_bytes()) == FORMAT_10
+    assert format_of(plain.read_bytes()) == FORMAT_09
+
+
+def test_no_bit_of_a_store_of_lmdb_10_is_served_as_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.mdb"
+    begin_in_lmdb_10(path)
+    write_catalog(path)
+    original = path.read_bytes()
+    good, found = content_of(path, original), 0
+    for place in range(0, len(original) * 8, 7):
+        changed = bytearray(original)
+        changed[place // 8] ^= 1 << place % 8
+        try:
+            assert content_of(path, bytes(changed)) == good, place
+        except StorageDamagedError:
+            found += 1
+    assert found > 100
+
+
+ENVIRONMENT_PROGRAM = """
+import sys
+from archive.lmdb_store import LmdbStore, open_lmdb
+for number in range(3):
+    with LmdbStore(sys.argv[1]) as store, store.transaction() as changes:
+        changes.put(b"key-%d" % number, b"value")
+print(len(open_lmdb(sys.argv[1], True).items()))
+"""
+
+
+@pytest.mark.parametrize("wanted", ["0", "1", "7"])
+def test_the_environment_does_not_choose_the_engine(tmp_path: Path, wanted: str) -> None:
+    """With 1 a node's own store was called damaged at its second opening."""
+    path = tmp_path / "state.mdb"
+    done = subprocess.run(
+        [sys.executable, "-c", ENVIRONMENT_PROGRAM, str(path)],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"LMDB_DEFAULT_LIB_VERSION": wanted},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+    assert format_of(path.read_bytes()) == FORMAT_09
+
+
+def test_a_release_without_the_engine_of_a_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And does not call the file damaged, which would put a member's vote aside."""
+    path = tmp_path / "state.mdb"
+    begin_in_lmdb_10(path)
+    monkeypatch.setattr(lmdb_store, "_HAS_ENGINES", False)
+    with pytest.raises(StorageError, match=r"written by LMDB 1\.0, .* install lmdb 3\.0 or later") as refused:
+        LmdbStore(str(path))
+    assert not isinstance(refused.value, StorageDamagedError)
 
 
 def test_a_damaged_store_of_votes_is_moved_aside(tmp_path: Path) -> None:
