@@ -46,6 +46,8 @@ class EntryKind(Enum):
     """At `values.agreed_position`, an earlier such entry, a quorum of services had the state `values.agreed_digest`."""
     LEVEL = "level"
     """What follows may have entries that only releases of `values.level` know."""
+    CLUSTER_IDENTITY = "cluster-identity"
+    """This is the log of the cluster whose identity is `values.identity_high` and `values.identity_low`."""
     DIFFERENCE = "difference"
     """A canary has found that it would have written the output `values.output_index` to the entry before
     `values.input_position` otherwise; no application sees this entry."""
@@ -76,6 +78,7 @@ _KINDS: dict[Message, EntryKind] = {
     ordo_codecs.APP_DIFFERENCE: EntryKind.DIFFERENCE,
     ordo_codecs.STATE_HASH_EVENT: EntryKind.STATE_HASH,
     ordo_codecs.LEVEL_EVENT: EntryKind.LEVEL,
+    ordo_codecs.CLUSTER_IDENTITY_EVENT: EntryKind.CLUSTER_IDENTITY,
 }
 
 

@@ -40,11 +40,13 @@ class EntryValues(Protocol):
     @property
     def target_session_id(self) -> int: ...
 
-    # IDENTITY
+    # IDENTITY, CLUSTER_IDENTITY
     @property
     def identity_high(self) -> int: ...
     @property
     def identity_low(self) -> int: ...
+
+    # IDENTITY
     @property
     def incarnation(self) -> int: ...
     @property
@@ -66,7 +68,7 @@ class EntryValues(Protocol):
     @property
     def close_reason(self) -> int: ...
 
-    # NEW_TERM, ACTION, DIFFERENCE
+    # NEW_TERM, ACTION, DIFFERENCE, CLUSTER_IDENTITY
     @property
     def log_position(self) -> int: ...
 
@@ -96,7 +98,7 @@ class EntryValues(Protocol):
     @property
     def learners(self) -> str: ...
 
-    # SKIP, VERSION, STATE_HASH, LEVEL: the member that led
+    # SKIP, VERSION, STATE_HASH, LEVEL, CLUSTER_IDENTITY: the member that led
     @property
     def member_id(self) -> int: ...
 

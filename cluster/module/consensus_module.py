@@ -44,7 +44,7 @@ from cluster.module.termination import Termination
 from cluster.module.tool_questions import ToolQuestions
 from cluster.module.transfer import LeadershipTransfer
 from cluster.module.trust_watch import TrustWatch
-from cluster.module.upkeep import Upkeep
+from cluster.module.upkeep import OwnData, Upkeep
 from cluster.wire import codecs, consensus_codec, ordo_codecs
 from cluster.wire.counter_types import ModuleState
 from cluster.wire.members import Member, ingress_endpoints
@@ -58,6 +58,7 @@ from runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageErr
 if TYPE_CHECKING:
     from archive.archive import Archive
     from cluster.module.config import ModuleConfig
+    from cluster.module.folder_rows import Claim
     from cluster.module.state_store import StateStore
     from cluster.wire.component_errors import ComponentErrors
     from runtime.clock import Clock
@@ -91,6 +92,9 @@ class ModuleSeams:
     store: StateStore
     random: RandomSource
     errors: ComponentErrors
+    claim: Claim
+    folder: str
+    """Where the data is, for messages."""
     events: Callable[..., object]
     """Takes one canonical event: its name, and its context by keyword."""
     lost_state: str | None = None
@@ -169,7 +173,8 @@ class ConsensusModule:
 
     def _make_intake(self) -> MemberIntake:
         numbers = self._seams.random.secret("member proofs")
-        proofs = MemberProofs(self.member_id, self.contacts, numbers, self.on_invalid_request)
+        standings = self.upkeep.standings
+        proofs = MemberProofs(self.member_id, self.contacts, numbers, self.on_invalid_request, standings)
         return MemberIntake(
             self, self.core, self.contacts, proofs, self.log, self.queries, self.upkeep, self.clock_watch, self.room
         )
@@ -219,6 +224,7 @@ class ConsensusModule:
             seams.store,
             seams.client,
             seams.random.stream("snapshots"),
+            OwnData(seams.claim, seams.folder, seams.random.secret("cluster identity")),
             order_snapshot=self.control.ask_snapshot,
             counters=self.counters,
             order_record=lambda order: self.services.order(order),
@@ -298,6 +304,7 @@ class ConsensusModule:
         )
         self.services.open(client, self.sequencer, self.config.cluster_id)
         self.upkeep.levels.start(self._recovery.level)
+        self.upkeep.identity.start(self._recovery.log_identity, self._recovery.first_origin)
         self.log.open(self._recovery, self.announce)
         self.membership.tell_difference()
         self.upkeep.start(self._recovery.snapshot, self._recovery.contents)
@@ -485,6 +492,7 @@ class ConsensusModule:
             ordo_codecs.CONFIGURATION_EVENT: self._execute_configuration,
             ordo_codecs.VERSION_EVENT: lambda record: self.upkeep.versions.execute(record),
             ordo_codecs.LEVEL_EVENT: lambda record: self.upkeep.levels.execute(record),
+            ordo_codecs.CLUSTER_IDENTITY_EVENT: lambda record: self.upkeep.identity.execute(record),
             ordo_codecs.STATE_HASH_EVENT: lambda record: self.upkeep.hashes.execute(record),
         }
 
@@ -515,6 +523,7 @@ class ConsensusModule:
         return self.is_leader and self.termination.is_under_way
 
     def _execute_new_term(self, record: LogRecord) -> None:
+        self.upkeep.identity.execute(record)
         if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:
             self._serve(record.values.leadership_term_id)
 
@@ -541,8 +550,9 @@ class ConsensusModule:
         terms, skips = self.core.terms, self.upkeep.skips.below(point.log_position)
         level = self.upkeep.levels.at(point.log_position)
         versions = self.upkeep.versions.log.at(point.log_position)
+        identity = self.upkeep.identity.at(point.log_position)
         timers, messages = self.services.timers, self.services.messages
-        return capture(point, self.sessions, timers, messages, configuration, terms, skips, level, versions)
+        return capture(point, self.sessions, timers, messages, configuration, terms, skips, level, versions, identity)
 
     def is_ready_to_end(self, log_position: int) -> bool:
         """Everything up to the position is executed, and no snapshot is under way."""

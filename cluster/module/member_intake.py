@@ -93,6 +93,7 @@ class MemberIntake:
             sender_id = self._upkeep.sender_of(*found)
             if sender_id != NULL_MEMBER and self._proofs.admits(source, sender_id, buffer, now_ns):
                 self._on_upkeep(found, now_ns)
+                self._proofs.judge(source, sender_id)
 
     def _on_member_message(self, message: messages.Message, now_ns: int) -> None:
         if isinstance(message, messages.CatchupPosition):

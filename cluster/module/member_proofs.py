@@ -64,15 +64,33 @@ class Endpoints(Protocol):
         """To the endpoint that the configuration has for the member."""
 
 
+class DataJudge(Protocol):
+    """Knows whose data members have (`cluster.module.standings`)."""
+
+    def encode_proof(self, nonce: int) -> bytes: ...
+    def admits(self, values: Any) -> bool:
+        """Whether a member that has proven who it is may take part with the data that its MemberProof shows."""
+
+    def is_foreign(self, member_id: int) -> bool: ...
+
+
 class MemberProofs:
     """Knows which stream belongs to which member. At most HELD_MAX messages of a stream wait for its proof."""
 
-    def __init__(self, own_id: int, endpoints: Endpoints, random: Random, on_refused: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        own_id: int,
+        endpoints: Endpoints,
+        random: Random,
+        on_refused: Callable[[str], object],
+        standings: DataJudge,
+    ) -> None:
         """`random` gives numbers that nobody can predict; `on_refused` takes one line for each refused message."""
         self._own_id = own_id
         self._endpoints = endpoints
         self._random = random
         self._on_refused = on_refused
+        self._standings = standings
         self._nonces: dict[int, int] = {}
         self._next_challenge_ns: dict[int, int] = {}
         self._asked_ns: dict[int, int] = {}
@@ -118,8 +136,7 @@ class MemberProofs:
     def on_challenge(self, values: Any) -> None:
         """Handles a challenge: a stream claims to be this member. If it is, the nonce is sent back in that stream."""
         if values.member_id in self._endpoints and values.member_id != self._own_id:
-            proof = ordo_codecs.MEMBER_PROOF.encode(nonce=values.nonce, member_id=self._own_id)
-            self._endpoints.send(values.member_id, proof)
+            self._endpoints.send(values.member_id, self._standings.encode_proof(values.nonce))
 
     def on_proof(self, source: ConsensusSource, values: Any) -> Iterator[bytes]:
         """Handles a proof; returns the messages that were held of the stream, in order."""
@@ -127,9 +144,17 @@ class MemberProofs:
             self._on_refused(f"consensus: a proof to be member {values.member_id} that is none")
             return
         self._asked_ns.pop(values.member_id, None)
-        if source.member_id == NULL_MEMBER:
+        if source.member_id != NULL_MEMBER:
+            return
+        held = self._held.pop(source, [])
+        if self._standings.admits(values):
             source.member_id = values.member_id
-            yield from self._held.pop(source, [])
+            yield from held
+
+    def judge(self, source: ConsensusSource, member_id: int) -> None:
+        """After what a member has said of its data: that of another cluster takes its stream what it had proven."""
+        if self._standings.is_foreign(member_id):
+            source.member_id = NULL_MEMBER
 
 
 def find_disbelief(message: messages.Message, contacts: Contacts, latest_term_id: int) -> str | None:

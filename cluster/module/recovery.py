@@ -19,10 +19,11 @@ from cluster.module.state_store import Skip, SnapshotEntry, StateStore
 from cluster.module.timers import ClusterTimers, merge_timers
 from cluster.wire import container_snapshot
 from cluster.wire.levels import FIRST_LEVEL
+from cluster.wire.log_identity import LogIdentity, Origin, find_origin
 from cluster.wire.streams import LOG_STREAM_ID
 from consensus.config import DurableState
 from consensus.distrust import Distrust
-from runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotError
+from runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -271,6 +272,22 @@ class Recovery:
     def level(self) -> int:
         """Protocol level of the log at `log_position`."""
         return FIRST_LEVEL if self.contents is None else self.contents.level
+
+    @property
+    def log_identity(self) -> LogIdentity | None:
+        """What the log below `log_position` said of the cluster that it is of."""
+        return None if self.contents is None else self.contents.identity
+
+    @property
+    def first_origin(self) -> Origin | None:
+        """Of the cluster whose log this is, by its first record; None where that is gone, or may not be committed."""
+        if self.log_recording_id == NULL_VALUE or self._log_start > 0 or self.log_position == 0:
+            return None
+        try:
+            first = next(iter(self._archive.reader(self.log_recording_id, 0).messages()), None)
+        except (ArchiveError, StorageError):
+            return None  # damage below the snapshot is nothing that a start looks for
+        return None if first is None else find_origin(first.payload)
 
     def durable_state(self) -> DurableState:
         """What consensus starts from."""

@@ -15,6 +15,7 @@ from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import ClusterTimeUnit, SnapshotMark
 from cluster.wire.configuration import NamedConfiguration, decode_configuration
 from cluster.wire.levels import FIRST_LEVEL
+from cluster.wire.log_identity import LogIdentity, pack_identity, unpack_identity
 from cluster.wire.streams import MAIN_SERVICE_ID, SERVICES_MAX
 from runtime.errors import ClusterError
 
@@ -77,6 +78,8 @@ class ModuleSnapshot:
     """Protocol level of the log there (cluster.module.protocol_level)."""
     other_versions: dict[int, int] = field(default_factory=dict)
     """By service: the versions that are not that of service 0."""
+    identity: LogIdentity | None = None
+    """What the log below said of the cluster that it is of."""
 
     def version_of(self, service_id: int) -> int:
         """The version of a service that is in force there."""
@@ -93,6 +96,7 @@ def capture(
     skips: list[Skip],
     level: int,
     versions: list[int],
+    identity: LogIdentity | None,
 ) -> ModuleSnapshot:
     """`versions`: by service."""
     return ModuleSnapshot(
@@ -106,6 +110,7 @@ def capture(
         skips,
         level,
         {one: version for one, version in enumerate(versions) if version != point.app_version},
+        identity,
     )
 
 
@@ -120,6 +125,14 @@ def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
             timestamp=0,
             level=snapshot.level,
             member_id=NULL_VALUE,
+        )
+    if snapshot.identity is not None:
+        yield ordo_codecs.CLUSTER_IDENTITY_EVENT.encode(
+            leadership_term_id=snapshot.point.leadership_term_id,
+            timestamp=0,
+            log_position=snapshot.identity.position,
+            member_id=NULL_VALUE,
+            **unpack_identity(snapshot.identity.identity),
         )
     for service_id, app_version in sorted(snapshot.other_versions.items()):
         yield ordo_codecs.VERSION_EVENT.encode(
@@ -219,6 +232,8 @@ def _decode_into(snapshot: ModuleSnapshot, table: Any, values: Any, message: byt
         snapshot.configuration = decode_configuration(values)
     elif table is ordo_codecs.LEVEL_EVENT:
         snapshot.level = values.level
+    elif table is ordo_codecs.CLUSTER_IDENTITY_EVENT:
+        snapshot.identity = LogIdentity(values.log_position, pack_identity(values))
     elif table is ordo_codecs.VERSION_EVENT:
         if not MAIN_SERVICE_ID < values.service_id < SERVICES_MAX:
             raise ClusterError(f"snapshot: a version of service {values.service_id}")

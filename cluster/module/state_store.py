@@ -9,6 +9,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cluster.module.folder_rows import FolderRows
 from consensus.distrust import Distrust
 from runtime.errors import StorageDamagedError
 from runtime.storage import MetadataStore, Storage, Transaction
@@ -142,6 +143,7 @@ class StateStore:
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
+        self.folder = FolderRows(store)
 
     def load(self) -> StoredState:
         """Everything there is. Raises StorageDamagedError where it cannot be understood."""

@@ -6,8 +6,9 @@ One step each second, and quicker while a snapshot is being fetched. docs/ARCHIT
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from cluster.module.cluster_identity import ClusterIdentity
 from cluster.module.feed_recorder import FeedRecorder
 from cluster.module.log_repair import LogRepair
 from cluster.module.protocol_level import LevelHost, ProtocolLevel
@@ -19,6 +20,7 @@ from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotRep
 from cluster.module.snapshot_schedule import SnapshotSchedule
 from cluster.module.snapshot_shelf import SnapshotShelf
 from cluster.module.snapshot_source import SnapshotSource
+from cluster.module.standings import Standings, StandingsHost
 from cluster.module.state_doubt import StateDoubt
 from cluster.module.state_hashes import StateHashes
 from cluster.module.versions import VersionHost, Versions
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from cluster.module.config import ModuleConfig
     from cluster.module.contacts import Contacts
     from cluster.module.counters import ModuleCounters
+    from cluster.module.folder_rows import Claim
     from cluster.module.log_executor import LogRecord
     from cluster.module.log_keeper import LogKeeper
     from cluster.module.sequencer import Sequencer
@@ -49,8 +52,17 @@ INTERVAL_NS = SECOND_NS
 REFUSAL_INTERVAL_NS = 100_000_000
 
 
-class UpkeepHost(SkipHost, VersionHost, LevelHost, Protocol):
+class UpkeepHost(SkipHost, VersionHost, LevelHost, StandingsHost, Protocol):
     """What upkeep needs of its member."""
+
+
+class OwnData(NamedTuple):
+    """The data folder of a member, as it has taken it for this start."""
+
+    claim: Claim
+    folder: str
+    random: Random
+    """Draws the identity of a cluster."""
 
 
 class Upkeep:
@@ -68,6 +80,7 @@ class Upkeep:
         store: StateStore,
         client: TransportClient,
         random: Random,
+        own_data: OwnData,
         *,
         order_snapshot: Callable[[], bool],
         counters: ModuleCounters,
@@ -84,12 +97,9 @@ class Upkeep:
         self._contacts = contacts
         self._own_id = own_id = config.member_id
         self.shelf = SnapshotShelf(archive, store, config.cluster_id, config.snapshot.evidence_bytes)
-        self.schedule = SnapshotSchedule(
-            config.snapshot.every_bytes, config.snapshot.every_seconds * SECOND_NS, order_snapshot
-        )
+        self.schedule = _make_schedule(config, order_snapshot)
         self.reports = SnapshotReports(own_id, config.retention.patience_seconds * SECOND_NS)
-        policy = RetentionPolicy.of(config.snapshot.keep, config.retention)
-        self.retention = Retention(policy, archive, self.shelf)
+        self.retention = Retention(RetentionPolicy.of(config.snapshot.keep, config.retention), archive, self.shelf)
         self.feeds = FeedRecorder(archive, client, config.cluster_id, self._note_error)
         self.source = SnapshotSource(archive, self.shelf, own_id, contacts.send, host.record_error)
         self.fetch = self._make_fetch(config, client, random)
@@ -97,6 +107,8 @@ class Upkeep:
         self.repair = self._make_repair(config, client, random, counters)
         self.skips = self._make_skips(config, counters, order_record)
         self.levels = ProtocolLevel(host, core, contacts, own_id)
+        self.identity = ClusterIdentity(host, self.levels, store.folder, own_data.random, own_id)
+        self.standings = Standings(host, core, contacts, store, self.identity, own_data.claim, own_id, own_data.folder)
         self.versions = self._make_versions(config, counters, answer_tool, order_snapshot)
         self._agreement = Agreement(HeldSnapshot(*store.load().agreed))
         self._due_ns = 0
@@ -119,6 +131,7 @@ class Upkeep:
             **self.versions.handlers,
             **self.levels.handlers,
             **self.hashes.handlers,
+            **self.standings.handlers,
         }
 
     def _make_versions(
@@ -216,6 +229,7 @@ class Upkeep:
     def on_record(self, record: LogRecord) -> None:
         """A record is in the own durable log; it need not be committed."""
         self.levels.on_record(record)
+        self.identity.on_record(record)
         self.versions.log.on_record(*record)
         self.hashes.on_record(record)
         if record.table is ordo_codecs.SKIP_EVENT:
@@ -224,6 +238,7 @@ class Upkeep:
     def truncate(self, position: int) -> None:
         """The log was cut at `position`."""
         self.levels.truncate(position)
+        self.identity.truncate(position)
         self.versions.log.truncate(position)
         self.hashes.truncate(position)
         self.skips.truncate(position)
@@ -366,6 +381,8 @@ class Upkeep:
         self._contacts.broadcast(self.reports.encode_own(digests, self._needed_position, now_ns))
         self._remove_old(now_ns)
         self.levels.work(now_ns)
+        self.identity.work()
+        self.standings.work()
         self.hashes.work(now_ns, self._quorum_snapshot)
         if self._is_in_step:
             newest = self._quorum_snapshot
@@ -432,3 +449,7 @@ class Upkeep:
         self.feeds.close()
         self.fetch.close()
         self.repair.close()
+
+
+def _make_schedule(config: ModuleConfig, order_snapshot: Callable[[], bool]) -> SnapshotSchedule:
+    return SnapshotSchedule(config.snapshot.every_bytes, config.snapshot.every_seconds * SECOND_NS, order_snapshot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from archive.archive import Archive
 from archive.catalog import RecordingState
 from archive.lmdb_store import open_lmdb
+from cluster.module.folder_rows import ACCEPTED_LEAP
 from cluster.module.sessions import NULL_VALUE
 from cluster.node.config import NodeConfig
 from cluster.node.member_store import open_stopped
@@ -28,6 +29,8 @@ def accept_loss(config: NodeConfig) -> str:
             if entry.log_position > end_position:
                 store.put_snapshot(entry._replace(is_valid=False))
         store.put_distrust(Distrust.NONE)
+        start = store.folder.start
+        store.folder.put_start(start._replace(number=start.number + ACCEPTED_LEAP))
     lost = state.distrust.name or "nothing"
     return f"member {config.node.member_id} votes again with its log up to position={end_position}; it had lost: {lost}"
 

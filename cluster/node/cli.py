@@ -273,6 +273,26 @@ def trust(
 
 
 @cluster_app.command()
+def adopt(
+    config: ConfigOption,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON: what was done")] = False,
+) -> None:
+    """Make the data folder of another member of the same cluster that of this member, which is stopped.
+
+    A node refuses to start with the folder of another member. After this it starts with it as one that lost its own
+    log and its own vote: it follows, and votes once it has caught up. The other member must not run with a copy of it.
+    """
+    from cluster.node import adoption
+    from cluster.node.config import load_config
+
+    done = adoption.adopt(load_config(config))
+    if as_json:
+        print_json({"done": done})
+    else:
+        show(done)
+
+
+@cluster_app.command()
 @reaching
 def skip(
     target: Target,

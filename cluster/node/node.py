@@ -16,6 +16,7 @@ from archive.lmdb_store import open_lmdb
 from cluster.container.service_container import ServiceContainer
 from cluster.container.service_loader import load_versions
 from cluster.module.consensus_module import ConsensusModule, ModuleSeams
+from cluster.module.folder_rows import Claim, Owner, claim
 from cluster.module.sequencer import FLAG_READERS
 from cluster.module.sessions import NULL_VALUE
 from cluster.module.state_store import open_state_store
@@ -74,6 +75,7 @@ TIMER_INTERVAL_NS = 100_000_000
 FAREWELL_NS = 3 * TIMER_INTERVAL_NS
 """The publication drains at one driver timer, and says so with its next heartbeat."""
 PARK_NS = 1_000_000
+START_DRAW_BITS = 63
 LOW_SPACE_SHARE = 8
 """No recording begins with less room than this share of disk_low; below a quarter of it none of the log does."""
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
@@ -137,10 +139,8 @@ class Node:
         self._closers.append(seams.storage.lock_directory(str(config.node.data_dir)).close)
         self.errors = self._open_errors()
         self._closers.append(self.errors.close)
-        path = str(config.cluster_dir / "state.mdb")
-        has_run = seams.storage.exists(str(config.archive_dir / CATALOG_NAME))
-        store, lost_state = open_state_store(seams.storage, path, seams.clock.epoch_ms(), is_expected=has_run)
-        self._closers.append(store.close)
+        store, lost_state = self._open_store()
+        taken = self._claim(store)
         self.driver = self._start_driver() if config.node.own_driver else None
         self.client = self._connect()
         self._closers.append(self.client.close)
@@ -162,7 +162,7 @@ class Node:
         )
         self._closers.append(self.archive.close)
         self._authenticator = make_authenticator(config, seams.clock)
-        self.module = self._make_module(store, lost_state)
+        self.module = self._make_module(store, lost_state, taken)
         self.control = self._serve_archive() if config.node.max_replays else None
         self.containers = [self._inline_container(one, service_id) for service_id, one in enumerate(services or ())]
         self.cycle = NodeCycle(
@@ -179,7 +179,23 @@ class Node:
         )
         self._watch = on_tick
 
-    def _make_module(self, store: StateStore, lost_state: str | None) -> ConsensusModule:
+    def _open_store(self) -> tuple[StateStore, str | None]:
+        """The store of votes and terms, and how an earlier one was lost, or None."""
+        config, seams = self.config, self._seams
+        has_run = seams.storage.exists(str(config.archive_dir / CATALOG_NAME))
+        path = str(config.cluster_dir / "state.mdb")
+        store, lost_state = open_state_store(seams.storage, path, seams.clock.epoch_ms(), is_expected=has_run)
+        self._closers.append(store.close)
+        return store, lost_state
+
+    def _claim(self, store: StateStore) -> Claim:
+        """Takes the folder for this start. Raises ClusterError where it is of another member or cluster."""
+        config = self.config
+        owner = Owner(config.cluster.cluster_id, config.node.member_id)
+        draw = self._seams.random.secret("start").getrandbits(START_DRAW_BITS)
+        return claim(store.folder, owner, str(config.node.data_dir), draw)
+
+    def _make_module(self, store: StateStore, lost_state: str | None, taken: Claim) -> ConsensusModule:
         config, seams = self.config, self._seams
         module_seams = ModuleSeams(
             seams.clock,
@@ -188,6 +204,8 @@ class Node:
             store,
             seams.random,
             self.errors,
+            taken,
+            str(config.node.data_dir),
             seams.events,
             lost_state,
             self._look,

@@ -22,11 +22,14 @@ SERVICE_VERSION_LEVEL = 2
 """The log may have VersionEvents that are for one service alone."""
 REQUEST_ID_LEVEL = 3
 """The log may have requests with ids that their callers chose."""
-PROTOCOL_LEVEL = REQUEST_ID_LEVEL
+IDENTITY_LEVEL = 4
+"""The log may have ClusterIdentityEvents."""
+PROTOCOL_LEVEL = IDENTITY_LEVEL
 """Of this release."""
 _LEVEL_OF: dict[Message, int] = {
     ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,
     ordo_codecs.APP_DIFFERENCE: APPLICATION_LEVEL,
+    ordo_codecs.CLUSTER_IDENTITY_EVENT: IDENTITY_LEVEL,
 }
 """What each kind of record needs, whatever it says; those that are not here have always been there."""
 

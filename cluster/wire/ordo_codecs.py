@@ -248,8 +248,38 @@ CONFIGURATION_EVENT = _message(
 INTRODUCTION = _message("Introduction", 21, "member_id i32", "member ascii")
 MEMBER_CHALLENGE = _message("MemberChallenge", 80, "nonce i64; member_id i32")
 """Sent to a member's consensus endpoint by member `member_id`, which has heard somebody speak in its name."""
-MEMBER_PROOF = _message("MemberProof", 81, "nonce i64; member_id i32")
-"""The nonce of a challenge, in the stream whose sender proves with it that it is member `member_id`."""
+MEMBER_PROOF = _message(
+    "MemberProof",
+    81,
+    "nonce i64; member_id i32; distrust i32 2; identity_high i64 2; identity_low i64 2; identity_position i64 2;"
+    "executed_position i64 2; start_number i64 2; start_draw i64 2; previous_number i64 2; previous_draw i64 2;"
+    "start_term_id i64 2; start_position i64 2",
+    version=2,
+)
+"""The nonce of a challenge, in the stream whose sender proves with it that it is member `member_id`; since version 2
+also whose data it has (`cluster.module.standings`). The start's term and position: what the member was bound to, and
+where its log ended, when it started."""
+MEMBER_STANDING = _message(
+    "MemberStanding",
+    82,
+    "member_id i32; distrust i32; identity_high i64; identity_low i64; identity_position i64; executed_position i64;"
+    "start_number i64; start_draw i64; leadership_term_id i64; append_position i64",
+)
+"""Between members, once a second: whose data a member has, and what it has acknowledged in a term (-1: in none)."""
+MEMBER_BEHIND = _message(
+    "MemberBehind",
+    83,
+    "member_id i32; follower_member_id i32; identity_high i64; identity_low i64; start_number i64; start_draw i64;"
+    "known_number i64",
+)
+"""To the member `follower_member_id`, of the start that it has shown: its start `known_number` had more."""
+CLUSTER_IDENTITY_EVENT = _message(
+    "ClusterIdentityEvent",
+    84,
+    "leadership_term_id i64; timestamp i64; identity_high i64; identity_low i64; log_position i64; member_id i32",
+)
+"""A record of the log, and a message of the consensus module's snapshot: which cluster's log this is. `member_id`: the
+leader. `log_position`: of the record, in a snapshot; -1 in the log."""
 MEMBERSHIP_REQUEST = _message("MembershipRequest", 22, "correlation_id i64; member_id i32; change i32", "member ascii")
 MEMBERSHIP_RESPONSE = _message(
     "MembershipResponse", 23, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"

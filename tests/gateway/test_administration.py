@@ -15,7 +15,7 @@ import tomlkit
 from cluster.client.session import ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.node.config import load_config
-from cluster.wire.levels import SERVICE_VERSION_LEVEL
+from cluster.wire.levels import PROTOCOL_LEVEL
 from cluster.wire.members import ENDPOINT_NAMES
 from deploy.launcher import ROOT, LocalCluster
 from ordo.errors import RejectedError
@@ -191,7 +191,7 @@ def test_an_upgrade_of_one_service(members: Any) -> None:
     def level() -> int:
         return int(members.ListVersions(pb.ListVersionsRequest(), **shown()).protocol_level)
 
-    await_that(lambda: level() == SERVICE_VERSION_LEVEL, "the log has the level of this release")
+    await_that(lambda: level() == PROTOCOL_LEVEL, "the log has the level of this release")
     code, text = refusal(members.Upgrade, pb.UpgradeRequest(version="2", service_id=1))
     assert code is grpc.StatusCode.FAILED_PRECONDITION and "there is no service 1: the last one is 0" in text
     code, text = refusal(members.Upgrade, pb.UpgradeRequest(version="3", service_id=0))

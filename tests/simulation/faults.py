@@ -19,6 +19,7 @@ from tests.simulation.links import LinkFaults
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.own_code import VERSIONS
 from tests.simulation.renewals import renew_by_chance
+from tests.simulation.volumes import VolumeFaults
 from tests.simulation.world import World
 
 MS = 1_000_000
@@ -35,6 +36,7 @@ class FaultSchedule:
         self.is_on = True
         self.random: Random = world.random.stream("faults")
         options = world.options
+        volumes = VolumeFaults(world, self.random, self._later, self._restart)
         links = LinkFaults(world, lambda: self.is_on, self._restart)
         self._kinds: list[tuple[int, Callable[[], None]]] = [
             (options.kill_mean_ns, self.kill),
@@ -61,6 +63,7 @@ class FaultSchedule:
             (options.consumer_mean_ns, self.trouble_consumer),
             (options.fill_mean_ns, self.fill_disk),
             (options.reader_mean_ns, self.trouble_reader),
+            (options.volume_mean_ns, volumes.trouble),
         ]
         for node in world.nodes:
             rate = options.clock_rate_ppm_max

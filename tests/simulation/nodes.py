@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from runtime.random import RandomSource
     from tests.simulation.network import SimulatedNetwork
     from tests.simulation.options import Options
+    from tests.simulation.storage import Image
 
 EPOCH_NS = 1_700_000_000_000_000_000
 CLOCK_START_NS = 1_000_000_000
 PORT = 9000
 UNBOUNDED_BYTES = 1 << 40
+IMAGES_MAX = 4
 
 
 def node_address(member_id: int) -> str:
@@ -152,6 +154,12 @@ class SimulatedNode(NodeActor):
         """Damage of its log that it has not cut off yet."""
         self.has_lost = False
         """Something it had promised to keep was taken from it since it ran last."""
+        self.has_foreign_volume = False
+        """It was given the volume of another member or cluster: it is to end, and to change nothing."""
+        self.has_old_data = False
+        """It was given an older copy of its volume, and does not know it yet."""
+        self.images: list[Image] = []
+        """Copies of its volume, as it was before some of its lives."""
         self.acknowledged_before_loss = 0
         """What a leader may still count, although the disk has lost it; until the log is as long again."""
         self.was_removed = False
@@ -181,6 +189,11 @@ class SimulatedNode(NodeActor):
         return str(self.config.cluster_dir / "state.mdb")
 
     @property
+    def stored_rows(self) -> dict[bytes, bytes]:
+        """Its store of votes and terms, as the disk has it."""
+        return self.disk.stores.get(self.state_path, {})
+
+    @property
     def is_alive(self) -> bool:
         return self.node is not None
 
@@ -196,6 +209,9 @@ class SimulatedNode(NodeActor):
             self.code.draw()
         self.boots += 1
         self.starts_again = self.waits_for_room = False
+        if world.options.volume_mean_ns and not self.has_foreign_volume:
+            self.images = [*self.images[-IMAGES_MAX + 1 :], self.disk.image()]
+            self.has_old_data = self.has_old_data and not self.stored_rows.get(b"distrust", b"\0")[0]
         self.clock = VirtualClock(CLOCK_START_NS, EPOCH_NS + world.now_ns + self.clock_offset_ns - CLOCK_START_NS)
         host = self.host = world.network.host(self.address)
         storage = SimulatedStorage(self.disk, self.clock)
@@ -336,6 +352,7 @@ class SimulatedNode(NodeActor):
         excused = excused or (self.has_own_error and isinstance(error, ServiceError))
         excused = excused or (self.level < PROTOCOL_LEVEL and "protocol level" in str(error) and self._is_removed())
         self.is_forgotten = self.world.options.renews_some and "`ordo cluster renew-log`" in str(error)
+        excused = excused or self.has_foreign_volume
         if not (excused or self.is_forgotten):
             self.world.fail(f"{self.name} died of {type(error).__name__}: {error}")
         self._gone("process ended")

@@ -143,6 +143,8 @@ class Options:
     """Copies of the services write their snapshots, while they go on."""
     copy_failure_chance: float = 0.0
     """The chance that a copy dies or hangs."""
+    volume_mean_ns: int = 0
+    """Until a member gets an older copy of its own volume, or that of another member or cluster."""
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 
@@ -189,6 +191,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         options.renews = options.orders_mean_ns > 0 and rng.random() < 0.5
         options.renews_some = options.renews and not options.loss_mean_ns and rng.random() < 0.5
         _draw_own_versions(options, rng)
+        _draw_volumes(options, rng)
     return options
 
 
@@ -383,6 +386,14 @@ def _draw_own_versions(options: Options, rng: Random) -> None:
     takes_quorum = options.membership_mean_ns or options.difference_mean_ns or options.loss_mean_ns
     if options.upgrade_mean_ns and options.nodes >= 3 and not takes_quorum and lacks < 0.8:
         options.lack_chance, options.kill_mean_ns = lack_chance, options.kill_mean_ns or S
+
+
+def _draw_volumes(options: Options, rng: Random) -> None:
+    """Last. Who lost its vote must know all that may have it, and be trusted again before others lose something."""
+    chance, mean_ns = rng.random(), rng.choice((300, 1000)) * MS
+    takes_votes = options.loss_mean_ns or options.membership_mean_ns or options.faulty_minority or options.disk_bytes
+    if chance < 0.3 and options.nodes >= 3 and not takes_votes:
+        options.volume_mean_ns = mean_ns
 
 
 def _draw_feeds(options: Options, rng: Random) -> None:

@@ -158,6 +158,12 @@ cdef class SimulatedFile:
     def contents(self):
         return self.data[:self.length_bytes]
 
+    def fill(self, bytes contents, int64_t taken_bytes):
+        """What a copy of it had; all of it is durable."""
+        memcpy(self.data, <const char*> contents, min(len(contents), self.length_bytes))
+        self.taken_bytes = taken_bytes
+        self.name_durable = True
+
 
 cdef class SimulatedSegment(SegmentFile):
     """An open handle of a SimulatedFile."""
@@ -404,6 +410,22 @@ cdef class SimulatedDisk:
         self.stores.clear()
         self.locks.clear()
         self.removed.clear()
+
+    def image(self):
+        """What a copy of the volume has, while no process uses it."""
+        files = {path: (file.contents(), file.taken_bytes) for path, file in self.files.items()}
+        return files, {path: dict(store) for path, store in self.stores.items()}
+
+    def restore(self, image, str former="", str folder=""):
+        """The volume becomes a copy, whose paths begin with `folder` instead of `former`."""
+        self.wipe()
+        files, stores = image
+        for path, (contents, taken_bytes) in files.items():
+            path = folder + path[len(former):]
+            file = self.files[path] = SimulatedFile(self, path, len(contents))
+            file.fill(contents, taken_bytes)
+            self.free_bytes -= taken_bytes
+        self.stores.update({folder + path[len(former):]: dict(store) for path, store in stores.items()})
 
     def note_removed(self, path, file):
         self.removed.append((path, file))

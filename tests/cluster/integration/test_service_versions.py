@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tomlkit
 
-from cluster.wire.levels import SERVICE_VERSION_LEVEL
+from cluster.wire.levels import PROTOCOL_LEVEL
 from deploy.launcher import LocalCluster
 from ordo import ClusterClient
 from tests.cluster.integration.agreement import await_that, errors_of
@@ -47,7 +47,7 @@ def upgrade_one(cluster: LocalCluster, version: int, service_id: int) -> Any:
 
 def upgraded(cluster: LocalCluster) -> None:
     """Service 1 goes over to version 2, once every member has said that its release knows of that."""
-    await_that(lambda: versions(cluster)["protocol_level"] == SERVICE_VERSION_LEVEL, "the level of this release")
+    await_that(lambda: versions(cluster)["protocol_level"] == PROTOCOL_LEVEL, "the level of this release")
     done = upgrade_one(cluster, 2, 1)
     assert done.returncode == 0 and "version 2 of service 1 is in force from log position" in done.stdout, done
 

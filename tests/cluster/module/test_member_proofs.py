@@ -25,7 +25,8 @@ class Member:
     def __init__(self) -> None:
         self.sent: list[tuple[int, Any, Any]] = []
         self.refused: list[str] = []
-        self.proofs = MemberProofs(OWN_ID, self, Random(1), self.refused.append)
+        self.foreign: set[int] = set()
+        self.proofs = MemberProofs(OWN_ID, self, Random(1), self.refused.append, self)
 
     def __contains__(self, member_id: int) -> bool:
         return member_id in (OWN_ID, PEER_ID, OTHER_ID)
@@ -34,6 +35,15 @@ class Member:
         found = ordo_codecs.decode(message)
         assert found is not None
         self.sent.append((member_id, *found))
+
+    def encode_proof(self, nonce: int) -> bytes:
+        return ordo_codecs.MEMBER_PROOF.encode(nonce=nonce, member_id=OWN_ID)
+
+    def admits(self, values: Any) -> bool:
+        return not self.is_foreign(values.member_id)
+
+    def is_foreign(self, member_id: int) -> bool:
+        return member_id in self.foreign
 
     def hear(self, stream: Any, sender_id: int, message: bytes = b"position", now_ns: int = 0) -> bool:
         return self.proofs.admits(stream, sender_id, message, now_ns)

@@ -44,6 +44,8 @@ class LostPromises(Invariant):
         voted_for = core._ctx.voted_for
         if voted_for not in (NULL_MEMBER, member_id) or core.leader_member_id not in (NULL_MEMBER, member_id):
             self._terms[member_id] = max(core.candidate_term_id, self._terms.get(member_id, -1))
+        if node.has_old_data and not core.is_leading:
+            return  # it does not know, and the others look at nothing that it says
         takes_part = voted_for != NULL_MEMBER or core.role is not Role.FOLLOWER
         lacks = self._lacks.get(member_id)
         if lacks is not None and takes_part:

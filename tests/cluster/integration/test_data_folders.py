@@ -1,0 +1,118 @@
+"""Folders that are not the member's own, or not what it had: refused with one line, or caught up before they count."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from deploy.launcher import LocalCluster
+from tests.cluster.integration.agreement import await_that, demand_agreement, errors_of
+from tests.cluster.integration.command import ordo
+from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.test_crashes import follower_of
+from tests.cluster.integration.test_repair import await_trust
+from tests.cluster.integration.writer import Writer
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+OPTIONS = {"log_term_length": "64k", "segment_length": "64k", "session_timeout": "60s"}
+
+
+def exchange(cluster: LocalCluster, member_id: int, folder: Path) -> None:
+    """Gives a stopped member another data folder."""
+    shutil.rmtree(cluster.data_dir(member_id))
+    shutil.copytree(folder, cluster.data_dir(member_id))
+
+
+def await_end(cluster: LocalCluster, member_id: int) -> str:
+    """What a member's log says once it has ended."""
+    await_that(lambda: not cluster.is_running(member_id), f"member {member_id} ends")
+    return cluster.logs(member_id)
+
+
+def test_the_folder_of_another_cluster_is_refused_by_the_others(start_cluster: StartCluster) -> None:
+    """With the same ids and the same term, so that nothing but the identity tells them apart."""
+    other = start_cluster(cluster=OPTIONS)
+    with Writer(other.ingress_endpoints) as writer:
+        writer.write(1000)
+        other.stop_all()
+    foreign = {member_id: other.data_dir(member_id).with_suffix(".foreign") for member_id in other.member_ids}
+    for member_id, folder in foreign.items():
+        shutil.move(other.data_dir(member_id), folder)
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(200)
+        member_id = follower_of(cluster)
+        cluster.stop(member_id)
+        kept = cluster.data_dir(member_id).with_suffix(".kept")
+        shutil.copytree(cluster.data_dir(member_id), kept)
+        exchange(cluster, member_id, foreign[member_id])
+        cluster.start_member(member_id)
+        told = await_end(cluster, member_id)
+        assert f"the data folder {cluster.data_dir(member_id)} is of another cluster: it has identity" in told, told
+        assert "Traceback" not in told
+        leader = cluster.await_leader()
+        assert f"member {member_id} has the data of another cluster" in errors_of(cluster, leader)
+        writer.write(200)
+        exchange(cluster, member_id, kept)
+        cluster.start_member(member_id)
+        demand_agreement(cluster, [writer])
+
+
+def test_the_folder_of_another_member_is_refused_and_can_be_adopted(start_cluster: StartCluster) -> None:
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+        leader = cluster.await_leader()
+        member_id = follower_of(cluster)
+        (third,) = {*cluster.member_ids} - {leader, member_id}
+        cluster.stop(third)
+        cluster.stop(member_id)
+        copied = cluster.data_dir(third).with_suffix(".copy")
+        shutil.copytree(cluster.data_dir(third), copied)
+        cluster.start_member(third)
+        exchange(cluster, member_id, copied)
+        folder, config = cluster.data_dir(member_id), str(cluster.config_path(member_id))
+        cluster.start_member(member_id)
+        told = await_end(cluster, member_id)
+        assert f"the data folder {folder} is that of member {third} of cluster 0" in told, told
+        assert "ordo cluster adopt" in told and "Traceback" not in told, told
+        adopted = ordo("cluster", "adopt", "--config", config)
+        assert adopted.returncode == 0 and f"is now that of member {member_id}" in adopted.stdout, adopted
+        again = ordo("cluster", "adopt", "--config", config)
+        assert again.returncode == 1 and f"is that of member {member_id} already" in again.stderr, again
+        cluster.start_member(member_id)
+        writer.write(200)
+        await_trust(cluster, member_id)
+        demand_agreement(cluster, [writer])
+
+
+def test_an_old_copy_of_the_own_folder_elects_nobody_until_it_has_caught_up(start_cluster: StartCluster) -> None:
+    """The true leader is down, and what it alone has besides the member was acknowledged: nobody may lead without."""
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(500)
+        leader = cluster.await_leader()
+        one, two = (member_id for member_id in cluster.member_ids if member_id != leader)
+        cluster.stop(one)
+        old = cluster.data_dir(one).with_suffix(".old")
+        shutil.copytree(cluster.data_dir(one), old)
+        cluster.start_member(one)
+        writer.write(500)
+        demand_agreement(cluster, [writer])
+        cluster.stop(two)
+        writer.write(500)
+        cluster.kill(leader)
+        cluster.kill(one)
+        exchange(cluster, one, old)
+        cluster.start_member(one)
+        cluster.start_member(two)
+        text = f"the data folder {cluster.data_dir(one)} is an older copy: member {two} knows"
+        await_that(lambda: text in errors_of(cluster, one), "the member says so")
+        waits = f"waits for members [{leader}] to tell theirs"
+        await_that(lambda: waits in errors_of(cluster, one), "it waits for the leader")
+        cluster.start_member(leader)
+        writer.write(200)
+        await_trust(cluster, one)
+        demand_agreement(cluster, [writer])

@@ -1,0 +1,332 @@
+"""Data of another cluster, of another member, or older than it was: what a member does when it is shown some."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from archive.lmdb_store import open_lmdb
+from cluster.module.cluster_identity import ClusterIdentity
+from cluster.module.folder_rows import NO_START, Claim, Owner, Start, claim
+from cluster.module.log_executor import LogRecord
+from cluster.module.standings import EVERYTHING, Log, Standings, are_of_two_clusters
+from cluster.module.state_store import StateStore
+from cluster.wire import codecs, ordo_codecs
+from cluster.wire.levels import IDENTITY_LEVEL
+from cluster.wire.log_identity import LogIdentity, Origin, find_origin, identity_of, pack_identity
+from consensus.distrust import Distrust
+from runtime.errors import ClusterError
+from runtime.storage import FileStorage
+
+OWN, OTHER = b"o" * 16, b"x" * 16
+FIRST_END = 96
+DRAWS = count(1000)
+FOLDER = "/data/1"
+
+
+class Progress:
+    positions: dict[int, int] = {}
+
+    def member_position(self, member_id: int) -> int:
+        return self.positions.get(member_id, -1)
+
+
+class Core:
+    """Of member 0 of three."""
+
+    def __init__(self) -> None:
+        self.distrust = Distrust.NONE
+        self.candidate_term_id, self.append_position, self.commit_position = 3, 4096, 0
+        self.leadership_term_id, self.leader_member_id = 3, 0
+        self.is_leading = False
+        self.progress = Progress()
+
+    def is_quorum(self, member_ids: list[int]) -> bool:
+        return len(member_ids) >= 2
+
+
+class Member:
+    """What stands around the standings of one member; also the member's contacts."""
+
+    def __init__(self, store: StateStore, member_id: int, origin: Origin | None, previous: Start = NO_START) -> None:
+        self.store, self.core, self.member_id = store, Core(), member_id
+        self.executed_position = 4096
+        self.errors: list[str] = []
+        self.restarts: list[str] = []
+        self.sent: list[tuple[int, Any]] = []
+        if origin is not None:
+            store.folder.put_origin(origin)
+        levels: Any = SimpleNamespace(newest=IDENTITY_LEVEL)
+        host: Any = self
+        self.identity = ClusterIdentity(host, levels, store.folder, Random(1), member_id)
+        self.claim = Claim(previous, Start(previous.number + 1, next(DRAWS)))
+        self.standings = Standings(
+            host, host.core, host, store, self.identity, self.claim, member_id, f"/data/{member_id}"
+        )
+
+    def record_error(self, text: str) -> None:
+        self.errors.append(text)
+
+    def announce(self, event: str, text: str) -> None: ...
+
+    def start_again(self, reason: str) -> None:
+        self.restarts.append(reason)
+
+    def send(self, member_id: int, message: bytes) -> None:
+        found = ordo_codecs.decode(message)
+        assert found is not None
+        self.sent.append((member_id, found[1]))
+
+    def broadcast(self, message: bytes) -> None:
+        self.send(-1, message)
+
+    def shows(self) -> Any:
+        found = ordo_codecs.decode(self.standings.encode_proof(7))
+        assert found is not None
+        return found[1]
+
+    def stands(self) -> Any:
+        self.standings.work()
+        return self.sent.pop()[1]
+
+
+class Room:
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._count = folder, 0
+
+    def store(self) -> StateStore:
+        self._count += 1
+        return StateStore(FileStorage(open_lmdb).open_metadata(str(self._folder / f"{self._count}.mdb")))
+
+    def member(self, member_id: int, identity: bytes | None = OWN, previous: Start = NO_START) -> Member:
+        origin = None if identity is None else Origin(identity, FIRST_END)
+        return Member(self.store(), member_id, origin, previous)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+# -- whose folder it is ------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_its_members_from_the_first_start_on(room: Room) -> None:
+    rows = room.store().folder
+    first = claim(rows, Owner(0, 1), FOLDER, 11)
+    second = claim(rows, Owner(0, 1), FOLDER, 12)
+    assert (first, second) == (Claim(NO_START, Start(1, 11)), Claim(Start(1, 11), Start(2, 12)))
+
+
+@pytest.mark.parametrize(
+    ("owner", "adopts"), [(Owner(0, 2), True), (Owner(5, 1), False)], ids=["another member", "another cluster"]
+)
+def test_the_folder_of_another_is_refused_and_says_whose_it_is(room: Room, owner: Owner, adopts: bool) -> None:
+    rows = room.store().folder
+    claim(rows, Owner(0, 1), FOLDER, 11)
+    rows.put_origin(Origin(OWN, FIRST_END))
+    with pytest.raises(ClusterError) as refused:
+        claim(rows, owner, FOLDER, 12)
+    text = refused.value.message
+    assert f"{FOLDER} is that of member 1 of cluster 0 (identity {OWN.hex()[:12]})" in text and "\n" not in text
+    assert ("ordo cluster adopt" in text) is adopts
+    assert rows.start == Start(1, 11), "nothing was changed"
+
+
+# -- the identity of a log ---------------------------------------------------------------------------------------------
+
+
+def first_record(session_id: int = 5, base_position: int = 0) -> bytes:
+    return codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
+        leadership_term_id=0,
+        log_position=base_position + FIRST_END,
+        timestamp=1_700_000_000_000,
+        term_base_log_position=base_position,
+        leader_member_id=0,
+        log_session_id=session_id,
+        time_unit=0,
+        app_version=0,
+    )
+
+
+def record(message: bytes, position: int) -> LogRecord:
+    found = ordo_codecs.decode_any(message)
+    assert found is not None
+    return LogRecord(position, *found)
+
+
+def test_the_first_record_names_the_cluster_once_it_is_committed(room: Room) -> None:
+    member = room.member(0, None)
+    first = record(first_record(), FIRST_END)
+    member.identity.on_record(first)
+    assert member.identity.origin is None
+    member.identity.execute(first)
+    assert member.identity.origin == Origin(identity_of(first.values), FIRST_END) == find_origin(first_record())
+    assert member.store.folder.origin == member.identity.origin
+    assert find_origin(first_record(6)) != find_origin(first_record())
+    assert find_origin(first_record(5, 1024)) is None, "the first of a later term"
+
+
+def test_a_leader_repeats_the_identity_in_the_log_and_snapshots_have_it(room: Room) -> None:
+    member = room.member(0)
+    appended: list[bytes] = []
+    host: Any = member
+    host.is_leader, host.leadership_term_id, host.cluster_time, host.append = True, 3, 0, appended.append
+    member.identity.work()
+    event = record(appended[0], 2048)
+    assert pack_identity(event.values) == OWN
+    member.identity.on_record(event)
+    member.identity.work()
+    assert len(appended) == 1
+    assert (member.identity.at(2047), member.identity.at(2048)) == (None, LogIdentity(2048, OWN))
+    member.identity.truncate(2047)
+    member.identity.work()
+    assert len(appended) == 2, "it was cut off again"
+
+
+def test_a_folder_put_together_of_two_is_refused(room: Room) -> None:
+    with pytest.raises(ClusterError, match="put together of two"):
+        room.member(0).identity.start(None, Origin(OTHER, FIRST_END))
+    with pytest.raises(ClusterError, match="put together of two"):
+        room.member(0).identity.start(LogIdentity(FIRST_END, OTHER), None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        (Log(OWN, 96, 4096), Log(OWN, 96, 96), False),
+        (Log(OWN, 96, 4096), Log(OTHER, 96, 0), True),
+        (Log(OWN, 96, 4096), Log(b"", 0, 0), False),
+        (Log(OWN, 96, 4096), Log(b"", 0, 95), False),
+        (Log(OWN, 96, 4096), Log(b"", 0, 96), True),
+        (Log(OWN, 96, 4096), Log(b"", 1024, 8192), False),
+        (Log(OWN, 2048, 4096), Log(OTHER, 96, 2047), False),
+        (Log(OWN, 2048, 4096), Log(OTHER, 96, 2048), True),
+        (Log(b"", 0, 4096), Log(b"", 0, 4096), False),
+    ],
+)
+def test_two_logs_cannot_be_one_where_what_was_read_contradicts(one: Log, other: Log, differ: bool) -> None:
+    assert are_of_two_clusters(one, other) is are_of_two_clusters(other, one) is differ
+
+
+# -- what others show --------------------------------------------------------------------------------------------------
+
+
+def test_a_member_with_another_clusters_log_counts_for_nothing(room: Room) -> None:
+    member, foreign = room.member(0), room.member(1, OTHER)
+    for _ in range(3):
+        assert not member.standings.admits(foreign.shows())
+    assert member.standings.is_foreign(1)
+    assert len(member.errors) == 1 and "member 1 has the data of another cluster" in member.errors[0]
+    member.standings.work()
+    assert member.standings.admits(room.member(1).shows()) and not member.standings.is_foreign(1)
+
+
+def test_a_member_that_a_quorum_has_another_cluster_than_ends(room: Room) -> None:
+    foreign = room.member(1, OTHER)
+    foreign.standings.admits(room.member(0).shows())
+    foreign.standings.work()
+    foreign.standings.admits(room.member(2).shows())
+    with pytest.raises(ClusterError, match=f"folder /data/1 is of another cluster: it has identity {OTHER.hex()[:12]}"):
+        foreign.standings.work()
+
+
+def test_an_identity_that_comes_later_is_compared_too(room: Room) -> None:
+    member, foreign = room.member(0), room.member(1, None)
+    foreign.executed_position = 0
+    assert member.standings.admits(foreign.shows())
+    foreign.executed_position, foreign.identity.origin = 4096, Origin(OTHER, FIRST_END)
+    member.standings.handlers[ordo_codecs.MEMBER_STANDING](foreign.stands(), 0)
+    assert member.standings.is_foreign(1)
+
+
+def test_an_earlier_release_is_admitted_without_a_word(room: Room) -> None:
+    member = room.member(0)
+    found = ordo_codecs.MEMBER_PROOF.decode_body(bytes(12), 0, 12, 1)
+    assert member.standings.admits(found) and member.errors == []
+
+
+def test_starts_that_go_on_from_each_other_are_admitted_and_written_down(room: Room) -> None:
+    member, peer = room.member(0), room.member(1)
+    for _ in range(3):
+        assert member.standings.admits(peer.shows())
+        assert member.store.folder.peers() == {1: peer.claim.start}
+        peer = room.member(1, OWN, peer.claim.start)
+    missed = Start(peer.claim.start.number + 5, 1)
+    assert member.standings.admits(room.member(1, OWN, missed).shows()), "it started while this member was down"
+    assert member.errors == []
+
+
+@pytest.mark.parametrize("former", [NO_START, Start(1, 4), Start(2, 5), Start(3, 7)])
+def test_an_older_copy_is_refused_and_told_and_starts_again_without_its_vote(room: Room, former: Start) -> None:
+    """Emptied, older by some starts, or as old but of another history."""
+    member, peer = room.member(0), room.member(1, OWN, Start(2, 6))
+    assert member.standings.admits(peer.shows())
+    old = room.member(1, OWN, former)
+    assert not member.standings.admits(old.shows())
+    (told,) = [values for to, values in member.sent if to == 1]
+    old.standings.handlers[ordo_codecs.MEMBER_BEHIND](told, 0)
+    assert old.store.load().distrust == EVERYTHING
+    assert len(old.restarts) == 1 and "is an older copy" in old.errors[0]
+    old.standings.handlers[ordo_codecs.MEMBER_BEHIND](told, 0)
+    assert len(old.restarts) == 1
+    again = Member(old.store, 1, Origin(OWN, FIRST_END), old.store.folder.start)
+    again.core.distrust = EVERYTHING
+    assert member.standings.admits(again.shows())
+    trusted = Member(old.store, 1, Origin(OWN, FIRST_END), again.claim.start)
+    assert member.standings.admits(trusted.shows())
+    assert room.member(2).standings.admits(trusted.shows())
+
+
+def test_less_than_was_acknowledged_by_the_same_start_is_found(room: Room) -> None:
+    """A copy of a running member's folder: the start is the one that was seen last."""
+    member, peer = room.member(0), room.member(1)
+    assert member.standings.admits(peer.shows())
+    peer.core.append_position = 8192
+    member.standings.handlers[ordo_codecs.MEMBER_STANDING](peer.stands(), 0)
+    for end, is_whole in ((8191, False), (8192, True)):
+        again = room.member(1, OWN, peer.claim.start)
+        again.standings.start_point = (3, end)
+        assert member.standings.admits(again.shows()) is is_whole
+    assert "without what it acknowledged up to position=8192 in term 3" in member.errors[0]
+
+
+def test_a_leader_knows_what_it_counted(room: Room) -> None:
+    member, peer = room.member(0), room.member(1)
+    assert member.standings.admits(peer.shows())
+    member.core.is_leading = True
+    member.core.progress.positions = {1: 5000}
+    assert not member.standings.admits(room.member(1, OWN, peer.claim.start).shows())
+    lacking = room.member(1, OWN, peer.claim.start)
+    lacking.core.distrust = Distrust.LOG
+    assert member.standings.admits(lacking.shows()), "it knows that it lacks some of its log"
+
+
+def test_a_word_for_another_start_or_of_another_cluster_changes_nothing(room: Room) -> None:
+    old = room.member(1)
+    good = {
+        "member_id": 0,
+        "follower_member_id": 1,
+        "start_number": old.claim.start.number,
+        "start_draw": old.claim.start.draw,
+        "known_number": 9,
+        "identity_high": old.shows().identity_high,
+        "identity_low": old.shows().identity_low,
+    }
+    wrong = (
+        {"follower_member_id": 2},
+        {"start_draw": 3},
+        {"start_number": 2},
+        {"known_number": -1},
+        {"identity_low": 1},
+    )
+    for one in wrong:
+        found = ordo_codecs.decode(ordo_codecs.MEMBER_BEHIND.encode(**{**good, **one}))
+        assert found is not None
+        old.standings.handlers[ordo_codecs.MEMBER_BEHIND](found[1], 0)
+    assert (old.restarts, old.store.load().distrust) == ([], Distrust.NONE)
