@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 
 import grpc
@@ -11,13 +11,15 @@ import grpc
 from gateway.sessions import CallerSession, GatewaySessions, SessionsFullError
 from gateway.settings import GatewaySettings
 from gateway.statuses import status_of
-from runtime.errors import ClusterTimeoutError, OrdoError
+from runtime.errors import ClusterTimeoutError, OrdoError, RequestOutcome
+from service_api.request_ids import ID_BYTES_MAX, digest_request_id
 
 MARGIN_S = 0.25
 """The answer that a deadline is about to pass must reach the caller before it does."""
 AUTHORIZATION = "authorization"
 BEARER = "bearer "
 LOG_POSITION = "ordo-log-position"
+OUTCOME = "ordo-outcome"
 IDENTITY_BYTES = 16
 NUMBER_MAX = (1 << 62) - 1
 KEEP_INTERVAL_S = 0.2
@@ -44,10 +46,20 @@ def credentials_of(context: Any) -> bytes | None:
     return None
 
 
-async def refuse(context: Any, code: grpc.StatusCode, text: str, log_position: int = -1) -> NoReturn:
-    """Ends a call."""
-    metadata = ((LOG_POSITION, str(log_position)),) if log_position >= 0 else ()
-    await context.abort(code, text, metadata)
+async def refuse(
+    context: Any,
+    code: grpc.StatusCode,
+    text: str,
+    log_position: int = -1,
+    outcome: RequestOutcome | None = None,
+) -> NoReturn:
+    """Ends a call. `outcome`: what became of the request that it was for."""
+    metadata = [(LOG_POSITION, str(log_position))] if log_position >= 0 else []
+    if outcome is not None:
+        metadata.append((OUTCOME, outcome.value))
+        if code is not grpc.StatusCode.FAILED_PRECONDITION and outcome.value not in text:
+            text = f"{outcome.value}: {text}"  # a refusal is in the service's own words
+    await context.abort(code, text, tuple(metadata))
     raise AssertionError("abort does not return")
 
 
@@ -55,7 +67,7 @@ async def refuse_with(context: Any, error: OrdoError) -> NoReturn:
     """Ends a call with an error of ours."""
     if isinstance(error, SessionsFullError):
         await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
-    await refuse(context, status_of(error), error.message)
+    await refuse(context, status_of(error), error.message, outcome=error.outcome)
 
 
 async def write(context: Any, message: Any, keep: Keep) -> None:
@@ -78,7 +90,8 @@ async def session_of(
     try:
         return await sessions.get(credentials_of(context), deadline.seconds)
     except ClusterTimeoutError as error:
-        await refuse(context, grpc.StatusCode.UNAVAILABLE, f"{error.message}: nothing was sent")
+        text = f"{error.message}: nothing was sent"
+        await refuse(context, grpc.StatusCode.UNAVAILABLE, text, outcome=RequestOutcome.NOT_EXECUTED)
     except OrdoError as error:
         await refuse_with(context, error)
 
@@ -88,6 +101,17 @@ def check_identity(identity: bytes) -> str:
     if len(identity) != IDENTITY_BYTES:
         return f"identity of {len(identity)} bytes: must be {IDENTITY_BYTES}"
     return ""
+
+
+def check_ids(ids: Sequence[bytes]) -> str:
+    """What is wrong with ids of requests, empty when nothing is."""
+    longest = max(map(len, ids), default=0)
+    return f"id of {longest} bytes: must be at most {ID_BYTES_MAX}" if longest > ID_BYTES_MAX else ""
+
+
+def digest_of(request_id: bytes) -> bytes | None:
+    """What a request's id is sent as; None for an empty one, which is none."""
+    return digest_request_id(request_id) if request_id else None
 
 
 def check_numbers(number: int, count: int, confirmed: int, identity_position: int) -> str:

@@ -12,11 +12,11 @@ from cluster.client.query import PendingQuery
 from cluster.client.relay_outcome import Outcome
 from cluster.client.relay_window import RelayedRequest
 from gateway.bounds import Bounds
-from gateway.calls import Deadline, check_identity, check_numbers, refuse, refuse_with, session_of
+from gateway.calls import Deadline, check_identity, check_ids, check_numbers, digest_of, refuse, refuse_with, session_of
 from gateway.round_trips import RoundTrips
 from gateway.sessions import CallerSession, GatewaySessions
 from gateway.settings import GatewaySettings
-from gateway.statuses import OUTCOMES
+from gateway.statuses import NOT_EXECUTED, OUTCOMES, SAID
 from gateway.submit_stream import SubmitStreams
 from gateway.subscriptions import Subscriptions
 from runtime.errors import ClusterTimeoutError, OrdoError
@@ -58,7 +58,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
     async def OpenIdentity(self, request: Any, context: Any) -> Any:
         problem = check_identity(request.identity)
         if problem:
-            await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
+            await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem, outcome=NOT_EXECUTED)
         deadline = Deadline(context, self._settings.timeout_s)
         session = await session_of(context, self._sessions, self._settings, deadline)
         await self._take_room(context, 0)
@@ -75,11 +75,13 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
 
     async def Submit(self, request: Any, context: Any) -> Any:
         number, payload = request.number, request.payload
-        problem = check_identity(request.identity) or check_numbers(
-            number, 1, request.confirmed, request.identity_position
+        problem = (
+            check_identity(request.identity)
+            or check_numbers(number, 1, request.confirmed, request.identity_position)
+            or check_ids((request.id,))
         )
         if problem:
-            await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
+            await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem, outcome=NOT_EXECUTED)
         deadline = Deadline(context, self._settings.timeout_s)
         session = await session_of(context, self._sessions, self._settings, deadline)
         await self._take_room(context, len(payload))
@@ -92,6 +94,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
             settle(done),
             confirmed=request.confirmed,
             open_position=request.identity_position,
+            digest=digest_of(request.id),
         )
         await self._await_outcome(context, session, relayed, done, deadline, len(payload))
         self._round_trips.end(1, sent_s)
@@ -110,7 +113,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
 
     async def _take_room(self, context: Any, length_bytes: int) -> None:
         if not self._bounds.take(1, length_bytes):
-            await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, OVER_THE_BOUND)
+            await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, OVER_THE_BOUND, outcome=NOT_EXECUTED)
 
     async def _await_outcome(
         self,
@@ -132,7 +135,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         except TimeoutError:
             outcome, text = session.relay.abandon(relayed)
             if outcome is Outcome.NOT_SENT and deadline.is_callers:
-                await refuse(context, grpc.StatusCode.DEADLINE_EXCEEDED, text)
+                await refuse(context, grpc.StatusCode.DEADLINE_EXCEEDED, text, outcome=SAID[outcome])
         except asyncio.CancelledError:
             session.relay.abandon(relayed)
             raise
@@ -142,7 +145,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         if outcome is not Outcome.EXECUTED:
             assert outcome is not None
             text = text or relayed.payload.decode(errors="replace")
-            await refuse(context, OUTCOMES[outcome], text, relayed.log_position)
+            await refuse(context, OUTCOMES[outcome], text, relayed.log_position, SAID[outcome])
 
     async def Query(self, request: Any, context: Any) -> Any:
         deadline = Deadline(context, self._settings.timeout_s)

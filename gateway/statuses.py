@@ -7,7 +7,7 @@ from grpc import StatusCode
 from archive.control.codes import ErrorCode
 from cluster.client.relay_outcome import Outcome
 from runtime import errors
-from runtime.errors import OrdoError
+from runtime.errors import OrdoError, RequestOutcome
 
 OUTCOMES: dict[Outcome, StatusCode] = {
     Outcome.EXECUTED: StatusCode.OK,
@@ -21,9 +21,33 @@ OUTCOMES: dict[Outcome, StatusCode] = {
     Outcome.IDENTITY_EXPIRED: StatusCode.ABORTED,
     Outcome.IDENTITY_SUPERSEDED: StatusCode.ABORTED,
     Outcome.IDENTITY_FORBIDDEN: StatusCode.PERMISSION_DENIED,
+    Outcome.ID_CONFLICT: StatusCode.INVALID_ARGUMENT,
+    Outcome.FORGOTTEN: StatusCode.ALREADY_EXISTS,
+    Outcome.IDS_NOT_TAKEN: StatusCode.UNIMPLEMENTED,
     Outcome.UNKNOWN: StatusCode.DEADLINE_EXCEEDED,
     Outcome.NOT_SENT: StatusCode.UNAVAILABLE,
 }
+
+EXECUTED, NOT_EXECUTED, UNKNOWN = RequestOutcome.EXECUTED, RequestOutcome.NOT_EXECUTED, RequestOutcome.UNKNOWN
+SAID: dict[Outcome, RequestOutcome] = {
+    Outcome.EXECUTED: EXECUTED,
+    Outcome.REJECTED: EXECUTED,
+    Outcome.ANSWER_TOO_LONG: EXECUTED,
+    Outcome.CONFIRMED_BEFORE: EXECUTED,
+    Outcome.FORGOTTEN: EXECUTED,
+    Outcome.OUT_OF_ORDER: NOT_EXECUTED,
+    Outcome.PAYLOAD_TOO_LONG: NOT_EXECUTED,
+    Outcome.KEPT_TOO_MUCH: NOT_EXECUTED,
+    Outcome.IDENTITIES_FULL: NOT_EXECUTED,
+    Outcome.IDENTITY_FORBIDDEN: NOT_EXECUTED,
+    Outcome.ID_CONFLICT: NOT_EXECUTED,
+    Outcome.IDS_NOT_TAKEN: NOT_EXECUTED,
+    Outcome.NOT_SENT: NOT_EXECUTED,
+    Outcome.IDENTITY_EXPIRED: UNKNOWN,
+    Outcome.IDENTITY_SUPERSEDED: UNKNOWN,
+    Outcome.UNKNOWN: UNKNOWN,
+}
+"""What the trailing metadata `ordo-outcome` says."""
 
 ERRORS: dict[type[OrdoError], StatusCode] = {
     errors.ConfigurationError: StatusCode.INVALID_ARGUMENT,

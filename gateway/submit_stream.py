@@ -8,28 +8,39 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 
 from cluster.client.relay_outcome import Outcome
 from cluster.client.relay_window import AnswerRun, RelayedStream
 from gateway.bounds import Bounds
-from gateway.calls import Deadline, check_identity, check_numbers, refuse, session_of
+from gateway.calls import Deadline, check_identity, check_ids, check_numbers, digest_of, refuse, session_of
 from gateway.round_trips import RoundTrips
 from gateway.sessions import CallerSession, GatewaySessions
 from gateway.settings import GatewaySettings
-from gateway.statuses import OUTCOMES
+from gateway.statuses import NOT_EXECUTED, OUTCOMES, SAID
+from runtime.errors import RequestOutcome
 from service_api import ordo_pb2 as pb
 
 ANSWERS = {
     Outcome.EXECUTED: pb.AnswerBatch.EXECUTED,
     Outcome.REJECTED: pb.AnswerBatch.REJECTED,
     Outcome.ANSWER_TOO_LONG: pb.AnswerBatch.ANSWER_TOO_LONG,
+    Outcome.ID_CONFLICT: pb.AnswerBatch.ID_CONFLICT,
+    Outcome.FORGOTTEN: pb.AnswerBatch.ANSWER_FORGOTTEN,
 }
-"""What does not end a stream: the request was executed."""
+"""What does not end a stream: the cluster has decided on the request."""
 BATCH_BYTES_MAX = 1 << 20
 BATCH_ANSWERS_MAX = 512
+
+
+class _End(NamedTuple):
+    """How a stream ends. `outcome`: what became of the first request without an answer."""
+
+    code: grpc.StatusCode
+    text: str = ""
+    outcome: RequestOutcome | None = None
 
 
 class SubmitStreams:
@@ -60,18 +71,18 @@ class SubmitStreams:
         try:
             if deadline.is_callers:
                 async with asyncio.timeout(deadline.seconds):
-                    code, text = await stream.write(context)
+                    end = await stream.write(context)
             else:
-                code, text = await stream.write(context)
+                end = await stream.write(context)
         except TimeoutError:
-            code, text = grpc.StatusCode.DEADLINE_EXCEEDED, stream.describe_rest()
+            end = stream.describe_rest()
         finally:
             stopper.cancel()
             reader.cancel()
             stream.give_up()
             session.calls -= 1
-        if code is not grpc.StatusCode.OK:
-            await refuse(context, code, text)
+        if end.code is not grpc.StatusCode.OK:
+            await refuse(context, end.code, end.text, outcome=end.outcome)
 
     async def _end_reading(self, stream: _Stream, reader: asyncio.Task[None]) -> None:
         await self._stopping.wait()
@@ -100,7 +111,7 @@ class _Stream:
         self._timed: deque[tuple[int, float]] = deque()  # requests under way, and when they were sent
         self._room = asyncio.Event()
         self._identity = b""
-        self._problem: tuple[grpc.StatusCode, str] | None = None
+        self._problem: _End | None = None
         self._is_read = False
         self.is_stopped = False
 
@@ -112,7 +123,7 @@ class _Stream:
             async for batch in batches:
                 problem = self._check(batch)
                 if problem:
-                    self._problem = grpc.StatusCode.INVALID_ARGUMENT, problem
+                    self._problem = _End(grpc.StatusCode.INVALID_ARGUMENT, problem, NOT_EXECUTED)
                     return
                 count, length_bytes = len(batch.payloads), sum(map(len, batch.payloads))
                 while self._pending and len(self._pending) + count > self._requests_max:
@@ -131,6 +142,9 @@ class _Stream:
             return "a stream has one identity: open another stream for another one"
         if len(batch.payloads) > self._requests_max:
             return f"batch of {len(batch.payloads)} payloads: at most {self._requests_max}"
+        if batch.ids and len(batch.ids) != len(batch.payloads):
+            return f"{len(batch.ids)} ids for {len(batch.payloads)} payloads: give one for each, or none"
+        problem = problem or check_ids(batch.ids)
         return problem or check_numbers(batch.number, len(batch.payloads), batch.confirmed, batch.identity_position)
 
     def _submit(self, batch: Any) -> None:
@@ -143,12 +157,13 @@ class _Stream:
             batch.payloads,
             confirmed=batch.confirmed,
             open_position=batch.identity_position,
+            digests=[digest_of(one) for one in batch.ids] if batch.ids else None,
         )
         self._sessions.flush()
 
     # Answers
 
-    async def write(self, context: Any) -> tuple[grpc.StatusCode, str]:
+    async def write(self, context: Any) -> _End:
         """Sends answers as they come, until there are no more: how the stream ends."""
         while True:
             run = self._pending.take(BATCH_ANSWERS_MAX, BATCH_BYTES_MAX)
@@ -158,7 +173,8 @@ class _Stream:
                 continue
             first = self._pending.first
             if first is not None and first.outcome is not None:
-                return OUTCOMES[first.outcome], f"number {first.number}: {first.payload.decode(errors='replace')}"
+                text = f"number {first.number}: {first.payload.decode(errors='replace')}"
+                return _End(OUTCOMES[first.outcome], text, SAID[first.outcome])
             if first is None and self._is_read:
                 return self._end()
             problem = await self._wait()
@@ -177,12 +193,12 @@ class _Stream:
             if answered < waiting:
                 self._timed.appendleft((waiting - answered, sent_s))
 
-    def _end(self) -> tuple[grpc.StatusCode, str]:
+    def _end(self) -> _End:
         if self.is_stopped:
-            return grpc.StatusCode.UNAVAILABLE, "the gateway stops: everything that it took was answered"
-        return self._problem or (grpc.StatusCode.OK, "")
+            return _End(grpc.StatusCode.UNAVAILABLE, "the gateway stops: everything that it took was answered")
+        return self._problem or _End(grpc.StatusCode.OK)
 
-    async def _wait(self) -> tuple[grpc.StatusCode, str] | None:
+    async def _wait(self) -> _End | None:
         """Waits for something to do; says how the stream ends when the cluster is silent for too long."""
         self.changed.clear()
         first = self._pending.first
@@ -193,16 +209,17 @@ class _Stream:
             assert first is not None
             outcome, text = self._session.relay.abandon(first)
             code = grpc.StatusCode.UNAVAILABLE if outcome is Outcome.UNKNOWN else OUTCOMES[outcome]
-            return code, f"number {first.number}: {text}"
+            return _End(code, f"number {first.number}: {text}", SAID[outcome])
         return None
 
-    def describe_rest(self) -> str:
+    def describe_rest(self) -> _End:
         """What became of the requests without an answer, for the caller whose deadline passes."""
         first, last = self._pending.first, self._pending.last
         if first is None or last is None:
-            return "everything that was sent is answered"
-        _, text = self._session.relay.abandon(first)
-        return f"numbers {first.number} to {last.number} have no answer: {text}"
+            return _End(grpc.StatusCode.DEADLINE_EXCEEDED, "everything that was sent is answered")
+        outcome, text = self._session.relay.abandon(first)
+        text = f"numbers {first.number} to {last.number} have no answer: {text}"
+        return _End(grpc.StatusCode.DEADLINE_EXCEEDED, text, SAID[outcome])
 
     def give_up(self) -> None:
         """Forgets what has no answer."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
     from cluster.client.async_client import AsyncClusterClient, ServiceMessage
     from cluster.client.async_feeds import AsyncFeedReader
+    from cluster.client.async_requests import AsyncPendingRequest
     from cluster.client.endpoints import endpoints_from_dns, endpoints_from_file
     from cluster.client.feeds import FeedMessage, FeedReader
     from cluster.client.query import PendingQuery, QueryReply
@@ -67,6 +68,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncSharedConsumer",
     "AsyncFeedReader",
+    "AsyncPendingRequest",
     "AsyncPersistentSubscription",
     "AsyncReplayStream",
     "ClientEvent",
@@ -133,6 +135,7 @@ _HOMES = {
     "AsyncConsumer": "sequencer.async_consumer",
     "AsyncSharedConsumer": "sequencer.async_consumer",
     "AsyncFeedReader": "cluster.client.async_feeds",
+    "AsyncPendingRequest": "cluster.client.async_requests",
     "AsyncPersistentSubscription": "archive.client.async_subscription",
     "AsyncReplayStream": "archive.client.async_client",
     "Authenticator": "runtime.authentication",

@@ -1,6 +1,7 @@
 """Every exception that Ordo raises: one tree below OrdoError, drawn in `runtime.errors`."""
 
 from runtime.errors import (
+    AnswerForgottenError,
     AnswerTooLongError,
     ArchiveError,
     ArchiveTimeoutError,
@@ -30,6 +31,8 @@ from runtime.errors import (
     RegistrationError,
     Reject,
     RejectedError,
+    RequestIdError,
+    RequestOutcome,
     ServiceCallError,
     ServiceError,
     SessionClosedError,
@@ -46,6 +49,7 @@ from runtime.errors import (
 )
 
 __all__ = [
+    "AnswerForgottenError",
     "AnswerTooLongError",
     "ArchiveError",
     "ArchiveTimeoutError",
@@ -75,6 +79,8 @@ __all__ = [
     "RegistrationError",
     "Reject",
     "RejectedError",
+    "RequestIdError",
+    "RequestOutcome",
     "ServiceCallError",
     "ServiceError",
     "SessionClosedError",

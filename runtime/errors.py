@@ -34,6 +34,8 @@
     |  |- QueryFailedError         the service answers no such query, or failed at it
     |  |- RejectedError            the service refused a request, and changed nothing (has its `log_position`)
     |  |- AnswerTooLongError       a request was executed, its answer is too long (has its `log_position`)
+    |  |- AnswerForgottenError     a request was executed, its answer is not kept any more (has its `log_position`)
+    |  |- RequestIdError           the id of a request was used for another payload (has its `log_position`)
     |  |- IdentityError            a client's identity cannot be used: what was under way may have been executed
     |  |- NotSequencedError        a message is not in the log, or nobody can tell (has its `is_certain`)
     |  `- NotLeaderError           this member does not lead
@@ -47,8 +49,9 @@ Messages are one line: what was wrong, what is allowed, what to do. The last par
 general; docs/ERRORS.md is made of them.
 """
 
-from enum import Enum
-from typing import ClassVar
+from collections.abc import Sequence
+from enum import Enum, StrEnum
+from typing import Any, ClassVar, Self
 
 
 class Category(Enum):
@@ -59,8 +62,23 @@ class Category(Enum):
     WARN = "warn"
 
 
+class RequestOutcome(StrEnum):
+    """What an error says of the request, message or order that it ended."""
+
+    NOT_EXECUTED = "not executed"
+    """And it never will be: it may be sent again."""
+    EXECUTED = "executed"
+    """It must not be sent again."""
+    UNKNOWN = "unknown"
+    """It may have been executed, or may be yet."""
+
+
 class OrdoError(Exception):
     """The root. `category` may be narrowed for one occurrence with the keyword argument.
+
+    `outcome` says what became of the request, message or order that the error ended, as a RequestOutcome; None: it
+    ended none. `pending` is the request that goes on after an error that only ended the wait for it. `answers` and
+    `requests` are those of a call that made many requests: the answer of each, or None, and each that was taken.
 
     What to do: Read the message: it is one line that says what was wrong and what to change. Each kind below says
     more.
@@ -68,14 +86,37 @@ class OrdoError(Exception):
 
     default_category: ClassVar[Category] = Category.ERROR
 
-    def __init__(self, message: str, *, category: Category | None = None) -> None:
+    default_outcome: ClassVar[RequestOutcome | None] = None
+    pending: Any = None
+    answers: Sequence[Any] = ()
+    requests: Sequence[Any] = ()
+
+    def __init__(
+        self, message: str, *, category: Category | None = None, outcome: RequestOutcome | None = None
+    ) -> None:
         super().__init__(message)
         self.category = category or self.default_category
+        self.outcome = outcome or self.default_outcome
 
     @property
     def message(self) -> str:
         """The error as one line for the user."""
         return str(self.args[0])
+
+    def for_request(self, outcome: RequestOutcome) -> Self:
+        """The same error for one request that it ended, with what became of that one."""
+        found = type(self).__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        found.args = (f"{_OF_REQUEST[outcome]}: {self.message}",)
+        found.outcome = outcome
+        return found
+
+
+_OF_REQUEST = {
+    RequestOutcome.NOT_EXECUTED: "not executed",
+    RequestOutcome.EXECUTED: "executed",
+    RequestOutcome.UNKNOWN: "unknown whether it was executed",
+}
 
 
 class ConfigurationError(OrdoError):
@@ -296,8 +337,8 @@ class ClusterError(OrdoError):
 class ClusterTimeoutError(ClusterError):
     """The cluster had no leader, or did not answer, in time.
 
-    What to do: Check the endpoints and `ordo cluster status`, then try again; a `request` may be repeated by its
-    client.
+    What to do: Check the endpoints and `ordo cluster status`. A request goes on: wait for it with
+    `error.pending.result()`; another `request` would be executed as well, unless both have the same `id` (CLIENT.md).
     """
 
 
@@ -313,6 +354,8 @@ class OutcomeUnknownError(ClusterTimeoutError):
 
     What to do: Look with `ordo cluster status` whether the order was carried out before you give it again.
     """
+
+    default_outcome = RequestOutcome.UNKNOWN
 
 
 class NotPermittedError(ClusterError):
@@ -346,8 +389,11 @@ class QueryFailedError(ClusterError):
 class RejectedError(ClusterError):
     """The service refused a request, and changed nothing. Says why.
 
-    What to do: The service says why, in its own words; send something that it accepts.
+    What to do: It was executed, and changed nothing. The service says why, in its own words; send something that it
+    accepts.
     """
+
+    default_outcome = RequestOutcome.EXECUTED
 
     def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
         super().__init__(message, category=category)
@@ -361,6 +407,34 @@ class AnswerTooLongError(ClusterError):
     parts.
     """
 
+    default_outcome = RequestOutcome.EXECUTED
+
+    def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
+        super().__init__(message, category=category)
+        self.log_position = log_position
+
+
+class AnswerForgottenError(ClusterError):
+    """A request with this id was executed before, at `log_position`, and its answer is not kept any more.
+
+    What to do: Do not send the request again: it was executed. Ask the service what became of it, with `query`.
+    """
+
+    default_outcome = RequestOutcome.EXECUTED
+
+    def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
+        super().__init__(message, category=category)
+        self.log_position = log_position
+
+
+class RequestIdError(ClusterError):
+    """The id of a request was used before, at `log_position`, for another payload: this one was not executed.
+
+    What to do: Give each request an id of its own, and send a request again exactly as it was.
+    """
+
+    default_outcome = RequestOutcome.NOT_EXECUTED
+
     def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
         super().__init__(message, category=category)
         self.log_position = log_position
@@ -369,7 +443,8 @@ class AnswerTooLongError(ClusterError):
 class IdentityError(ClusterError):
     """A client's identity cannot be used, or not any more: what was under way may or may not have been executed.
 
-    What to do: Ask the service what was executed, then go on with a client of another identity.
+    What to do: Look at `error.outcome`. Where it is unknown, ask the service what was executed, then go on with a
+    client of another identity; requests with an `id` may be sent again as they were.
     """
 
 
@@ -380,7 +455,8 @@ class NotSequencedError(ClusterError):
     """
 
     def __init__(self, message: str, *, is_certain: bool = True, category: Category | None = None) -> None:
-        super().__init__(message, category=category)
+        outcome = RequestOutcome.NOT_EXECUTED if is_certain else RequestOutcome.UNKNOWN
+        super().__init__(message, category=category, outcome=outcome)
         self.is_certain = is_certain
 
 

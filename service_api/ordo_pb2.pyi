@@ -26,18 +26,20 @@ class OpenIdentityResponse(_message.Message):
     def __init__(self, identity_position: _Optional[int] = ..., number: _Optional[int] = ..., confirmed: _Optional[int] = ..., payload_bytes_max: _Optional[int] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("identity", "number", "payload", "confirmed", "identity_position")
+    __slots__ = ("identity", "number", "payload", "confirmed", "identity_position", "id")
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_POSITION_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     identity: bytes
     number: int
     payload: bytes
     confirmed: int
     identity_position: int
-    def __init__(self, identity: _Optional[bytes] = ..., number: _Optional[int] = ..., payload: _Optional[bytes] = ..., confirmed: _Optional[int] = ..., identity_position: _Optional[int] = ...) -> None: ...
+    id: bytes
+    def __init__(self, identity: _Optional[bytes] = ..., number: _Optional[int] = ..., payload: _Optional[bytes] = ..., confirmed: _Optional[int] = ..., identity_position: _Optional[int] = ..., id: _Optional[bytes] = ...) -> None: ...
 
 class SubmitResponse(_message.Message):
     __slots__ = ("payload", "log_position", "identity_position")
@@ -50,18 +52,20 @@ class SubmitResponse(_message.Message):
     def __init__(self, payload: _Optional[bytes] = ..., log_position: _Optional[int] = ..., identity_position: _Optional[int] = ...) -> None: ...
 
 class SubmitBatch(_message.Message):
-    __slots__ = ("identity", "number", "payloads", "confirmed", "identity_position")
+    __slots__ = ("identity", "number", "payloads", "confirmed", "identity_position", "ids")
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_POSITION_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
     identity: bytes
     number: int
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     confirmed: int
     identity_position: int
-    def __init__(self, identity: _Optional[bytes] = ..., number: _Optional[int] = ..., payloads: _Optional[_Iterable[bytes]] = ..., confirmed: _Optional[int] = ..., identity_position: _Optional[int] = ...) -> None: ...
+    ids: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, identity: _Optional[bytes] = ..., number: _Optional[int] = ..., payloads: _Optional[_Iterable[bytes]] = ..., confirmed: _Optional[int] = ..., identity_position: _Optional[int] = ..., ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AnswerBatch(_message.Message):
     __slots__ = ("number", "payloads", "log_positions", "outcomes", "identity_position")
@@ -70,9 +74,13 @@ class AnswerBatch(_message.Message):
         EXECUTED: _ClassVar[AnswerBatch.Outcome]
         REJECTED: _ClassVar[AnswerBatch.Outcome]
         ANSWER_TOO_LONG: _ClassVar[AnswerBatch.Outcome]
+        ID_CONFLICT: _ClassVar[AnswerBatch.Outcome]
+        ANSWER_FORGOTTEN: _ClassVar[AnswerBatch.Outcome]
     EXECUTED: AnswerBatch.Outcome
     REJECTED: AnswerBatch.Outcome
     ANSWER_TOO_LONG: AnswerBatch.Outcome
+    ID_CONFLICT: AnswerBatch.Outcome
+    ANSWER_FORGOTTEN: AnswerBatch.Outcome
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     LOG_POSITIONS_FIELD_NUMBER: _ClassVar[int]

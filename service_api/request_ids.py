@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from runtime.errors import ConfigurationError, SnapshotError
+from runtime.errors import ConfigurationError, RequestOutcome, SnapshotError
 
 ID_BYTES_MAX = 64
 DIGEST_BYTES = 16
@@ -60,7 +60,10 @@ def check_request_id(request_id: bytes | bytearray | memoryview) -> bytes:
     """Returns the id as bytes. Raises ConfigurationError for what is none."""
     if not isinstance(request_id, (bytes, bytearray, memoryview)) or not 0 < len(request_id) <= ID_BYTES_MAX:
         what = f"{len(request_id)} bytes" if isinstance(request_id, (bytes, bytearray)) else repr(request_id)
-        raise ConfigurationError(f"id of a request: {what}: must be bytes, from 1 to {ID_BYTES_MAX}; nothing was sent")
+        raise ConfigurationError(
+            f"not executed: id of a request: {what}: must be bytes, from 1 to {ID_BYTES_MAX}",
+            outcome=RequestOutcome.NOT_EXECUTED,
+        )
     return bytes(request_id)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from runtime import errors
-from runtime.errors import Category, OrdoError
+from runtime.errors import Category, OrdoError, RequestOutcome
 from tools.source import ROOT, Problem
 
 PAGE = ROOT / "docs" / "ERRORS.md"
@@ -24,6 +24,26 @@ that a node survives are counted and listed by `ordo errors --config node.toml`.
 
 `error.category` says what an error means for the process that meets it: **fatal** ends it, **error** fails the
 operation, **warn** is worth a line in the log.
+"""
+OUTCOMES = """## Executed or not
+
+An error that ends a request says in `error.outcome`, and in its text, what became of it: `"executed"`,
+`"not executed"`, or `"unknown"`. It is None for errors that ended none. A caller of the gateway reads the same in the
+trailing metadata `ordo-outcome` ([GATEWAY.md](GATEWAY.md)).
+
+| outcome | errors of a request | send it again? |
+|---|---|---|
+| executed | {executed} | no |
+| not executed | {not_executed}; `ClusterError`: too long, no room, called in a callback, no ids taken; \
+`ConfigurationError`: an id that is none | yes, once what the text names is mended |
+| unknown | {unknown}, `ClusterTimeoutError` of a request, which goes on | \
+wait with `error.pending.result()`; else only with the same `id` \
+([CLIENT.md](CLIENT.md#ids-of-your-own)) |
+| as the text says | `SessionClosedError`, `IdentityError`, the errors of a lost driver: *not executed* if the \
+request was not sent, else *unknown* | as above |
+
+`ClusterTimeoutError` of `send` is *not executed*, and with `until=` *unknown*; of other calls it
+has no outcome. Queries change nothing: they may be asked again.
 """
 
 
@@ -47,7 +67,16 @@ def render() -> str:
     branches = [list(tree(kind)) for kind in OrdoError.__subclasses__() if kind.__module__ == errors.__name__]
     alone: list[type[OrdoError]] = [OrdoError, *(branch[0] for branch in branches if len(branch) == 1)]
     wide = [_section(branch[0].__name__, branch) for branch in branches if len(branch) > 1]
-    return "\n".join([HEAD, _section("In general", alone), *wide])
+    return "\n".join([HEAD, _outcomes(), _section("In general", alone), *wide])
+
+
+def _outcomes() -> str:
+    """The table of outcomes, with the errors that always have the same one."""
+    always = {
+        outcome.name.lower(): ", ".join(f"`{kind.__name__}`" for kind in tree() if kind.default_outcome is outcome)
+        for outcome in RequestOutcome
+    }
+    return OUTCOMES.format(**always)
 
 
 def _section(title: str, kinds: Iterable[type[OrdoError]]) -> str:

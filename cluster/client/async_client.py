@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 
 from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
 from cluster.client.async_feeds import AsyncFeedReader
+from cluster.client.async_requests import AnswersInOrder, Asked, AsyncPendingRequest, late
 from cluster.client.endpoints import Endpoints, EndpointSource
 from cluster.client.feeds import FeedStart
 from cluster.client.query import QueryReply
@@ -16,7 +17,7 @@ from cluster.client.request_window import Answer, PendingRequest
 from cluster.client.session import ClientEvent, ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode
-from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, SessionClosedError
+from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, RequestOutcome, SessionClosedError
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class AsyncClusterClient:
         self._failure: OrdoError | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._senders = 0
+        self._answered = 0
         self._will_flush = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client = ClusterClient(
@@ -120,7 +122,8 @@ class AsyncClusterClient:
         try:
             await self._await(lambda: tracked.has_reached(handed_over.number, until), seconds)
         except TimeoutError:
-            raise ClusterTimeoutError(f"message handed over, and not known to be {until} in time") from None
+            text = f"message handed over, and not known to be {until} in time: unknown whether it will be"
+            raise ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN) from None
         finally:
             tracked.forget(handed_over.number)
         return handed_over
@@ -143,7 +146,8 @@ class AsyncClusterClient:
         try:
             await self._await(lambda: self._client.is_all_known, timeout_s or self._client.settings.message_timeout_s)
         except TimeoutError:
-            raise ClusterTimeoutError("messages handed over, and not known to be sequenced in time") from None
+            text = "messages handed over, and not known to be sequenced in time: unknown whether they will be"
+            raise ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN) from None
 
     @property
     def sequenced(self) -> Acknowledged | None:
@@ -168,7 +172,8 @@ class AsyncClusterClient:
                     result = await self._send_slowly(payload)
             except TimeoutError:
                 why = f"state={self.state.name} {self._client.ingress_trouble}".rstrip()
-                raise ClusterTimeoutError(f"message not taken in time: {why}") from None
+                text = f"message not taken in time, so not sent: {why}"
+                raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
         number = self._client.last_number
         if self._client.unsent:
             self._client.flush()
@@ -179,7 +184,9 @@ class AsyncClusterClient:
         try:
             while (result := self._offer(payload)) < 0:
                 if result == OfferResult.MESSAGE_TOO_LONG:
-                    raise ClusterError(self._client._describe_too_long(payload))
+                    raise ClusterError(
+                        f"not sent: {self._client._describe_too_long(payload)}", outcome=RequestOutcome.NOT_EXECUTED
+                    )
                 self._schedule()
                 await self._change()
             return result
@@ -219,29 +226,42 @@ class AsyncClusterClient:
         finally:
             self._senders -= 1
 
-    async def request(self, payload: Payload, *, timeout_s: float | None = None) -> Answer:
-        """Has the service execute a message once, and returns its answer. As ClusterClient.request."""
+    async def request(self, payload: Payload, *, timeout_s: float | None = None, id: bytes | None = None) -> Answer:
+        """Has the service execute a message once, and returns its answer. As ClusterClient.request.
+
+        After a timeout, `await error.pending.result()` goes on waiting; after a cancellation the request is among
+        `pending_requests`.
+        """
         seconds = timeout_s or self._client.settings.message_timeout_s
+        asked = await self._ask(payload, id, seconds)
         try:
             async with asyncio.timeout(seconds):
-                await self._await_room()
-                future = self.submit(payload)
-                return await asyncio.shield(future)
+                return await asyncio.shield(asked.future)
         except TimeoutError:
-            text = f"not answered in {seconds} s, and still under way: {self._client.request_trouble}"
-            raise ClusterTimeoutError(f"request {text}") from None
+            raise late(asked.pending, self._client.request_trouble) from None
 
-    def submit(self, payload: Payload) -> asyncio.Future[Answer]:
+    def submit(self, payload: Payload, *, id: bytes | None = None) -> asyncio.Future[Answer]:
         """`request` without waiting. Raises ClusterError with `outstanding_requests_max` under way."""
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.for_request(RequestOutcome.NOT_EXECUTED)
         if self._loop is None:
-            raise SessionClosedError("the client is not open: use `async with`, or `await client.open()`")
+            raise SessionClosedError(
+                "not executed: the client is not open: use `async with`, or `await client.open()`",
+                outcome=RequestOutcome.NOT_EXECUTED,
+            )
         if self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
-            raise ClusterError("no room for a request: see outstanding_requests_max, or await `request`")
+            raise ClusterError(
+                "not executed: no room for a request: see outstanding_requests_max, or await `request`",
+                outcome=RequestOutcome.NOT_EXECUTED,
+            )
+        return self._submit(payload, id).future
+
+    def _submit(self, payload: Payload, request_id: bytes | None) -> Asked:
+        assert self._loop is not None
         future: asyncio.Future[Answer] = self._loop.create_future()
 
         def on_done(pending: PendingRequest) -> None:
+            self._answered += 1
             if future.done():
                 return
             if pending.error is not None:
@@ -250,41 +270,108 @@ class AsyncClusterClient:
             else:
                 future.set_result(pending.result())
 
-        self._client.submit(payload, on_done=on_done)
+        pending = self._client.submit(payload, on_done=on_done, id=request_id)
         if not self._will_flush:
             self._will_flush = True
             self._loop.call_soon(self._flush)
-        return future
+        return Asked(future, AsyncPendingRequest(pending, self._await_request))
+
+    async def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout_s or self._client.settings.message_timeout_s):
+                while not pending.is_done:
+                    await self._change()
+        except TimeoutError:
+            raise late(AsyncPendingRequest(pending, self._await_request), self._client.request_trouble) from None
+
+    @overload
+    def request_stream(
+        self,
+        payloads: Iterable[Payload] | AsyncIterable[Payload],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+    ) -> AsyncIterator[Answer]: ...
+    @overload
+    def request_stream(
+        self,
+        payloads: Iterable[Payload] | AsyncIterable[Payload],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+        return_exceptions: Literal[True],
+    ) -> AsyncIterator[Answer | OrdoError]: ...
 
     async def request_stream(
-        self, payloads: Iterable[Payload] | AsyncIterable[Payload], *, timeout_s: float | None = None
-    ) -> AsyncIterator[Answer]:
+        self,
+        payloads: Iterable[Payload] | AsyncIterable[Payload],
+        *,
+        ids: Iterable[bytes] | None = None,
+        timeout_s: float | None = None,
+        return_exceptions: bool = False,
+    ) -> AsyncIterator[Any]:
         """Answers in the order of the payloads, with as many requests under way at a time as may be.
 
-        `timeout_s` is for each answer. Raises the error of the first that was refused.
+        Waits for as long as answers come: ClusterTimeoutError says that none came for `timeout_s` (default:
+        message_timeout_s). An error ends the iteration, and has `requests`, those under way behind it; with
+        `return_exceptions` it stands in its answer's place, and the iteration goes on. `ids`: one for each payload.
         """
-        waiting: deque[asyncio.Future[Answer]] = deque()
         seconds = timeout_s or self._client.settings.message_timeout_s
-        async for payload in _as_async(payloads):
-            if len(waiting) >= self._client.settings.outstanding_requests_max or (waiting and waiting[0].done()):
-                yield await self._take(waiting.popleft(), seconds)
-            await self._await_room()
-            waiting.append(self.submit(payload))
-        while waiting:
-            yield await self._take(waiting.popleft(), seconds)
+        window = AnswersInOrder(
+            lambda payload, request_id: self._ask(payload, request_id, seconds),
+            lambda asked: self._take(asked, seconds),
+            self._client.settings.outstanding_requests_max,
+        )
+        async for found in window.run(payloads, ids):
+            if isinstance(found, OrdoError) and not return_exceptions:
+                raise window.describe(found)
+            yield found
 
-    async def _take(self, future: asyncio.Future[Answer], seconds: float) -> Answer:
-        try:
-            async with asyncio.timeout(seconds):
-                return await asyncio.shield(future)
-        except TimeoutError:
-            raise ClusterTimeoutError(f"request not answered in time: {self._client.request_trouble}") from None
+    async def request_many(
+        self,
+        payloads: Iterable[Payload] | AsyncIterable[Payload],
+        *,
+        ids: Iterable[bytes] | None = None,
+        timeout_s: float | None = None,
+    ) -> list[Answer]:
+        """The answers of all, in order. Raises the first error when all are done, with `answers`: the answer of each
+        payload, or None. As ClusterClient.request_many."""
+        stream = self.request_stream(payloads, ids=ids, timeout_s=timeout_s, return_exceptions=True)
+        found = [one async for one in stream]
+        answers = [one if isinstance(one, Answer) else None for one in found]
+        for one in found:
+            if isinstance(one, OrdoError):
+                one.answers = answers
+                raise one
+        return [one for one in answers if one is not None]
 
-    async def _await_room(self) -> None:
+    async def _take(self, asked: Asked, seconds: float) -> None:
+        """Returns once it is done. Raises ClusterTimeoutError when no answer at all has come for so long."""
+        while not asked.future.done():
+            before = self._answered
+            try:
+                async with asyncio.timeout(seconds):
+                    await asyncio.wait((asked.future,))
+            except TimeoutError:
+                if self._answered == before:
+                    raise late(asked.pending, self._client.request_trouble) from None
+
+    async def _ask(self, payload: Payload, request_id: bytes | None, seconds: float) -> Asked:
+        """Waits for room, for as long as answers come, and submits."""
         while self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
+            before = self._answered
+            try:
+                async with asyncio.timeout(seconds):
+                    while self._answered == before and self._failure is None:
+                        await self._change()
+            except TimeoutError:
+                text = f"not executed: no room for a request: {self._client.request_trouble}"
+                raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
             if self._failure is not None:
-                raise self._failure
-            await self._change()
+                break
+        if self._failure is not None or self._loop is None:
+            self.submit(payload, id=request_id)  # raises
+        return self._submit(payload, request_id)
 
     def subscribe(
         self,
@@ -307,9 +394,15 @@ class AsyncClusterClient:
         return self._client.identity
 
     @property
-    def recovered_requests(self) -> list[PendingRequest]:
-        """As ClusterClient.recovered_requests; each is done when its `is_done` says so."""
-        return self._client.recovered_requests
+    def recovered_requests(self) -> list[AsyncPendingRequest]:
+        """As ClusterClient.recovered_requests."""
+        return [AsyncPendingRequest(one, self._await_request) for one in self._client.recovered_requests]
+
+    @property
+    def pending_requests(self) -> list[AsyncPendingRequest]:
+        """The requests that are not answered, in their order, also those whose `await` was cancelled or timed out: each
+        can still be waited for with its `result`."""
+        return [AsyncPendingRequest(one, self._await_request) for one in self._client.pending_requests]
 
     def _flush(self) -> None:
         self._will_flush = False
@@ -368,6 +461,7 @@ class AsyncClusterClient:
                 room = self._waiting_messages_max - len(self._messages)
         except OrdoError as error:
             self._failure = error
+            self._client._fail_requests(error)
             if self._client.descriptor is not None:
                 self._loop.remove_reader(self._client.descriptor)
         self._announce()
@@ -391,12 +485,3 @@ class AsyncClusterClient:
 
     async def _change(self) -> None:
         await self._changed.wait()
-
-
-async def _as_async(payloads: Iterable[Payload] | AsyncIterable[Payload]) -> AsyncIterator[Payload]:
-    if isinstance(payloads, AsyncIterable):
-        async for payload in payloads:
-            yield payload
-    else:
-        for payload in payloads:
-            yield payload

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
 from cluster.client.endpoints import archive_endpoint
 from cluster.client.journal import Journal, JournalFile
 from cluster.client.relay import RelayedRequests
+from cluster.client.request_calls import RequestCalls
 from cluster.client.request_window import Answer, PendingRequest
 from cluster.client.requests import ClientRequests
 from cluster.client.settings import ClientSettings, to_ns
-from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, SessionClosedError
+from runtime.errors import (
+    ClusterError,
+    ClusterTimeoutError,
+    ConfigurationError,
+    OrdoError,
+    RequestOutcome,
+    SessionClosedError,
+)
 from runtime.payloads import to_bytes
 from service_api.service import OfferResult
 
@@ -28,11 +35,9 @@ if TYPE_CHECKING:
 TICK_INTERVAL_NS = 1_000_000
 UNHEARD_NS = 1_000_000_000
 SEND_PARK_NS = 100_000
-SUBMITTED_MAX = 512
-"""So many requests are handed to the ingress together, before what was answered meanwhile is looked at."""
 
 
-class ClientCalls:
+class ClientCalls(RequestCalls):
     """What an application asks of its client; the client itself keeps the session."""
 
     settings: ClientSettings
@@ -108,10 +113,12 @@ class ClientCalls:
         deadline_ns = self._end_ns(timeout_s)
         while (result := self.offer(payload)) < 0:
             if result == OfferResult.MESSAGE_TOO_LONG:
-                raise ClusterError(self._describe_too_long(payload))
+                text = f"not sent: {self._describe_too_long(payload)}"
+                raise ClusterError(text, outcome=RequestOutcome.NOT_EXECUTED)
             if self._transport.clock.now() > deadline_ns:
                 why = f"result={OfferResult(result).name} state={self.state.name}"
-                raise ClusterTimeoutError(f"message not taken in time: {why} {self.ingress_trouble}".rstrip())
+                text = f"message not taken in time, so not sent: {why} {self.ingress_trouble}".rstrip()
+                raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED)
             if self.poll() == 0:
                 self._park(SEND_PARK_NS)
         return result
@@ -132,7 +139,10 @@ class ClientCalls:
             self._poll_until(
                 lambda: tracked.has_reached(number, level),
                 deadline_ns,
-                lambda: ClusterTimeoutError(f"message handed over, and not known to be {level} in time"),
+                lambda: ClusterTimeoutError(
+                    f"message handed over, and not known to be {level} in time: unknown whether it will be",
+                    outcome=RequestOutcome.UNKNOWN,
+                ),
             )
         finally:
             tracked.forget(handed_over.number)
@@ -173,7 +183,10 @@ class ClientCalls:
         self._poll_until(
             lambda: self.is_all_known,
             self._end_ns(timeout_s),
-            lambda: ClusterTimeoutError("messages handed over, and not known to be sequenced in time"),
+            lambda: ClusterTimeoutError(
+                "messages handed over, and not known to be sequenced in time: unknown whether they will be",
+                outcome=RequestOutcome.UNKNOWN,
+            ),
         )
 
     @property
@@ -203,50 +216,54 @@ class ClientCalls:
 
     # Requests
 
-    def request(self, payload: Payload, *, timeout_s: float | None = None) -> Answer:
+    def request(self, payload: Payload, *, timeout_s: float | None = None, id: bytes | None = None) -> Answer:
         """Has the service execute a message once, and returns its answer; polls until it is there.
 
-        It is sent again by itself, through changes of the leader and new sessions. Raises RejectedError with the
-        service's reason; ClusterTimeoutError after `timeout_s` (default: message_timeout_s), when the request goes on
-        and may still be executed, once; AnswerTooLongError; IdentityError when the cluster does not know the client any
-        more; ClusterError for a payload that is too long.
+        It is sent again by itself, through changes of the leader and new sessions. `id`: of the caller's choice, from 1
+        to 64 bytes; a request with the same id, of whichever client, process or machine with the same principal, is
+        executed once, and gets the answer of the first one. Each error has an `outcome`: "executed", "not executed" or
+        "unknown".
+
+        Raises RejectedError with the service's reason; ClusterTimeoutError after `timeout_s` (default:
+        message_timeout_s), when the request goes on and may still be executed, once: wait for it with
+        `error.pending.result()`; another call would be another request, unless it has the same `id`. RequestIdError
+        where the id was used for another payload; AnswerTooLongError and AnswerForgottenError where it was executed;
+        IdentityError when the cluster does not know the client any more; ClusterError for a payload that is too long.
         """
-        return self.submit(payload).result(timeout_s)
+        if self._loop.is_in_callback:
+            raise ClusterError(
+                "not executed: a request waits for its answer, which no callback can: use submit there",
+                outcome=RequestOutcome.NOT_EXECUTED,
+            )
+        return self.submit(payload, id=id).result(timeout_s)
 
-    def request_many(self, payloads: Iterable[Payload], *, timeout_s: float | None = None) -> list[Answer]:
-        """As `request` for each, in order, with as many under way at a time as may be. Raises the first error, when all
-        are done; `submit` tells more of each. `timeout_s` is for all of them together."""
-        deadline_ns = self._end_ns(timeout_s)
-        pending: list[PendingRequest] = []
-        rest = iter(payloads)
-        while taken := self._submit_some(rest):
-            pending += taken
-        for one in pending:
-            if not one.is_done:
-                self._await_request(one, max(deadline_ns - self._transport.clock.now(), 1) / 1e9)
-        return [one.result() for one in pending]
-
-    def submit(self, payload: Payload, *, on_done: Callable[[PendingRequest], object] | None = None) -> PendingRequest:
+    def submit(
+        self,
+        payload: Payload,
+        *,
+        on_done: Callable[[PendingRequest], object] | None = None,
+        id: bytes | None = None,
+    ) -> PendingRequest:
         """`request` without waiting: it is sent, sent again, and done, while `poll` is called, where `on_done` is, too.
 
         With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
         """
-        return self._requests_with_room().submit(to_bytes(payload), on_done)
+        request = to_bytes(payload)
+        requests = self._open_requests()
+        if not requests.has_room:
+            self._await_room()
+        return requests.submit(request, on_done, id)
 
-    def _submit_some(self, payloads: Iterator[Payload]) -> list[PendingRequest]:
-        """As many as there is room for, sent together; empty when there are no more."""
-        requests = self._requests_with_room()
-        return requests.submit_many(islice(payloads, min(requests.outstanding_max - len(requests), SUBMITTED_MAX)))
-
-    def _requests_with_room(self) -> ClientRequests:
+    def _open_requests(self) -> ClientRequests:
         if self._requests is None:
             if self.is_closed:
-                raise self._closed_error()
+                raise self._closed_error().for_request(RequestOutcome.NOT_EXECUTED)
             if self._relay is not None:
-                raise ClusterError("a client that relays requests has none of its own: make another client")
+                raise ClusterError(
+                    "not executed: a client that relays requests has none of its own: make another client",
+                    outcome=RequestOutcome.NOT_EXECUTED,
+                )
             self._requests = self._make_requests(None)
-        if not self._requests.has_room:
-            self._await_room()
         return self._requests
 
     def subscribe(
@@ -297,6 +314,16 @@ class ClientCalls:
         """What an earlier process left unanswered in the journal, in order. They are under way again; an answer that
         the earlier process has seen may come once more."""
         return [] if self._requests is None else self._requests.recovered
+
+    def _fail_requests(self, error: OrdoError) -> None:
+        """Ends the requests under way with an error that has ended this client; those of a journal stay in it."""
+        if self._requests is not None:
+            self._requests.fail(error)
+
+    @property
+    def pending_requests(self) -> list[PendingRequest]:
+        """The requests that are not answered, in their order: each can still be waited for with its `result`."""
+        return [] if self._requests is None else self._requests.under_way
 
     @property
     def outstanding_requests(self) -> int:
@@ -351,18 +378,28 @@ class ClientCalls:
         if self._loop.is_in_callback:
             raise ClusterError("a request waits for its answer, which no callback can: use submit there")
         deadline_ns = self._end_ns(timeout_s)
-        self._drive()
-        self._poll_until(lambda: pending.is_done, deadline_ns, lambda: requests.timeout(pending))
+        try:
+            self._drive()
+            self._poll_until(lambda: pending.is_done, deadline_ns, lambda: requests.timeout(pending))
+        except OrdoError as error:
+            if not pending.is_done:
+                error.outcome, error.pending = RequestOutcome.UNKNOWN, pending
+            raise
 
     def _await_room(self) -> None:
         requests = self._requests
         assert requests is not None
         if self._loop.is_in_callback:
-            raise ClusterError(f"{len(requests)} requests are under way: see outstanding_requests_max")
+            raise ClusterError(
+                f"not executed: {len(requests)} requests are under way: see outstanding_requests_max",
+                outcome=RequestOutcome.NOT_EXECUTED,
+            )
         self._poll_until(
             lambda: requests.has_room,
             self._end_ns(None),
-            lambda: ClusterTimeoutError(f"no room for a request: {requests.trouble}"),
+            lambda: ClusterTimeoutError(
+                f"not executed: no room for a request: {requests.trouble}", outcome=RequestOutcome.NOT_EXECUTED
+            ),
             park_ns=SEND_PARK_NS,
         )
 

@@ -5,6 +5,7 @@
     OPENED      i64 open position, i64 longest payload, i64 number of the last request
     REQUEST     i64 number, payload
     CONFIRMED   i64 number: everything up to it was answered, and the application has seen it
+    REQUEST_BY_ID   i64 number, u8 length of the id, id, payload
 
 Little endian. A request is in the file before it is sent. What is torn at the end was not sent, and is cut off. The
 file is written anew when most of it is of no use any more.
@@ -27,11 +28,13 @@ IDENTITY = 1
 OPENED = 2
 REQUEST = 3
 CONFIRMED = 4
+REQUEST_BY_ID = 5
 COMPACT_BYTES_MIN = 1 << 20
 _HEAD = struct.Struct("<II")
 _IDENTITY = struct.Struct("<B16sq")
 _OPENED = struct.Struct("<Bqqq")
 _NUMBER = struct.Struct("<Bq")
+_NUMBER_AND_LENGTH = struct.Struct("<BqB")
 
 
 @dataclass
@@ -45,6 +48,8 @@ class JournalState:
     number: int = 0
     confirmed: int = 0
     requests: dict[int, bytes] = field(default_factory=dict)
+    ids: dict[int, bytes] = field(default_factory=dict)
+    """Of those requests that have one."""
 
 
 class JournalStore(Protocol):
@@ -153,7 +158,7 @@ class Journal:
             )
         self._state = state
         self._write_anew()
-        return JournalState(**{**vars(state), "requests": dict(state.requests)})
+        return JournalState(**{**vars(state), "requests": dict(state.requests), "ids": dict(state.ids)})
 
     def begin_again(self, identity: bytes, incarnation: int) -> None:
         """Empties the journal, for a client that begins anew."""
@@ -167,17 +172,17 @@ class Journal:
             state.number = state.confirmed = number
         self._append(_OPENED.pack(OPENED, open_position, length_bytes_max, number))
 
-    def add_request(self, number: int, payload: bytes) -> None:
+    def add_request(self, number: int, payload: bytes, request_id: bytes | None = None) -> None:
         self._state.number = number
         self._state.requests[number] = payload
-        self._append(_NUMBER.pack(REQUEST, number) + payload)
+        if request_id is not None:
+            self._state.ids[number] = request_id
+        self._append(_pack_request(number, payload, request_id))
 
     def confirm(self, confirmed: int) -> None:
         """Notes that every request up to this number was answered."""
         state = self._state
-        for number in [number for number in state.requests if number <= confirmed]:
-            del state.requests[number]
-        state.confirmed = confirmed
+        _drop_confirmed(state, confirmed)
         self._append(_NUMBER.pack(CONFIRMED, confirmed))
         if self._total_bytes > COMPACT_BYTES_MIN + 2 * sum(map(len, state.requests.values())):
             self._write_anew()
@@ -199,7 +204,7 @@ class Journal:
             _IDENTITY.pack(IDENTITY, state.identity, state.incarnation),
             _OPENED.pack(OPENED, state.open_position, state.length_bytes_max, state.number),
             _NUMBER.pack(CONFIRMED, state.confirmed),
-            *(_NUMBER.pack(REQUEST, number) + payload for number, payload in sorted(state.requests.items())),
+            *(_pack_request(one, payload, state.ids.get(one)) for one, payload in sorted(state.requests.items())),
         ]
         data = b"".join(map(_frame, bodies))
         self._store.replace(data)
@@ -209,6 +214,19 @@ class Journal:
     def close(self) -> None:
         self.sync()
         self._store.close()
+
+
+def _pack_request(number: int, payload: bytes, request_id: bytes | None) -> bytes:
+    if request_id is None:
+        return _NUMBER.pack(REQUEST, number) + payload
+    return _NUMBER_AND_LENGTH.pack(REQUEST_BY_ID, number, len(request_id)) + request_id + payload
+
+
+def _drop_confirmed(state: JournalState, confirmed: int) -> None:
+    state.confirmed = confirmed
+    for number in [number for number in state.requests if number <= confirmed]:
+        del state.requests[number]
+        state.ids.pop(number, None)
 
 
 def _frame(body: bytes) -> bytes:
@@ -243,7 +261,10 @@ def _apply(state: JournalState, body: bytes) -> None:
         number = _NUMBER.unpack_from(body)[1]
         state.number = max(state.number, number)
         state.requests[number] = body[_NUMBER.size :]
+    elif body[0] == REQUEST_BY_ID:
+        _, number, length_bytes = _NUMBER_AND_LENGTH.unpack_from(body)
+        end = _NUMBER_AND_LENGTH.size + length_bytes
+        state.number = max(state.number, number)
+        state.ids[number], state.requests[number] = body[_NUMBER_AND_LENGTH.size : end], body[end:]
     elif body[0] == CONFIRMED:
-        state.confirmed = _NUMBER.unpack(body)[1]
-        for number in [number for number in state.requests if number <= state.confirmed]:
-            del state.requests[number]
+        _drop_confirmed(state, _NUMBER.unpack(body)[1])

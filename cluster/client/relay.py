@@ -85,9 +85,9 @@ class RelayedRequests(RelayWindow):
     def _explain(self, request: RelayedRequest) -> tuple[Outcome, str]:
         line, number = request.line, request.number
         if self._session.leader_ingress is None and not request.is_sent:
-            return Outcome.NOT_SENT, "there is no leader: nothing was sent"
+            return Outcome.NOT_SENT, "not executed: there is no leader, nothing was sent"
         if not (self._session.takes_messages or request.is_sent):
-            return Outcome.NOT_SENT, "the cluster takes no messages while its disks are full: nothing was sent"
+            return Outcome.NOT_SENT, "not executed: the cluster takes no messages while its disks are full, nothing was sent"
         if line.trouble is Outcome.KEPT_TOO_MUCH:
             text = "not executed yet: the cluster keeps as many answers as it may; confirm those that you have"
             return line.trouble, text
@@ -98,8 +98,8 @@ class RelayedRequests(RelayWindow):
             text = f"not executed: number {missing} is missing, and {line.executed} was executed last"
             return Outcome.OUT_OF_ORDER, text
         if not request.is_sent:
-            return Outcome.NOT_SENT, "it could not be sent in time: nothing was executed"
-        return Outcome.UNKNOWN, "sent and not answered in time: it is executed once or not at all; send it again"
+            return Outcome.NOT_SENT, "not executed: it could not be sent in time"
+        return Outcome.UNKNOWN, "unknown: sent and not answered in time, it is executed once or not at all; send it again"
 
     def _make_line(self, identity: bytes) -> IdentityLine:
         digest = blake2b(identity, digest_size=8, key=_INCARNATION_KEY).digest()
@@ -207,7 +207,7 @@ class RelayedRequests(RelayWindow):
             text = f"identity {line.identity.hex()} was opened by a client that is no gateway since"
             self._lose(line, Outcome.IDENTITY_SUPERSEDED, text)
         else:
-            text = f"identity {line.identity.hex()} belongs to another principal"
+            text = f"not executed: identity {line.identity.hex()} belongs to another principal"
             self._lose(line, Outcome.IDENTITY_FORBIDDEN, text)
 
     def _become_open(self, line: IdentityLine, values: Any) -> None:
@@ -216,6 +216,7 @@ class RelayedRequests(RelayWindow):
             return
         self._place(line, values.open_position)
         line.length_bytes_max = values.length_bytes_max - REQUEST_LENGTH_BYTES
+        line.takes_ids = values.takes_ids == 1
         line.executed = max(line.executed, values.number)
         line.sent = max(line.sent, line.executed)
         line.confirmed = max(line.confirmed, values.confirmed)

@@ -30,6 +30,12 @@ class Outcome(Enum):
     """A client that is no gateway has opened the identity since: nobody can tell."""
     IDENTITY_FORBIDDEN = auto()
     """Not executed: the identity belongs to another principal."""
+    ID_CONFLICT = auto()
+    """Not executed: the id of the request was used for another payload. The number is used."""
+    FORGOTTEN = auto()
+    """Executed before, with the same id; the answer is not kept any more."""
+    IDS_NOT_TAKEN = auto()
+    """Not executed: the cluster's log has no ids of requests yet."""
     UNKNOWN = auto()
     """Sent, and not answered yet: it is executed once, or not at all."""
     NOT_SENT = auto()

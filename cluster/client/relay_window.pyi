@@ -33,6 +33,7 @@ class IdentityLine:
     retry_ns: int
     doublings: int
     trouble: Outcome
+    takes_ids: bool
     def __init__(self, identity: bytes, incarnation: int) -> None: ...
     @property
     def is_idle(self) -> bool: ...
@@ -54,6 +55,8 @@ class RelayedRequest:
     def log_position(self) -> int: ...
     @property
     def length_bytes(self) -> int: ...
+    @property
+    def digest(self) -> bytes | None: ...
     is_sent: bool
     def __init__(
         self,
@@ -62,6 +65,7 @@ class RelayedRequest:
         payload: bytes,
         on_done: Callable[[Self], object] | RelayedStream,
         open_position: int = 0,
+        digest: bytes | None = None,
     ) -> None: ...
     def finish(self, outcome: Outcome, payload: bytes, log_position: int = -1) -> int: ...
 
@@ -92,6 +96,7 @@ class RelayWindow:
         *,
         confirmed: int = 0,
         open_position: int = 0,
+        digest: bytes | None = None,
     ) -> RelayedRequest: ...
     def submit_many(
         self,
@@ -102,6 +107,7 @@ class RelayWindow:
         *,
         confirmed: int = 0,
         open_position: int = 0,
+        digests: Iterable[bytes | None] | None = None,
     ) -> None: ...
     def _line_of(self, identity: bytes) -> IdentityLine: ...
     def _payload_bytes_max(self, line: IdentityLine) -> int: ...

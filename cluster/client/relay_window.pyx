@@ -4,11 +4,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cluster.client.request_window cimport append_request
 from cluster.wire.layout cimport (
+    ANSWER_FORGOTTEN,
+    ANSWER_ID_CONFLICT,
     ANSWER_OK,
     ANSWER_REJECTED,
     ANSWER_UNKNOWN,
     ANSWER_WAIT,
     REQUEST_BLOCK,
+    REQUEST_DIGEST_LENGTH,
     REQUEST_CONFIRMED,
     REQUEST_ID,
     REQUEST_LENGTH,
@@ -24,6 +27,7 @@ from collections import deque
 from typing import NamedTuple
 
 from cluster.client.relay_outcome import Outcome
+from cluster.wire.levels import describe_want_of_request_ids
 
 cdef enum:
     NULL_POSITION = -1
@@ -31,8 +35,16 @@ cdef enum:
 cdef object EXECUTED = Outcome.EXECUTED
 cdef object REJECTED = Outcome.REJECTED
 cdef object ANSWER_TOO_LONG = Outcome.ANSWER_TOO_LONG
+cdef dict OUTCOMES = {
+    ANSWER_OK: EXECUTED,
+    ANSWER_REJECTED: REJECTED,
+    ANSWER_ID_CONFLICT: Outcome.ID_CONFLICT,
+    ANSWER_FORGOTTEN: Outcome.FORGOTTEN,
+}
+cdef object ANSWERED = frozenset((*OUTCOMES.values(), ANSWER_TOO_LONG))
 cdef object KEPT_TOO_MUCH = Outcome.KEPT_TOO_MUCH
 cdef object UNKNOWN = Outcome.UNKNOWN
+IDS_NOT_TAKEN = f"not executed: {describe_want_of_request_ids()}"
 EXPIRED = "the cluster does not know this identity any more, or not of that position: begin with a new one"
 
 
@@ -64,6 +76,7 @@ cdef class IdentityLine:
     cdef public int64_t retry_ns
     cdef public int doublings
     cdef public object trouble
+    cdef public bint takes_ids             # the cluster has said so
 
     def __init__(self, bytes identity not None, int64_t incarnation):
         self.identity = identity
@@ -133,16 +146,18 @@ cdef class RelayedRequest:
     cdef readonly object outcome           # None: under way
     cdef readonly int64_t log_position
     cdef readonly Py_ssize_t length_bytes  # of the payload that is sent
+    cdef readonly bytes digest             # of the id that its caller chose, or None
     cdef public bint is_sent
     cdef object _on_done
 
     def __init__(self, IdentityLine line not None, int64_t number, bytes payload not None, on_done,
-                 int64_t open_position=0):
+                 int64_t open_position=0, bytes digest=None):
         self.line = line
         self.number = number
         self.payload = payload
         self.length_bytes = len(payload)
         self.open_position = open_position
+        self.digest = digest
         self.log_position = NULL_POSITION
         self._on_done = on_done
 
@@ -204,7 +219,7 @@ cdef class RelayedStream:
             request = requests[0]
             outcome = request.outcome
             if outcome is not EXECUTED:
-                if outcome is not REJECTED and outcome is not ANSWER_TOO_LONG:
+                if outcome not in ANSWERED:
                     break
                 all_executed = False
             if not payloads:
@@ -240,22 +255,25 @@ cdef class RelayWindow:
     cdef public Py_ssize_t _count
 
     def submit(self, bytes identity not None, int64_t number, bytes payload not None, on_done, *, int64_t confirmed=0,
-               int64_t open_position=0):
+               int64_t open_position=0, bytes digest=None):
         """Takes a request. `confirmed`: the caller has all answers up to this number. `open_position` is where the
-        caller knows its identity to be opened, 0 where it does not know."""
+        caller knows its identity to be opened, 0 where it does not know. `digest`: of the id that it chose."""
         cdef IdentityLine line = self._find_line(identity, confirmed, open_position)
-        cdef RelayedRequest request = RelayedRequest(line, number, payload, on_done, open_position)
+        cdef RelayedRequest request = RelayedRequest(line, number, payload, on_done, open_position, digest)
         self._take(line, request, self._payload_bytes_max(line))
         return request
 
     def submit_many(self, RelayedStream stream not None, bytes identity not None, int64_t number, payloads, *,
-                    int64_t confirmed=0, int64_t open_position=0):
-        """Takes requests into a stream: `number` is the first one's, the others follow on it."""
+                    int64_t confirmed=0, int64_t open_position=0, digests=None):
+        """Takes requests into a stream: `number` is the first one's, the others follow on it. `digests`: of their ids,
+        as many as payloads, or None."""
         cdef IdentityLine line = self._find_line(identity, confirmed, open_position)
         cdef RelayedRequest request
         cdef int64_t length_bytes_max = self._payload_bytes_max(line)
+        digests = None if digests is None else iter(digests)
         for payload in payloads:
-            request = RelayedRequest(line, number, payload, stream, open_position)
+            request = RelayedRequest(
+                line, number, payload, stream, open_position, None if digests is None else next(digests))
             stream._requests.append(request)
             self._take(line, request, length_bytes_max)
             number += 1
@@ -300,9 +318,12 @@ cdef class RelayWindow:
             text = f"number {request.number} was executed, and its answer confirmed: answers are kept from " \
                    f"{line.confirmed + 1} on"
             self._end(request, Outcome.CONFIRMED_BEFORE, text)
-        elif 0 < length_bytes_max < request.length_bytes:
-            text = f"payload of {request.length_bytes} bytes: the cluster takes at most {length_bytes_max}"
+        elif 0 < length_bytes_max < request.length_bytes + (0 if request.digest is None else REQUEST_DIGEST_LENGTH):
+            text = f"not executed: payload of {request.length_bytes} bytes: the cluster takes at most {length_bytes_max}"
             self._end(request, Outcome.PAYLOAD_TOO_LONG, text)
+        elif request.digest is not None and line.open_position != NULL_POSITION and not line.takes_ids:
+            line.is_asking = True
+            self._end(request, Outcome.IDS_NOT_TAKEN, IDS_NOT_TAKEN)
         else:
             return False
         return True
@@ -330,7 +351,8 @@ cdef class RelayWindow:
             if same is not None:
                 ordo_put_i64(header + REQUEST_NUMBER, number)
                 ordo_put_i64(header + REQUEST_CONFIRMED, min(line.confirmed, number - 1))
-                if ingress is None or not append_request(session, ingress, header, (<RelayedRequest> same[0]).payload):
+                if ingress is None or not append_request(
+                        session, ingress, header, (<RelayedRequest> same[0]).digest, (<RelayedRequest> same[0]).payload):
                     has_room = False
                     break
                 count += 1
@@ -367,7 +389,7 @@ cdef class RelayWindow:
         if same is None:
             return
         self._count -= len(same)
-        outcome = EXECUTED if status == ANSWER_OK else REJECTED if status == ANSWER_REJECTED else ANSWER_TOO_LONG
+        outcome = OUTCOMES.get(status, ANSWER_TOO_LONG)
         for request in same:
             (<RelayedRequest> request).finish(outcome, payload, log_position)
         if not line.pending and not line.openers:

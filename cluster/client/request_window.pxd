@@ -2,5 +2,6 @@
 
 from libc.stdint cimport uint8_t
 
-# whether the leader's ingress has taken a request; the header is REQUEST_LENGTH bytes long
-cdef bint append_request(session, ingress, const uint8_t* header, bytes payload) except -1
+# whether the leader's ingress has taken a request; the header is REQUEST_LENGTH bytes long, and the digest that of the
+# id that its caller chose, or None
+cdef bint append_request(session, ingress, uint8_t* header, bytes digest, bytes payload) except -1

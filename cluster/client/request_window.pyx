@@ -2,11 +2,16 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 from cluster.wire.layout cimport (
     ANSWER_OK,
     REQUEST_BLOCK,
+    REQUEST_BY_ID_BLOCK,
+    REQUEST_BY_ID_DIGEST,
+    REQUEST_BY_ID_LENGTH,
     REQUEST_CONFIRMED,
+    REQUEST_DIGEST_LENGTH,
     REQUEST_ID,
     REQUEST_LENGTH,
     REQUEST_NUMBER,
@@ -22,8 +27,9 @@ from typing import NamedTuple
 
 from cluster.client.request_sending import offer_to_leader
 from cluster.wire.message_limit import LENGTH_BYTES_MAX, describe_too_long
-from runtime.errors import ClusterError
+from runtime.errors import ClusterError, OrdoError, RequestOutcome
 from runtime.payloads import to_bytes
+from service_api.request_ids import check_request_id, digest_request_id
 
 REQUEST_LENGTH_BYTES = REQUEST_LENGTH
 
@@ -41,26 +47,39 @@ class Answer(NamedTuple):
 cdef object new_tuple = tuple.__new__
 
 
-cdef object _too_long(bytes payload, int64_t log_bytes_max, int64_t ingress_bytes_max):
-    return ClusterError(describe_too_long("request", len(payload), REQUEST_LENGTH, log_bytes_max, ingress_bytes_max))
+cdef object _too_long(bytes payload, int64_t length_bytes, int64_t log_bytes_max, int64_t ingress_bytes_max):
+    text = describe_too_long("request", len(payload), length_bytes, log_bytes_max, ingress_bytes_max)
+    return ClusterError(f"not executed: {text}", outcome=RequestOutcome.NOT_EXECUTED)
 
 
-cdef bint append_request(session, ingress, const uint8_t* header, bytes payload) except -1:
+cdef bint append_request(session, ingress, uint8_t* header, bytes digest, bytes payload) except -1:
+    """See request_window.pxd."""
+    cdef int32_t length_bytes = REQUEST_LENGTH
+    cdef uint8_t by_id[REQUEST_BY_ID_LENGTH]
+    if digest is not None:
+        memcpy(by_id, header, REQUEST_LENGTH)
+        put_ordo_header(by_id, REQUEST_BY_ID_BLOCK, REQUEST_ID)
+        memcpy(by_id + REQUEST_BY_ID_DIGEST, PyBytes_AS_STRING(digest), REQUEST_DIGEST_LENGTH)
+        header, length_bytes = by_id, REQUEST_BY_ID_LENGTH
+    return _append(session, ingress, header, length_bytes, payload)
+
+
+cdef bint _append(session, ingress, const uint8_t* header, int32_t length_bytes, bytes payload) except -1:
     cdef ExclusivePublication publication
     cdef int64_t result = ADMIN_ACTION
     cdef int attempt = 0
     if isinstance(ingress, ExclusivePublication):
         publication = ingress
         while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
-            result = publication.append(header, REQUEST_LENGTH, <const uint8_t*> PyBytes_AS_STRING(payload),
+            result = publication.append(header, length_bytes, <const uint8_t*> PyBytes_AS_STRING(payload),
                                         PyBytes_GET_SIZE(payload))
             attempt += 1
         if result > 0 and publication._waker is not None:
             publication._waker.wake()
         if result == MESSAGE_TOO_LONG:       # of a journal, whose client had another ingress
-            raise _too_long(payload, LENGTH_BYTES_MAX, publication.max_message_length)
+            raise _too_long(payload, length_bytes, LENGTH_BYTES_MAX, publication.max_message_length)
     else:
-        result = ingress.offer(PyBytes_FromStringAndSize(<const char*> header, REQUEST_LENGTH) + payload)
+        result = ingress.offer(PyBytes_FromStringAndSize(<const char*> header, length_bytes) + payload)
     if result > 0:
         return True
     if not ingress.is_connected or result == MAX_POSITION_EXCEEDED:
@@ -71,19 +90,26 @@ cdef bint append_request(session, ingress, const uint8_t* header, bytes payload)
 cdef class PendingRequest:
     """A request on its way. Done with an answer or an error, which is when `on_done(self)` is called.
 
-    `number` is 0 until the cluster has opened the client's identity.
+    `number` is 0 until the cluster has opened the client's identity. `id` is what the caller chose, None without one.
+    `was_sent`: the cluster may have it.
     """
     cdef public int64_t number
     cdef public bytes payload
     cdef readonly object answer
     cdef readonly object error
+    cdef readonly bytes id
+    cdef readonly bytes digest
+    cdef public bint was_sent
     cdef object _on_done
     cdef object _wait
 
-    def __init__(self, bytes payload not None, on_done, wait):
+    def __init__(self, bytes payload not None, on_done, wait, id=None):
         self.payload = payload
         self._on_done = on_done
         self._wait = wait
+        if id is not None:
+            self.id = check_request_id(id)
+            self.digest = digest_request_id(self.id)
 
     @property
     def is_done(self):
@@ -93,7 +119,7 @@ cdef class PendingRequest:
         """Waits for the answer and returns it, or raises what was refused.
 
         Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s): the request goes on, and is still
-        executed once at most; this can be called again.
+        executed once at most; this can be called again, and the error has the same request as `pending`.
         """
         if self.answer is None and self.error is None:
             self._wait(self, timeout_s)
@@ -133,44 +159,57 @@ cdef class RequestWindow:
     cdef public int64_t _confirmed         # all answers up to this number were taken
     cdef public int64_t _retry_ns          # 0: counted from the next call of `work`, for there was progress
     cdef public int64_t _doublings
+    cdef public bint _takes_ids            # the cluster has said so
 
-    def submit(self, bytes payload not None, on_done=None):
+    def submit(self, bytes payload not None, on_done=None, id=None):
         """Takes a request. Raises ClusterError for one that is too long, IdentityError when the identity is lost."""
-        cdef PendingRequest pending = self._take(payload, on_done)
-        if self._sent == pending.number - 1 and self._can_send_at_once():
+        cdef PendingRequest pending = self._take(payload, on_done, id)
+        if pending.number > 0 and self._sent == pending.number - 1 and self._can_send_at_once():
             self._send_from(pending.number)
         return pending
 
-    def submit_many(self, payloads):
-        """Takes requests and returns them, as `submit` does each. They are sent together."""
+    def submit_many(self, payloads, ids=None):
+        """Takes requests and returns them, as `submit` does each. They are sent together; one that cannot be taken is done
+        at once, with its error. `ids`: as many as payloads, or None."""
         cdef list found = []
         cdef int64_t first = self._number + 1
+        ids = None if ids is None else iter(ids)
         for payload in payloads:
-            found.append(self._take(to_bytes(payload), None))
+            found.append(self._take_or_refuse(payload, None if ids is None else next(ids)))
         if self._number >= first and self._sent == first - 1 and self._can_send_at_once():
             self._send_from(first)
         return found
 
-    cdef PendingRequest _take(self, bytes payload, on_done):
+    cdef PendingRequest _take(self, bytes payload, on_done, id):
         cdef PendingRequest pending
         if self._failure is not None:
-            raise self._failure
-        pending = PendingRequest(payload, on_done, self._wait)
-        if self._length_bytes_max == 0 or self._unnumbered:
+            raise self._failure.for_request(RequestOutcome.NOT_EXECUTED)
+        pending = PendingRequest(payload, on_done, self._wait, id)
+        if self._length_bytes_max == 0 or self._unnumbered or (id is not None and not self._takes_ids):
             self._unnumbered.append(pending)
         else:
-            self._check_length(payload)
+            self._check_length(payload, id is not None)
             self._take_number(pending)
         return pending
 
-    cpdef int _check_length(self, bytes payload) except -1:
+    cdef PendingRequest _take_or_refuse(self, payload, id):
+        cdef PendingRequest pending
+        try:
+            return self._take(to_bytes(payload), None, id)
+        except OrdoError as error:
+            pending = PendingRequest(payload if isinstance(payload, bytes) else b"", None, self._wait)
+            pending.error = error if error.outcome is not None else error.for_request(RequestOutcome.NOT_EXECUTED)
+            return pending
+
+    cpdef int _check_length(self, bytes payload, bint has_id=False) except -1:
+        cdef int64_t length_bytes = REQUEST_BY_ID_LENGTH if has_id else REQUEST_LENGTH
         cdef int64_t log_bytes_max = self._length_bytes_max + REQUEST_LENGTH
         cdef int64_t ingress_bytes_max = log_bytes_max
         ingress = self._session.leader_ingress
         if ingress is not None:
             ingress_bytes_max = ingress.max_message_length
-        if PyBytes_GET_SIZE(payload) + REQUEST_LENGTH > min(log_bytes_max, ingress_bytes_max):
-            raise _too_long(payload, log_bytes_max, ingress_bytes_max)
+        if PyBytes_GET_SIZE(payload) + length_bytes > min(log_bytes_max, ingress_bytes_max):
+            raise _too_long(payload, length_bytes, log_bytes_max, ingress_bytes_max)
         return 0
 
     cpdef int _take_number(self, PendingRequest pending) except -1:
@@ -178,7 +217,7 @@ cdef class RequestWindow:
         pending.number = self._number
         self._pending[self._number] = pending
         if self._journal is not None:
-            self._journal.add_request(self._number, pending.payload)
+            self._journal.add_request(self._number, pending.payload, pending.id)
         return 0
 
     cdef bint _can_send_at_once(self) except -1:
@@ -207,10 +246,11 @@ cdef class RequestWindow:
                 if self._encode is not None:
                     if not offer_to_leader(session, self._encode(request, stamp)):
                         break
-                elif not append_request(session, ingress, header, request.payload):
+                elif not append_request(session, ingress, header, request.digest, request.payload):
                     break
                 else:
                     count += 1
+                request.was_sent = True
             self._sent = number
         if count:
             session.note_sent(count)

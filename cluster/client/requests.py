@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from cluster.client.request_sending import RequestSession, encode_open, offer_to_leader
 from cluster.client.request_window import REQUEST_LENGTH_BYTES, PendingRequest, RequestWindow
+from cluster.wire.levels import describe_want_of_request_ids
 from cluster.wire.ordo_codecs import AnswerStatus
 from runtime.errors import (
+    AnswerForgottenError,
     AnswerTooLongError,
     ClusterError,
     ClusterTimeoutError,
     IdentityError,
     OrdoError,
     RejectedError,
+    RequestIdError,
+    RequestOutcome,
 )
 from service_api.requests import OpenStatus
 
@@ -31,6 +35,8 @@ NULL_POSITION = -1
 NO_EPOCH = (-1, -1)
 RETRY_DOUBLINGS_MAX = 3
 OPEN_RETRY_NS = 250_000_000
+ID_PATIENCE_NS = 3_000_000_000
+"""A cluster that has begun a moment ago may not take ids yet."""
 
 
 class ClientRequests(RequestWindow):
@@ -65,6 +71,8 @@ class ClientRequests(RequestWindow):
         self._pending = {}
         self._unnumbered = deque()
         self._encode = None
+        self._takes_ids = False
+        self._ids_due_ns = 0
         self._epoch = NO_EPOCH
         self._open_due_ns = 0
         self._retry_ns = 0  # 0: counted from the next call of `work`, for there was progress
@@ -81,8 +89,9 @@ class ClientRequests(RequestWindow):
         self._known_position, self._length_bytes_max = state.open_position, state.length_bytes_max
         self._number, self._confirmed = state.number, state.confirmed
         for number, payload in sorted(state.requests.items()):
-            pending = PendingRequest(payload, None, self._wait)
+            pending = PendingRequest(payload, None, self._wait, state.ids.get(number))
             pending.number = number
+            pending.was_sent = True  # by the process before, perhaps
             self._pending[number] = pending
         self.recovered = list(self._pending.values())
         self._sent = self._confirmed
@@ -92,6 +101,11 @@ class ClientRequests(RequestWindow):
     def __len__(self) -> int:
         """The number of requests without an answer."""
         return len(self._pending) + len(self._unnumbered)
+
+    @property
+    def under_way(self) -> list[PendingRequest]:
+        """The requests without an answer, in their order."""
+        return [*self._pending.values(), *self._unnumbered]
 
     @property
     def has_unsent(self) -> bool:
@@ -124,6 +138,8 @@ class ClientRequests(RequestWindow):
             return
         if not session.takes_messages:
             return
+        if self._unnumbered and now_ns >= self._open_due_ns:
+            self._send_open(now_ns)
         if self._sent > self._confirmed and self._retry_ns and now_ns >= self._retry_ns:
             self._doublings = min(self._doublings + 1, RETRY_DOUBLINGS_MAX)
             self._rewind()
@@ -156,9 +172,12 @@ class ClientRequests(RequestWindow):
 
     def on_opened(self, values: Any, now_ns: int) -> None:
         """An IdentityOpened of this session."""
-        if values.incarnation != self._incarnation or self._is_open or self._failure is not None:
+        if values.incarnation != self._incarnation or self._failure is not None:
             return
-        if values.status == OpenStatus.OK:
+        if self._is_open:
+            if values.status == OpenStatus.OK and values.open_position == self._open_position:
+                self._number_waiting(values, now_ns)
+        elif values.status == OpenStatus.OK:
             self._become_open(values, now_ns)
         elif values.status == OpenStatus.EXPIRED:
             self._lose_identity()
@@ -168,6 +187,28 @@ class ClientRequests(RequestWindow):
             self.fail(IdentityError(f"identity {self.identity.hex()} was opened by another client since"))
         else:
             self.fail(IdentityError(f"identity {self.identity.hex()} belongs to another principal"))
+
+    def _number_waiting(self, values: Any, now_ns: int) -> None:
+        """Gives numbers to the requests that wait for one. One with an id waits, and those after it, while the cluster
+        may be about to take ids."""
+        self._takes_ids = self._takes_ids or values.takes_ids == 1
+        while self._unnumbered:
+            pending = self._unnumbered[0]
+            if pending.id is not None and not self._takes_ids:
+                self._ids_due_ns = self._ids_due_ns or now_ns + ID_PATIENCE_NS
+                self.trouble = describe_want_of_request_ids()
+                if now_ns < self._ids_due_ns:
+                    break
+                error = ClusterError(describe_want_of_request_ids()).for_request(RequestOutcome.NOT_EXECUTED)
+                self._unnumbered.popleft().finish(None, error)
+                continue
+            self._unnumbered.popleft()
+            try:
+                self._check_length(pending.payload, pending.id is not None)
+            except ClusterError as too_long:
+                pending.finish(None, too_long)
+                continue
+            self._take_number(pending)
 
     def _become_open(self, values: Any, now_ns: int) -> None:
         if self._number == 0:
@@ -185,22 +226,15 @@ class ClientRequests(RequestWindow):
         if self._journal is not None:
             self._journal.open(self._open_position, self._length_bytes_max, self._number)
         for number in [number for number in self._pending if number <= values.confirmed]:
-            text = "it was executed and answered before; the journal has lost that it was"
-            self._pending.pop(number).finish(None, IdentityError(text))
-        while self._unnumbered:
-            pending = self._unnumbered.popleft()
-            try:
-                self._check_length(pending.payload)
-            except ClusterError as error:
-                pending.finish(None, error)
-                continue
-            self._take_number(pending)
+            text = "executed: it was answered before, and the journal has lost that it was"
+            self._pending.pop(number).finish(None, IdentityError(text, outcome=RequestOutcome.EXECUTED))
+        self._number_waiting(values, now_ns)
         self._rewind()
         self.work(now_ns)
 
     def _lose_identity(self) -> None:
         """The identity has expired: requests under way may have been executed, or not. Later ones use a new one."""
-        text = f"identity {self.identity.hex()} has expired in the cluster: the request may have been executed"
+        error = IdentityError(f"identity {self.identity.hex()} has expired in the cluster")
         lost = list(self._pending.values())
         self._pending.clear()
         self._number = self._confirmed = self._sent = self._known_position = 0
@@ -208,7 +242,7 @@ class ClientRequests(RequestWindow):
         if self._journal is not None:
             self._journal.begin_again(self.identity, self._incarnation)
         for pending in lost:
-            pending.finish(None, IdentityError(text))
+            pending.finish(None, error.for_request(_outcome_of(pending)))
 
     def _on_other_answer(self, number: int, log_position: int, status: int, payload: bytes) -> None:
         """An answer that is not the service's."""
@@ -224,16 +258,18 @@ class ClientRequests(RequestWindow):
             return
         self._doublings = 0
         self._retry_ns = 0
-        text = payload.decode(errors="replace")
-        if status == AnswerStatus.REJECTED:
-            pending.finish(None, RejectedError(text, log_position=log_position))
-        else:
-            pending.finish(None, AnswerTooLongError(f"executed; {text}", log_position=log_position))
+        pending.finish(None, _error_of(status, payload.decode(errors="replace"), log_position))
 
     def timeout(self, pending: PendingRequest) -> ClusterTimeoutError:
-        return ClusterTimeoutError(
-            f"request {pending.number or ''} not answered in time, and still under way: {self.trouble}"
+        """The error of a wait that was too short; the request goes on."""
+        name = f"request {pending.number}" if pending.number else "request"
+        error = ClusterTimeoutError(
+            f"{name} not answered in time, unknown whether it was executed: it is still under way; wait for it with "
+            f"error.pending.result(): {self.trouble}",
+            outcome=RequestOutcome.UNKNOWN,
         )
+        error.pending = pending
+        return error
 
     def fail(self, error: OrdoError) -> None:
         """Fails all requests: this identity or this client cannot be used any more. A journal is left as it is."""
@@ -242,7 +278,7 @@ class ClientRequests(RequestWindow):
         self._pending.clear()
         self._unnumbered.clear()
         for pending in lost:
-            pending.finish(None, error)
+            pending.finish(None, error.for_request(_outcome_of(pending)))
 
     def close(self, error: OrdoError) -> None:
         """Fails the requests without an answer with this error; they stay in the journal. Idempotent."""
@@ -253,3 +289,19 @@ class ClientRequests(RequestWindow):
             self._journal = None
         if self._failure is None:
             self.fail(error)
+
+
+def _outcome_of(pending: PendingRequest) -> RequestOutcome:
+    """What is known of a request that ends without an answer."""
+    return RequestOutcome.UNKNOWN if pending.was_sent else RequestOutcome.NOT_EXECUTED
+
+
+def _error_of(status: int, text: str, log_position: int) -> ClusterError:
+    """What the status of an answer that is not the service's means."""
+    if status == AnswerStatus.REJECTED:
+        return RejectedError(text, log_position=log_position)
+    if status == AnswerStatus.ID_CONFLICT:
+        return RequestIdError(f"not executed: {text}", log_position=log_position)
+    if status == AnswerStatus.FORGOTTEN:
+        return AnswerForgottenError(text, log_position=log_position)
+    return AnswerTooLongError(f"executed; {text}", log_position=log_position)

@@ -105,6 +105,8 @@ cdef enum:  # status of an Answer
     ANSWER_TOO_LONG = 2
     ANSWER_WAIT = 3
     ANSWER_UNKNOWN = 4
+    ANSWER_ID_CONFLICT = 5
+    ANSWER_FORGOTTEN = 6
 
 cdef enum:  # SessionKeepAlive and SessionCloseRequest
     SESSION_KEEP_ALIVE_BLOCK = 16

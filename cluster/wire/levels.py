@@ -41,6 +41,14 @@ def level_of(table: Message, values: Any) -> int:
     return _LEVEL_OF.get(table, FIRST_LEVEL)
 
 
+def describe_want_of_request_ids() -> str:
+    """Why a request with an id is not taken."""
+    return (
+        f"requests with an id need protocol level {REQUEST_ID_LEVEL} of the cluster's log: it gets it once every "
+        "member has a release that knows it (`ordo cluster versions`)"
+    )
+
+
 def describe_want_of_service_versions(level: int) -> str:
     """Why one service is not upgraded alone in a log of this protocol level."""
     return (

@@ -19,7 +19,7 @@ from service_api.requests import RequestLimits, RequestTable
 A, B = b"a" * 16, b"b" * 16
 MS = 1_000_000
 RETRY_NS = 500 * MS
-HEADER_AND_FIELDS_BYTES = 56
+HEADER_BYTES = 8
 LENGTH_BYTES_MAX = 1024
 
 
@@ -31,6 +31,7 @@ class Cluster:
         self.position = 0
         self.executed: list[tuple[bytes, int, bytes]] = []
         self.opened = 0
+        self.takes_ids = True
 
     def take(self, message: bytes, principal: bytes) -> tuple[str, Any] | None:
         self.position += 64
@@ -40,7 +41,8 @@ class Cluster:
         if table is ordo_codecs.OPEN_IDENTITY:
             self.opened += 1
             return "opened", self._open(values, principal)
-        return self._execute(values, message[HEADER_AND_FIELDS_BYTES:], principal)
+        table, values = ordo_codecs.decode_request(message)
+        return self._execute(values, message[HEADER_BYTES + table.block_length :], principal)
 
     def _open(self, values: Any, principal: bytes) -> Any:
         name = ordo_codecs.join_identity(values)
@@ -54,11 +56,13 @@ class Cluster:
             number=0 if identity is None else identity.number,
             confirmed=0 if identity is None else identity.confirmed,
             length_bytes_max=LENGTH_BYTES_MAX,
+            takes_ids=int(self.takes_ids),
         )
 
     def _execute(self, values: Any, payload: bytes, principal: bytes) -> tuple[str, Any] | None:
         open_position, number = values.open_position, values.number
-        identity = self.table.judge(open_position, principal, number, values.confirmed, self.position)
+        digest = ordo_codecs.request_digest(values)
+        identity = self.table.judge(open_position, principal, number, values.confirmed, self.position, digest, payload)
         known = next((one for one in self.table if one.open_position == open_position), None)
         if known is None or known.principal != principal:
             return "answer", (open_position, number, self.position, AnswerStatus.UNKNOWN, b"")
@@ -122,7 +126,7 @@ class Link:
         else:
             self.relay.on_answer(*values)
 
-    def submit(self, identity: bytes, number: int, payload: bytes = b"x", **more: int) -> RelayedRequest:
+    def submit(self, identity: bytes, number: int, payload: bytes = b"x", **more: Any) -> RelayedRequest:
         return self.relay.submit(identity, number, payload, lambda one: None, **more)
 
 
@@ -353,6 +357,43 @@ def test_a_run_of_answers_ends_where_a_number_does_not_follow_and_at_its_bounds(
     run = stream.take(100, 1)
     assert run is not None and (run.number, len(run.payloads)) == (4, 1)
     assert take(stream).number == 2 and len(link.cluster.executed) == 4
+
+
+def test_an_id_is_executed_once_through_any_gateway_and_identity(link: Link) -> None:
+    digest, other = b"d" * 16, Link(link.cluster)
+    first = link.relay.submit(A, 1, b"x", lambda request: None, digest=digest)
+    link.exchange(turns=2)
+    again = other.relay.submit(B, 1, b"x", lambda request: None, digest=digest)
+    changed = other.relay.submit(B, 2, b"y", lambda request: None, digest=digest)
+    after = other.submit(B, 3)
+    other.exchange(turns=3)
+    assert [one.outcome for one in (first, again, after)] == [Outcome.EXECUTED] * 3
+    assert (again.payload, again.log_position) == (b"x done", first.log_position)
+    assert changed.outcome is Outcome.ID_CONFLICT and b"another payload" in changed.payload
+    assert [name for name, _, _ in link.cluster.executed] == [A, B]
+
+
+def test_a_stream_may_have_ids_and_goes_on_after_a_conflict(link: Link) -> None:
+    stream = RelayedStream(lambda: None)
+    digests = [b"1" * 16, None, b"1" * 16, b"1" * 16]
+    link.relay.submit_many(stream, A, 1, [b"x", b"y", b"z", b"x"], digests=digests)
+    link.exchange(turns=3)
+    outcomes = [Outcome.EXECUTED, Outcome.EXECUTED, Outcome.ID_CONFLICT, Outcome.EXECUTED]
+    assert take(stream).outcomes == outcomes and len(link.cluster.executed) == 2
+
+
+def test_a_cluster_that_takes_no_ids_says_so_until_it_does(link: Link) -> None:
+    link.cluster.takes_ids = False
+    early = link.relay.submit(A, 1, b"x", lambda request: None, digest=b"d" * 16)
+    link.exchange(turns=2)
+    assert early.outcome is Outcome.IDS_NOT_TAKEN and early.payload.startswith(b"not executed: requests with an id")
+    link.cluster.takes_ids = True
+    assert link.relay.submit(A, 1, b"x", lambda request: None, digest=b"d" * 16).outcome is Outcome.IDS_NOT_TAKEN
+    link.submit(A, 1, b"plain")
+    link.exchange(turns=3)
+    later = link.relay.submit(A, 2, b"x", lambda request: None, digest=b"d" * 16)
+    link.exchange(turns=2)
+    assert later.outcome is Outcome.EXECUTED
 
 
 def test_what_was_not_executed_stays_at_the_head_of_a_stream(link: Link) -> None:

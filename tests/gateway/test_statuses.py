@@ -8,13 +8,14 @@ from grpc import StatusCode
 from archive.control.codes import ErrorCode
 from cluster.client.relay_outcome import Outcome
 from deploy.launcher import ROOT
-from gateway.statuses import ARCHIVE_CODES, ERRORS, OUTCOMES, status_of
+from gateway.statuses import ARCHIVE_CODES, ERRORS, OUTCOMES, SAID, status_of
 from runtime import errors
 from runtime.errors import OrdoError
 
 
 def test_every_outcome_has_a_status() -> None:
     assert set(OUTCOMES) == set(Outcome)
+    assert set(SAID) == set(Outcome), "and says what became of the request"
     assert [one for one, status in OUTCOMES.items() if status is StatusCode.OK] == [Outcome.EXECUTED]
 
 

@@ -30,7 +30,7 @@ PUBLIC = {
     *("Acknowledged", "ClientEvent", "HandedOver", "Unsequenced", "endpoints_from_dns", "endpoints_from_file"),
     *("AsyncConsumer", "AsyncSharedConsumer", "Delivery", "SharedConsumer"),
     *("AsyncArchiveClient", "AsyncPersistentSubscription", "AsyncReplayStream", "PersistentSubscription"),
-    *("AsyncFeedReader", "FeedMessage", "FeedReader"),
+    *("AsyncFeedReader", "AsyncPendingRequest", "FeedMessage", "FeedReader"),
     *("Composition", "Consumer", "SnapshotReader", "SnapshotWriter", "TimeUnit", "Tracing", "__version__"),
     *("Authenticator", "Right", "SessionProxy", "credentials_from_environment", "credentials_from_file"),
 }
@@ -57,6 +57,7 @@ def test_a_client_shows_what_is_its_users() -> None:
     assert shown == {
         *("close", "descriptor", "flush", "has_unsent_requests", "identity", "is_closed", "is_connected", "native"),
         *("outstanding_requests", "park", "poll", "query", "recovered_requests", "request", "request_many"),
+        *("pending_requests", "request_stream"),
         *("request_trouble", "send", "start_query", "submit", "subscribe", "unsent"),
         *("await_sequenced", "demand_acknowledgements", "executed", "is_all_known", "last_number", "sequenced"),
         "sequenced_position",

@@ -27,6 +27,7 @@ from examples.pricer import Pricer
 from examples.to_sqlite import open_database
 from ordo import ClusterClient, EntryKind
 from ordo.cli import run
+from ordo.errors import ClusterTimeoutError, OrdoError
 from ordo.testing import Input, Message, OpenSession, check_service
 from sequencer.consumer_orders import ConsumerOrders
 from tests.cluster.integration.agreement import await_that
@@ -157,6 +158,7 @@ def test_the_client_page(cluster: LocalCluster, tmp_path: Path, capsys: pytest.C
         assert capsys.readouterr().out.startswith("there are not so many")
         execute(page.take("python", "client.request_stream"), names)
         check_the_services(page)
+        check_the_repeats(page, cluster, names)
         execute(page.take("python", "def give_back"), names)
         assert names["client"].sequenced_position > 0
         names["client"].close()
@@ -180,6 +182,17 @@ def test_the_client_page(cluster: LocalCluster, tmp_path: Path, capsys: pytest.C
         with names["client"] as client:
             assert client.request(b"buy 40", timeout_s=60).payload == b"buy 40"
         page.run_by(f"{INGRESS}::test_clients_of_a_group_stay_when_leaders_die", "224.20.30.39")
+
+
+def check_the_repeats(page: Page, cluster: LocalCluster, names: dict[str, Any]) -> None:
+    """What is waited for again, sent again with an id, and made many at a time."""
+    with ordo.ClusterClient(cluster.ingress_endpoints) as client:
+        names = {**names, "client": client, "ClusterTimeoutError": ClusterTimeoutError, "OrdoError": OrdoError}
+        execute(page.take("python", "late.pending.result"), names)
+        execute(page.take("python", "as second"), names)
+        assert names["again"].payload == b"buy 40"
+        execute(page.take("python", "error.answers"), names)
+        assert [one.payload for one in names["answers"]] == ORDERS
 
 
 def check_the_services(page: Page) -> None:

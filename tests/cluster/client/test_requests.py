@@ -42,13 +42,15 @@ class Ingress:
         self.room -= 1
         found = ordo_codecs.decode(message)
         assert found is not None
+        if found[0] is ordo_codecs.REQUEST:
+            found = ordo_codecs.decode_request(message)
         self.sent.append((found[0].name, found[1]))
         return len(self.sent)
 
     def numbers(self) -> list[int]:
         """Of the requests sent since the last call."""
         sent, self.sent = self.sent, []
-        return [values.number for name, values in sent if name == "Request"]
+        return [values.number for name, values in sent if name.startswith("Request")]
 
 
 class Session:
@@ -94,7 +96,9 @@ class Client:
         self.requests.work(self.now_ns)
         return self.ingress.numbers()
 
-    def opened(self, number: int = 0, confirmed: int = 0, status: OpenStatus = OpenStatus.OK) -> None:
+    def opened(
+        self, number: int = 0, confirmed: int = 0, status: OpenStatus = OpenStatus.OK, takes_ids: bool = False
+    ) -> None:
         message = ordo_codecs.IDENTITY_OPENED.encode(
             incarnation=77,
             open_position=640,
@@ -102,6 +106,7 @@ class Client:
             confirmed=confirmed,
             status=status,
             length_bytes_max=1000,
+            takes_ids=takes_ids,
         )
         self.requests.on_opened(ordo_codecs.IDENTITY_OPENED.decode(message), self.now_ns)
 
@@ -140,9 +145,10 @@ def test_requests_that_are_submitted_together_are_sent_in_order_for_as_long_as_t
     client.ingress.room = 1000
     assert client.work() == [3]
     assert client.requests.submit_many([]) == []
+    taken, refused, last = client.requests.submit_many([b"four", bytes(2000), b"five"])
     with pytest.raises(ClusterError, match="request of 2,000 bytes"):
-        client.requests.submit_many([b"four", bytes(2000)])
-    assert client.work() == [4]
+        refused.result()
+    assert (taken.number, last.number, client.ingress.numbers()) == (4, 5, [4, 5])
 
 
 def test_answers_may_come_in_any_order_and_confirm_what_is_whole() -> None:

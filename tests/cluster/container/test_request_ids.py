@@ -194,7 +194,7 @@ def test_statuses_are_those_of_answers() -> None:
 
 @pytest.mark.parametrize("request_id", [b"", b"x" * 65, "text", 5, None])
 def test_an_id_that_is_none_is_refused(request_id: object) -> None:
-    with pytest.raises(ConfigurationError, match="must be bytes, from 1 to 64; nothing was sent"):
+    with pytest.raises(ConfigurationError, match=r"not executed: .* must be bytes, from 1 to 64$"):
         check_request_id(request_id)  # type: ignore[arg-type]
     assert check_request_id(bytearray(b"x" * 64)) == b"x" * 64
 

@@ -1,0 +1,135 @@
+"""What asyncio clients wait for: requests on their way, one by one and many in order (docs/CLIENT.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cluster.client.request_window import Answer, PendingRequest
+from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
+
+if TYPE_CHECKING:
+    from service_api.service import Payload
+
+
+Wait = Callable[[PendingRequest, float | None], Awaitable[None]]
+
+
+class AsyncPendingRequest:
+    """A request of an AsyncClusterClient on its way: `await pending.result()` waits for it, as often as is wanted."""
+
+    def __init__(self, pending: PendingRequest, wait: Wait) -> None:
+        self._pending = pending
+        self._wait = wait
+
+    @property
+    def number(self) -> int:
+        """As PendingRequest.number."""
+        return self._pending.number
+
+    @property
+    def payload(self) -> bytes:
+        return self._pending.payload
+
+    @property
+    def id(self) -> bytes | None:
+        """What the caller chose; None without one."""
+        return self._pending.id
+
+    @property
+    def is_done(self) -> bool:
+        return self._pending.is_done
+
+    @property
+    def answer(self) -> Answer | None:
+        return self._pending.answer
+
+    @property
+    def error(self) -> OrdoError | None:
+        return self._pending.error
+
+    async def result(self, timeout_s: float | None = None) -> Answer:
+        """Waits for the answer and returns it, or raises what was refused. As PendingRequest.result."""
+        if not self._pending.is_done:
+            await self._wait(self._pending, timeout_s)
+        return self._pending.result()
+
+
+class Asked(NamedTuple):
+    """A request and the future of its answer."""
+
+    future: asyncio.Future[Answer]
+    pending: AsyncPendingRequest
+
+
+class AnswersInOrder:
+    """Requests that are answered in the order of their payloads, with as many under way at a time as may be."""
+
+    def __init__(
+        self,
+        ask: Callable[[Payload, bytes | None], Awaitable[Asked]],
+        wait: Callable[[Asked], Awaitable[None]],
+        outstanding_max: int,
+    ) -> None:
+        """`ask` waits for room, and `wait` for an answer; both raise ClusterTimeoutError."""
+        self._ask = ask
+        self._wait = wait
+        self._outstanding_max = outstanding_max
+        self._waiting: deque[Asked] = deque()
+
+    async def run(
+        self, payloads: Iterable[Payload] | AsyncIterable[Payload], ids: Iterable[bytes] | None
+    ) -> AsyncIterator[Answer | OrdoError]:
+        """Each answer, or the error in its place."""
+        waiting, chosen = self._waiting, None if ids is None else iter(ids)
+        async for payload in as_async(payloads):
+            while waiting and (len(waiting) >= self._outstanding_max or waiting[0].future.done()):
+                yield await self._take()
+            request_id = None if chosen is None else next(chosen, None)
+            if chosen is not None and request_id is None:
+                text = "ids: fewer than payloads: this one and those after it were not sent"
+                raise ConfigurationError(text, outcome=RequestOutcome.NOT_EXECUTED)
+            try:
+                waiting.append(await self._ask(payload, request_id))
+            except OrdoError as error:
+                while waiting:
+                    yield await self._take()
+                yield error
+        while waiting:
+            yield await self._take()
+
+    async def _take(self) -> Answer | OrdoError:
+        asked = self._waiting.popleft()
+        try:
+            await self._wait(asked)
+            return asked.future.result()
+        except OrdoError as error:
+            return error
+
+    def describe(self, error: OrdoError) -> OrdoError:
+        """The error with the requests that are under way behind it."""
+        error.requests = [one.pending for one in self._waiting]
+        return error
+
+
+def late(pending: AsyncPendingRequest, trouble: str) -> ClusterTimeoutError:
+    """The error of a wait that was too short; the request goes on."""
+    error = ClusterTimeoutError(
+        "request not answered in time, unknown whether it was executed: it is still under way; wait for it with "
+        f"`await error.pending.result()`: {trouble}",
+        outcome=RequestOutcome.UNKNOWN,
+    )
+    error.pending = pending
+    return error
+
+
+async def as_async(payloads: Iterable[Payload] | AsyncIterable[Payload]) -> AsyncIterator[Any]:
+    """The payloads of any iterable."""
+    if isinstance(payloads, AsyncIterable):
+        async for payload in payloads:
+            yield payload
+    else:
+        for payload in payloads:
+            yield payload
