@@ -87,7 +87,10 @@ class RelayedRequests(RelayWindow):
         if self._session.leader_ingress is None and not request.is_sent:
             return Outcome.NOT_SENT, "not executed: there is no leader, nothing was sent"
         if not (self._session.takes_messages or request.is_sent):
-            return Outcome.NOT_SENT, "not executed: the cluster takes no messages while its disks are full, nothing was sent"
+            return (
+                Outcome.NOT_SENT,
+                "not executed: the cluster's disks are full, nothing was sent",
+            )
         if line.trouble is Outcome.KEPT_TOO_MUCH:
             text = "not executed yet: the cluster keeps as many answers as it may; confirm those that you have"
             return line.trouble, text
@@ -99,7 +102,10 @@ class RelayedRequests(RelayWindow):
             return Outcome.OUT_OF_ORDER, text
         if not request.is_sent:
             return Outcome.NOT_SENT, "not executed: it could not be sent in time"
-        return Outcome.UNKNOWN, "unknown: sent and not answered in time, it is executed once or not at all; send it again"
+        return (
+            Outcome.UNKNOWN,
+            "unknown: sent, and not answered in time: executed once or not at all; send it again",
+        )
 
     def _make_line(self, identity: bytes) -> IdentityLine:
         digest = blake2b(identity, digest_size=8, key=_INCARNATION_KEY).digest()

@@ -6,6 +6,7 @@ from cluster.client.relay_outcome import Outcome
 from cluster.client.request_sending import RequestSession
 
 EXPIRED: str
+IDS_NOT_TAKEN: str
 
 class AnswerRun(NamedTuple):
     number: int
