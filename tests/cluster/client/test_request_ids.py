@@ -116,7 +116,7 @@ def test_an_id_takes_room_of_the_longest_payload() -> None:
     client = Client()
     open_with_ids(client)
     assert client.requests.submit(bytes(928), id=b"a").number == 1
-    with pytest.raises(ClusterError, match="not executed: request of 929 bytes, at most 928") as raised:
+    with pytest.raises(ClusterError, match="not executed: request of 929 bytes: at most 928") as raised:
         client.requests.submit(bytes(929), id=b"b")
     assert raised.value.outcome is NOT_EXECUTED
 
