@@ -63,16 +63,27 @@ def list_recordings(
 
 
 def _show_table(recordings: list[RecordingDescriptor]) -> None:
-    from runtime.console import OutputTable, output_console
+    from runtime.console import output_console
 
-    table = OutputTable("id", "stream", "session", "start", "stop", "length", "channel", box=None)
+    output_console().print(make_recordings_table(recordings))
+
+
+def make_recordings_table(recordings: list[RecordingDescriptor]) -> Any:
+    """A line for each recording. A channel that does not fit on a terminal is cut: `describe` shows it whole."""
+    from runtime.console import OutputTable
+
+    table = OutputTable(
+        "id", "stream", "session", "start", "stop", "length", box=None, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    is_cut = sys.stdout.isatty()
+    table.add_column("channel", no_wrap=is_cut, overflow="ellipsis" if is_cut else "fold")
     for found in recordings:
         stop, length = "active", "-"
         if not found.is_active:
             stop, length = f"{found.stop_position:,}", f"{found.stop_position - found.start_position:,}"
         numbers = (str(found.recording_id), str(found.stream_id), str(found.session_id), f"{found.start_position:,}")
         table.add_row(*numbers, stop, length, found.stripped_channel)
-    output_console().print(table)
+    return table
 
 
 def _print_recordings(archive: OpenArchive, recordings: list[RecordingDescriptor]) -> None:

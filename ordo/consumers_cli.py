@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -53,19 +53,27 @@ def list_consumers(
 ) -> None:
     """Show every consumer: how far it is, how far behind, how many members it has; of a shared one what is with them,
     what waits, and its dead letters."""
-    from cluster.node.cli_print import make_table, print_json, show
+    from cluster.node.cli_print import print_json, show
 
     with open_orders(endpoints, token_file, egress) as orders:
         found = orders.list_all()
     if as_json:
         print_json(found)
-        return
+    else:
+        show(make_consumers_table(found))
+
+
+def make_consumers_table(found: list[dict[str, Any]]) -> Any:
+    """A line for each consumer, as `ConsumerOrders.list_all` has them."""
+    from cluster.node.cli_print import make_table
+
     counts = ("position", "lag", "members", "in_flight", "waiting", "dead")
-    table = make_table("consumer", "mode", "position", "lag", "members", "in flight", "waiting", "dead", "")
+    names = ("consumer", "mode", "position", "lag", "members", "in flight", "waiting", "dead")
+    table = make_table(*names, padding=(0, 1, 0, 0))
     for one in found:
         shown = (str(one.get(count, "")) for count in counts)
-        table.add_row(one["name"], one["mode"], *shown, "paused" if one["paused"] else "")
-    show(table)
+        table.add_row(one["name"], "paused" if one["paused"] else one["mode"], *shown)
+    return table
 
 
 @consumers_app.command()

@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,7 @@ from cluster.node.order_timeouts import (
 from runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from cluster.node.orders import MemberAccess
+    from cluster.node.orders import MemberAccess, MemberStatus
 
 cluster_app = typer.Typer(name="cluster", help="Look into a running cluster, and control it.", no_args_is_help=True)
 TimeoutOption = Annotated[float, typer.Option("--timeout", min=0.1, help="seconds to wait")]
@@ -44,10 +44,13 @@ def status(
     target: Target,
     timeout: Annotated[float, typer.Option(min=0.1, help="with --endpoints, seconds to look for a leader")] = 5.0,
     as_json: JsonOption = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="with --endpoints, everything of each member, a line for each value")
+    ] = False,
 ) -> None:
     """State, role, term and positions of one node, and whether a quorum stands behind what it is part of.
 
-    With --endpoints, from any machine: of every member that answers, and which of them leads.
+    With --endpoints, from any machine: a line for every member, and which of them leads; with -v everything.
 
     Exit status: 0 the node leads with a quorum or follows a leader; 1 it does not run here; 2 the command line or the
     configuration is wrong; 3 the node runs, or members are asked, but there is no quorum, or an election has not ended;
@@ -56,8 +59,10 @@ def status(
     if target.is_remote:
         from cluster.node.cli_status import remote_status
 
-        remote_status(target, timeout, as_json)
+        remote_status(target, timeout, as_json, verbose)
         return
+    if verbose:
+        raise ConfigurationError("-v: for --endpoints; with --config everything is shown")
     from cluster.node import tools
 
     found = tools.node_status(target.load_config())
@@ -97,10 +102,23 @@ def members(target: Target, as_json: JsonOption = False) -> None:
         names = ("id", *ENDPOINT_NAMES, "is_this_node")
         print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
-    table = make_table("id", *ENDPOINT_NAMES, "this node")
-    for *values, is_this_node in rows:
-        table.add_row(*(str(value) for value in values), "*" if is_this_node else "")
-    show(table)
+    show(make_members_table(rows))
+
+
+def make_members_table(rows: list[tuple[Any, ...]]) -> Any:
+    """A line for each member: its id, its endpoints, and whether it is this node."""
+    from cluster.wire.members import ENDPOINT_NAMES
+
+    table = make_table("id", "host", *ENDPOINT_NAMES, "this node", padding=(0, 1, 0, 0))
+    for member_id, *endpoints, is_this_node in rows:
+        table.add_row(str(member_id), *_without_host(endpoints), "*" if is_this_node else "")
+    return table
+
+
+def _without_host(endpoints: list[str]) -> list[str]:
+    """The host of a member, then its endpoints: of those that are at this host the port only."""
+    host = endpoints[0].rpartition(":")[0]
+    return [host, *(one.removeprefix(host) if one.startswith(f"{host}:") else one for one in endpoints)]
 
 
 @cluster_app.command("list")
@@ -108,19 +126,25 @@ def members(target: Target, as_json: JsonOption = False) -> None:
 def list_members(target: Target, as_json: JsonOption = False) -> None:
     """Voters and learners, as the log of a running node says."""
     from cluster.node import orders
-    from cluster.node.counter_values import NOT_THERE
 
     with target.member() as asked:
         found = orders.list_members(asked)
     if as_json:
         print_json([{name: or_null(value) for name, value in member._asdict().items()} for member in found])
         return
-    table = make_table("id", "role", "log position", "ingress", "consensus")
+    show(make_list_table(found))
+
+
+def make_list_table(found: list[MemberStatus]) -> Any:
+    """A line for each voter and learner."""
+    from cluster.node.counter_values import NOT_THERE
+
+    table = make_table("id", "role", "log position", "ingress", "consensus", padding=(0, 1, 0, 0))
     for member in found:
         position = "-" if member.log_position == NOT_THERE else f"{member.log_position:,}"
         role = member.role + (", leads" if member.is_leader else "")
         table.add_row(str(member.member_id), role, position, member.ingress, member.consensus)
-    show(table)
+    return table
 
 
 def _tell(text: str, as_json: bool, member: MemberAccess, **more: object) -> None:

@@ -9,10 +9,13 @@ EXIT_NO_QUORUM = 3
 
 
 def make_table(*columns: str, **options: Any) -> Any:
-    """A table of rich, which is imported when one is shown: most commands show none."""
+    """A table of rich, which is imported when one is shown: most commands show none.
+
+    Without lines between the cells, so that the usual rows fit into 80 columns.
+    """
     from runtime.console import OutputTable
 
-    return OutputTable(*columns, **options)
+    return OutputTable(*columns, **{"box": None, "pad_edge": False, **options})
 
 
 def show(shown: Any) -> None:
@@ -22,7 +25,7 @@ def show(shown: Any) -> None:
 
 
 def print_values(values: dict[str, Any]) -> None:
-    table = make_table(show_header=False, box=None)
+    table = make_table(show_header=False, pad_edge=True)
     for name, value in values.items():
         table.add_row(name.replace("_", " "), show_cell(value))
     show(table)

@@ -26,20 +26,25 @@ def snapshots(target: Target, as_json: JsonOption = False) -> None:
     rows = _of_all(target) if target.is_remote else _of_one(target)
     if as_json:
         print_json(rows)
-        return
-    table = make_table("id", "log position", "term", "taken", "recordings", "digest", "whole")
+    else:
+        show(make_snapshots_table(rows))
+
+
+def make_snapshots_table(rows: list[dict[str, Any]]) -> Any:
+    """A line for each snapshot."""
+    table = make_table("id", "log position", "term", "taken", "recordings", "digest", "whole", padding=(0, 1, 0, 0))
     for row in rows:
         ids, taken = row["recording_ids"], datetime.fromtimestamp(row["timestamp"] / 1000, UTC)
         table.add_row(
             str(row["member_id"]),
             f"{row['log_position']:,}",
             str(row["leadership_term_id"]),
-            taken.isoformat(timespec="seconds"),
+            f"{taken:%Y-%m-%d %H:%M:%S}Z",
             ", ".join(map(str, ids)) if ids is not None else "-",
             (row["digest"] or "-")[:12],
             "yes" if row["is_valid"] else "NO",
         )
-    show(table)
+    return table
 
 
 def _of_one(target: Target) -> list[dict[str, Any]]:

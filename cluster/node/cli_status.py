@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cluster.client.operator import MemberLook
-from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, show
+from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.remote import describe_trouble, leader_of, look_status
 from cluster.wire.counter_types import CounterType
 from runtime.errors import NoQuorumError
@@ -19,21 +19,8 @@ if TYPE_CHECKING:
     from cluster.node.counter_values import NodeStatus
     from runtime.errors import OrdoError
 
-COLUMNS = (
-    "role",
-    "state",
-    "election",
-    "commit_position",
-    "service_position",
-    "sessions",
-    "errors",
-    "lost",
-    "no_room",
-    "damaged",
-)
 
-
-def remote_status(target: Target, timeout_s: float, as_json: bool) -> None:
+def remote_status(target: Target, timeout_s: float, as_json: bool, is_verbose: bool) -> None:
     """Prints what the members say; exits with EXIT_NO_QUORUM when none leads within the time."""
     with target.connect() as cluster:
         with suppress(NoQuorumError):  # what is found below says so
@@ -43,8 +30,10 @@ def remote_status(target: Target, timeout_s: float, as_json: bool) -> None:
     statuses = {endpoint: look_status(one) for endpoint, one in found.items() if isinstance(one, MemberLook)}
     if as_json:
         print_json(_document(found, statuses, leader))
+    elif is_verbose:
+        _print_all(found, statuses)
     else:
-        _print(found, statuses)
+        show(make_status_table(found, statuses))
     if leader is None:
         print(f"ordo: no quorum: {describe_trouble(found)}", file=sys.stderr)
         raise typer.Exit(EXIT_NO_QUORUM)
@@ -70,18 +59,49 @@ def _document(
     }
 
 
-def _print(found: dict[str, MemberLook | OrdoError], statuses: dict[str, NodeStatus]) -> None:
-    table = make_table("member", "ingress", "term", *(name.replace("_", " ") for name in COLUMNS))
-    for endpoint, one in sorted(found.items(), key=lambda item: _order(statuses.get(item[0]))):
-        status = statuses.get(endpoint)
+def make_status_table(found: dict[str, MemberLook | OrdoError], statuses: dict[str, NodeStatus]) -> Any:
+    """One line for each member, within 80 columns where its endpoint is an address."""
+    table = make_table(
+        "id", "ingress", "role", "term", "commit position", "behind", "clients", "", padding=(0, 1, 0, 0)
+    )
+    for endpoint, status in _in_order(found, statuses):
+        if status is None:
+            table.add_row("?", endpoint, "-", "-", "-", "-", "-", "no answer")
+            continue
+        behind = max(status.commit_position - status.service_position, 0) if status.service_position >= 0 else "-"
+        cells = (status.role, status.leadership_term_id, status.commit_position, behind, status.sessions)
+        shown = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
+        table.add_row(str(status.member_id), endpoint, *shown, describe_state(status))
+    return table
+
+
+def describe_state(status: NodeStatus) -> str:
+    """What is not as usual with a member, in a few words; empty where all is well."""
+    told = [] if status.election in ("CLOSED", "-") else [f"election {status.election}"]
+    told += [status.state] if status.state not in ("ACTIVE", "-") else []
+    told += ["LOST LOG"] if status.lost not in ("NONE", "-", "") else []
+    told += ["NO ROOM"] if status.no_room not in ("NONE", "-", "") else []
+    told += ["DAMAGED"] if status.damaged > 0 else []
+    told += [f"{status.errors:,} errors"] if status.errors > 0 else []
+    return ", ".join(told)
+
+
+def _print_all(found: dict[str, MemberLook | OrdoError], statuses: dict[str, NodeStatus]) -> None:
+    """Everything of every member, a line for each value."""
+    for endpoint, status in _in_order(found, statuses):
+        one = found[endpoint]
         if status is None:
             assert not isinstance(one, MemberLook)
-            table.add_row("?", endpoint, one.message.removeprefix(f"{endpoint}: "))
-            continue
-        values = [getattr(status, name) for name in COLUMNS]
-        cells = [f"{value:,}" if isinstance(value, int) else str(value) for value in values]
-        table.add_row(str(status.member_id), endpoint, str(status.leadership_term_id), *cells)
-    show(table)
+            print_values({"ingress": endpoint, "error": one.message.removeprefix(f"{endpoint}: ")})
+        else:
+            print_values({"ingress": endpoint, **status._asdict()})
+        print()
+
+
+def _in_order(
+    found: dict[str, MemberLook | OrdoError], statuses: dict[str, NodeStatus]
+) -> list[tuple[str, NodeStatus | None]]:
+    return sorted(((one, statuses.get(one)) for one in found), key=lambda item: _order(item[1]))
 
 
 def _order(status: NodeStatus | None) -> tuple[bool, int]:

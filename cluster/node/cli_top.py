@@ -60,7 +60,7 @@ def _run(look: Callable[[], Looks], is_once: bool, as_json: bool, interval_s: fl
     if as_json:
         print_json([{name: or_null(value) for name, value in row._asdict().items()} for row in rows])
     else:
-        show(draw(rows, View(), has_keys=False))
+        show(draw(rows, View(), has_keys=False, width=output_console().width))
 
 
 def look_here(config: NodeConfig) -> MemberLook:

@@ -61,22 +61,23 @@ def versions(target: Target, as_json: JsonOption = False) -> None:
         show(f"in force{name}: {version}{_since(one.since_position)}")
     if found.protocol_level != LEVEL_UNKNOWN:
         show(f"protocol level of the log: {found.protocol_level}{_since(found.level_since_position)}")
-    show(_table(found))
+    show(make_versions_table(found))
 
 
-def _table(found: upgrading.ClusterVersions) -> Any:
+def make_versions_table(found: upgrading.ClusterVersions) -> Any:
     """A row for each service of each member."""
     from cluster.wire.version_rows import LEVEL_UNKNOWN
 
     is_of_one = len(found.services) == 1
-    table = make_table("id", "role", *([] if is_of_one else ["service id"]), "has", "service", "protocol level")
+    names = ("id", "role", *([] if is_of_one else ["service id"]), "has", "level", "service")
+    table = make_table(*names, padding=(0, 1, 0, 0))
     for one in found.members:
         level = "-" if one.protocol_level == LEVEL_UNKNOWN else str(one.protocol_level)
         for service_id, own in enumerate(one.services):
-            state = f"stands still at {own.lack_position:,}: no code of version {own.lack}" if own.lack else "runs"
+            state = f"stands at {own.lack_position:,}: lacks {own.lack}" if own.lack else "runs"
             has = ", ".join(own.versions)
             ids = [str(one.member_id), one.role, *([] if is_of_one else [str(service_id)])]
-            table.add_row(*ids, has or "-", state if has else "has said nothing", level)
+            table.add_row(*ids, has or "-", level, state if has else "has said nothing")
     return table
 
 

@@ -23,16 +23,22 @@ from runtime.console import OutputTable
 STYLES = {"LEADER": "bold green", "CANDIDATE": "bold yellow"}
 WORDS = ("role", "state", "no room", "lost")
 """Columns that are aligned to the left."""
+LEFT_OUT = ("sent/s", "pressure/s", "since snapshot", "disk free", "term", "log/s", "sessions", "commit", "service lag")
+"""On a narrow screen, in this order; `Enter` shows them. Before them go columns that have nothing to say."""
+QUIET = {"damaged": ("0", "-"), "no room": ("", "-"), "lost": ("", "-")}
+WIDTH_DEFAULT = 1_000
 KEYS = "s S sort   r reverse   j k choose   Enter look into   q quit"
 KEY_BYTES_MAX = 16
+GAP = 2
+"""Between two columns."""
 
 
-def draw(rows: list[Row], view: View, *, has_keys: bool = True) -> Group:
-    """The whole screen."""
+def draw(rows: list[Row], view: View, *, has_keys: bool = True, width: int = WIDTH_DEFAULT) -> Group:
+    """The whole screen, of so many columns."""
     ordered = view.sort(rows)
     chosen = ordered[view.chosen] if view.chosen < len(ordered) else None
     parts: list[OutputTable | Text] = [_summary(rows)]
-    parts.append(_details(chosen) if view.is_inside and chosen is not None else _table(ordered, view, has_keys))
+    parts.append(_details(chosen) if view.is_inside and chosen is not None else _table(ordered, view, has_keys, width))
     if has_keys:
         parts.append(Text(KEYS, style="dim"))
     return Group(*parts)
@@ -54,9 +60,27 @@ def _summary(rows: list[Row]) -> Text:
     return text
 
 
-def _table(rows: list[Row], view: View, has_keys: bool) -> OutputTable:
+def _choose_columns(cells: list[list[str]], sorted_by: int, width: int) -> list[int]:
+    """Those that fit beside each other, the one that the rows are sorted by always."""
+    titles = [column.title for column in COLUMNS]
+    widths = [GAP + max(len(title), *(len(row[one]) for row in cells)) for one, title in enumerate(titles)]
+    widths[sorted_by] += len(" ^")
+    quiet = [one for one in QUIET if all(row[titles.index(one)] in QUIET[one] for row in cells)]
+    shown = list(range(len(COLUMNS)))
+    for title in (*quiet, *LEFT_OUT):
+        if sum(widths[one] for one in shown) - GAP <= width:
+            break
+        if titles.index(title) != sorted_by:
+            shown.remove(titles.index(title))
+    return shown
+
+
+def _table(rows: list[Row], view: View, has_keys: bool, width: int) -> OutputTable:
     table = OutputTable(box=None, pad_edge=False)
-    for index, column in enumerate(COLUMNS):
+    cells = [_cells(row) for row in rows]
+    columns = _choose_columns(cells, view.column, width) if rows else list(range(len(COLUMNS)))
+    for index in columns:
+        column = COLUMNS[index]
         mark = (" v" if view.is_reversed else " ^") if index == view.column and has_keys else ""
         table.add_column(f"{column.title}{mark}", justify="left" if column.title in WORDS else "right")
     for index, row in enumerate(rows):
@@ -68,7 +92,8 @@ def _table(rows: list[Row], view: View, has_keys: bool) -> OutputTable:
             else STYLES.get(row.role)
         )
         is_chosen = has_keys and index == view.chosen
-        table.add_row(*_cells(row), style=f"{style or ''} reverse".strip() if is_chosen else style)
+        shown = [cells[index][one] for one in columns]
+        table.add_row(*shown, style=f"{style or ''} reverse".strip() if is_chosen else style)
     return table
 
 
@@ -107,7 +132,7 @@ def run_screen(look: Callable[[], Looks], console: Console, interval_s: float) -
             rows = top.rows(look(), clock.now())
             due_ns = clock.now() + int(interval_s * 1e9)
             while not view.has_ended:
-                live.update(draw(rows, view), refresh=True)
+                live.update(draw(rows, view, width=console.width), refresh=True)
                 pressed = read_keys(max(0.0, (due_ns - clock.now()) / 1e9))
                 for key in pressed:
                     view.press(key, len(rows))

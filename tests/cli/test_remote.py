@@ -30,8 +30,13 @@ def test_status_finds_the_leader_from_any_member(capsys: pytest.CaptureFixture[s
         follower = next(one for one in cluster.member_ids if one != leader)
         assert run(["cluster", "status", "--endpoints", cluster.ingress_endpoints[follower]]) == 0
         rows = [line.split() for line in capsys.readouterr().out.splitlines() if "127.0.0.1" in line]
-        assert [row[1] for row in rows] == [str(one) for one in cluster.member_ids], "the others were found, too"
-        assert [row[1] for row in rows if "LEADER" in row] == [str(leader)]
+        assert [row[0] for row in rows] == [str(one) for one in cluster.member_ids], "the others were found, too"
+        assert [row[0] for row in rows if "LEADER" in row] == [str(leader)]
+        assert run(["cluster", "status", "--endpoints", endpoints, "--verbose"]) == 0
+        blocks = capsys.readouterr().out.split("\n\n")
+        assert [block.count("scrub percent") for block in blocks if block.strip()] == [1] * len(cluster.member_ids)
+        assert run(["cluster", "status", "--config", str(cluster.config_path(0)), "-v"]) == 2
+        assert "with --config everything is shown" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

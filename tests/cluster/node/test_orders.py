@@ -12,7 +12,7 @@ from cluster.node import orders
 from cluster.node.counter_values import NOT_THERE
 from cluster.node.member_details import HeldError
 from cluster.wire.component_errors import SNAPSHOT_REFUSED
-from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState
+from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, transfer_value
 from runtime.errors import ClusterError, OutcomeUnknownError
 
 REASON = f"the service {SNAPSHOT_REFUSED}640: ValueError: no (ledger.py:12)"
@@ -32,6 +32,7 @@ class Leader:
         }
         self.errors = [HeldError(1, 1, f"the service {SNAPSHOT_REFUSED}320: ValueError: that of before")]
         self.leader_id = 0
+        self.asked: list[int] = []
         self._then = then
         self._looks = looks
 
@@ -40,6 +41,7 @@ class Leader:
 
     def set_toggle(self, wanted: int, expected: int) -> int:
         self.counters[CounterType.CONTROL_TOGGLE] = wanted
+        self.asked.append(wanted)
         self._then(self)
         return expected
 
@@ -111,8 +113,10 @@ def hands_over_to(leader_id: int) -> Callable[[Leader], None]:
 
 
 def test_a_transfer_says_who_leads() -> None:
-    assert orders.transfer(Leader(hands_over_to(2)), 2) == 2  # type: ignore[arg-type]
-    assert orders.transfer(Leader(hands_over_to(1))) == 1  # type: ignore[arg-type]
+    leader = Leader(hands_over_to(2))
+    assert orders.transfer(leader, 2) == 2  # type: ignore[arg-type]
+    assert orders.transfer(leader) == 2  # type: ignore[arg-type]
+    assert leader.asked == [transfer_value(2), ControlToggle.TRANSFER]
 
 
 def test_a_transfer_to_a_member_that_does_not_lead_then_is_no_success() -> None:
