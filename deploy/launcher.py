@@ -30,7 +30,7 @@ import tomlkit
 
 from cluster.node.counters import counter_value, leader_progress
 from cluster.wire.counter_types import CounterType
-from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
+from runtime.errors import ClusterTimeoutError, ConfigurationError, ForkedError, OrdoError
 
 ROOT = Path(__file__).parents[1]
 PORTS_PER_MEMBER = 5
@@ -92,6 +92,7 @@ class LocalCluster:
         self._environment = dict(environment or {})
         self._hosts = defaultdict(lambda: "127.0.0.1", hosts or {})
         self._prefixes = dict(prefixes or {})
+        self._pid = os.getpid()
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._ports = find_ports(member_count) if ports is None else _demand_ports(ports)
         self._name = f"ordo-{os.getpid()}-{self._ports[0]}"
@@ -254,6 +255,7 @@ class LocalCluster:
 
     def stop_all(self) -> None:
         """Asks all nodes to end in good order, together, and waits for them; their data stays."""
+        self._check_process()
         running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGCONT)
@@ -268,7 +270,10 @@ class LocalCluster:
         shutil.rmtree(self.data_dir(member_id), ignore_errors=True)
 
     def close(self) -> None:
-        """Stops every node, removes what they left in shared memory, and the data unless `keep`."""
+        """Stops every node, removes what they left in shared memory, and the data unless `keep`. In a process that was
+        forked from the one that started them it does nothing."""
+        if os.getpid() != self._pid:
+            return
         self.stop_all()
         for member_id in self.member_ids:
             shutil.rmtree(self.aeron_dir(member_id), ignore_errors=True)
@@ -334,7 +339,15 @@ class LocalCluster:
 
     # Inside
 
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise ForkedError(
+                f"LocalCluster: started in process {self._pid}, and this is process {os.getpid()}, forked "
+                "from it; start one here"
+            )
+
     def _running(self, member_id: int) -> subprocess.Popen[bytes]:
+        self._check_process()
         process = self._processes.get(member_id)
         if process is None or process.poll() is not None:
             raise ConfigurationError(f"member {member_id} is not running; start it first")

@@ -25,6 +25,7 @@ from gateway.settings import MESSAGE_BYTES_MAX, GatewaySettings, read_file
 from runtime.errors import ConfigurationError
 from runtime.logging import get_logger
 from runtime.open_files import raise_open_files
+from runtime.use import Origin
 from service_api import ordo_pb2, ordo_pb2_grpc
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Gateway:
     """`async with Gateway(settings) as gateway`; belongs to one event loop."""
 
     def __init__(self, settings: GatewaySettings) -> None:
+        self._origin = Origin("gateway")
         self._settings = settings
         self._stopping = asyncio.Event()
         self._health = health.aio.HealthServicer()
@@ -57,6 +59,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Listens, and connects to the cluster. Raises ConfigurationError for an address that cannot be listened on."""
+        self._origin.check()
         settings = self._settings
         visits = settings.subscriptions_max + settings.archive_calls_max + (WATCHES_MAX if settings.console else 0)
         shares = share_out(raise_open_files(), settings.sessions_max + 1, visits)
@@ -120,7 +123,12 @@ class Gateway:
             await self._health.set(service, status)
 
     async def stop(self) -> None:
-        """Refuses new calls, waits `grace_s` for those under way, and closes the sessions. Idempotent."""
+        """Refuses new calls, waits `grace_s` for those under way, and closes the sessions. Idempotent.
+
+        In a process that was forked from the gateway's it does nothing.
+        """
+        if self._origin.is_forked:
+            return
         server, self._server = self._server, None
         self._stopping.set()
         if self._watch is not None:

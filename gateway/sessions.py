@@ -174,7 +174,7 @@ class GatewaySessions:
 
     def close(self) -> None:
         """Closes all sessions. Idempotent."""
-        if self._is_closed:
+        if self._is_closed or self._transport.use.is_forked:  # the loop's selector is the parent's, too
             return
         self._is_closed = True
         if self._timer is not None:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, Protocol, Self, TypeVar
 
+from runtime.event_loops import demand_own_loop
+from runtime.use import Origin
+
 Item = TypeVar("Item")
 ItemOut = TypeVar("ItemOut", covariant=True)
 CYCLE_INTERVAL_S = 0.010
@@ -35,6 +38,7 @@ class AsyncReader(Generic[Item]):
 
     def __init__(self, reader: PolledReader[Item], keep_alive: Callable[[], object]) -> None:
         """`keep_alive` runs a duty cycle that hands out nothing."""
+        self._origin = Origin(type(self).__name__)
         self._polled = reader
         self._keep_alive = keep_alive
         self._readable = asyncio.Event()
@@ -47,6 +51,7 @@ class AsyncReader(Generic[Item]):
 
     async def __anext__(self) -> Item:
         """The next item; ends once this reader was closed."""
+        self._origin.check()
         self._open()
         while not self._is_closed:
             self._readable.clear()
@@ -78,8 +83,10 @@ class AsyncReader(Generic[Item]):
         self._keep_alive()
 
     def close(self) -> None:
-        """Ends the reader. Idempotent."""
-        if self._is_closed:
+        """Ends the reader. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the
+        loop runs. In a process that was forked from the reader's it does nothing."""
+        demand_own_loop(self._loop, self._origin.what)
+        if self._is_closed or self._origin.is_forked:  # whose selector is the parent's, too
             return
         self._is_closed = True
         if self._timer is not None:
@@ -90,6 +97,7 @@ class AsyncReader(Generic[Item]):
         self._polled.close()
 
     async def __aenter__(self) -> Self:
+        self._origin.check()
         self._open()
         return self
 

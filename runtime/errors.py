@@ -6,6 +6,7 @@
     |- MemoryInUseError            a buffer is closed while views of it are out
     |- CountersFullError           no counter record is free
     |- PayloadError                a message or an answer is no bytes
+    |- ForkedError                 what another process opened is used in a copy of that process made by fork
     |- StorageError                a file operation failed
     |  |- StorageFullError         no room on a device
     |  |- StorageInUseError        a folder belongs to another live process
@@ -156,6 +157,16 @@ class PayloadError(OrdoError, TypeError):
 
     What to do: Give bytes: `text.encode()` for a text, `json.dumps(value).encode()` for other values.
     """
+
+
+class ForkedError(OrdoError):
+    """An object is used in a process that was forked from the one that opened it. Nothing was sent or executed.
+
+    What to do: Open one in each process, after the fork: in the worker's own start, such as gunicorn's `post_fork` or
+    the `initializer` of a pool. The parent's goes on, whatever the child does with its copy.
+    """
+
+    default_outcome = RequestOutcome.NOT_EXECUTED
 
 
 class StorageError(OrdoError):

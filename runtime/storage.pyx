@@ -22,6 +22,7 @@ from runtime.wake cimport PARK_AWAKE, PARK_FUTEX, PARK_SOCKETS
 
 from runtime.errors import StorageError, StorageExistsError, StorageFullError, StorageInUseError, StorageMissingError
 from runtime.file_access import file_mode, make_folders
+from runtime.use import watch
 
 cdef extern from "<pthread.h>" nogil:
     ctypedef unsigned long pthread_t
@@ -510,6 +511,13 @@ class FileDirectoryLock(DirectoryLock):
             os.close(descriptor)
             raise storage_error(error.errno, "lock", path) from error
         self._descriptor = descriptor
+        watch(self)
+
+    def on_forked(self):
+        """In a child made by fork: lets go of the descriptor, with which the lock would outlive the parent."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def close(self):
         if self._descriptor >= 0:

@@ -102,7 +102,10 @@ class ApplicationSettings:
 
 
 class Application:
-    """An instance. `work` once a duty cycle; it never waits, and reads no clock but that of its transport."""
+    """An instance. `work` once a duty cycle; it never waits, and reads no clock but that of its transport.
+
+    It belongs to the process that made it: elsewhere `work` raises ForkedError, and `close` does nothing.
+    """
 
     def __init__(
         self,
@@ -231,12 +234,19 @@ class Application:
     def work(self) -> int:
         """Runs one duty cycle and returns the number of things done. Raises what the service raised, and OrdoError when
         the instance cannot go on: its position is deleted everywhere, or its outputs differ from those in the log."""
-        now_ns = self._now_ns = self._transport.drive()
-        count = self._work_log(now_ns)
-        if count and now_ns < self._chores_due_ns:
-            return count
-        self._chores_due_ns = now_ns + CHORES_INTERVAL_NS
-        return count + self._do_chores(now_ns)
+        with self._transport.use:
+            self._demand_open()
+            now_ns = self._now_ns = self._transport.drive()
+            count = self._work_log(now_ns)
+            if count and now_ns < self._chores_due_ns:
+                return count
+            self._chores_due_ns = now_ns + CHORES_INTERVAL_NS
+            return count + self._do_chores(now_ns)
+
+    def _demand_open(self) -> None:
+        self._transport.use.check()
+        if self._is_closed:
+            raise SessionClosedError(f"group {self._settings.group}: this instance is closed; make another one")
 
     def _work_log(self, now_ns: int) -> int:
         """Executes what has come of the log, and sends what answers it at once: clients wait for that."""
@@ -369,16 +379,21 @@ class Application:
 
     def save_checkpoint(self) -> None:
         """Makes the state of now durable. Raises StorageError, and what the service raises."""
+        self._transport.use.check()
         self._checkpoint_due_ns = self._transport.clock.now() + round(self._settings.checkpoint_interval_s * SECOND_NS)
         if self.position != self._saved_position:
             self._checkpoints.save(chain(self.differences.snapshot(), self.executor.take_snapshot()))
             self._saved_position = self.position
 
     def close(self, *, save: bool = True) -> None:
-        """Ends the instance, by default with a checkpoint. Idempotent."""
-        if self._is_closed:
-            return
-        self._is_closed = True
+        """Ends the instance, by default with a checkpoint. Idempotent. Any thread may call it, and the handler of a
+        signal: a call that is under way ends first. In a process that was forked from the instance's it does nothing.
+        """
+        if not self._is_closed and not self._transport.use.is_forked:
+            self._is_closed = True
+            self._transport.use.end(lambda: self._end(save=save))
+
+    def _end(self, *, save: bool) -> None:
         follower, session = self._follower, self._session
         self._session = None
         try:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Self, Unpack
 
 from runtime.errors import ClusterTimeoutError, OrdoError, SessionClosedError
+from runtime.event_loops import demand_own_loop
+from runtime.use import Origin
 from sequencer.consumer import Consumer, ConsumerChoices
 from sequencer.consumer_face import CLOSE_TIMEOUT_NS, MemberFace
 from sequencer.consumer_member import Item
@@ -30,6 +32,7 @@ class AsyncFace(Generic[Item]):
 
     def __init__(self, face: MemberFace[Item]) -> None:
         self._face = face
+        self._origin = Origin(type(self).__name__)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
@@ -56,6 +59,7 @@ class AsyncFace(Generic[Item]):
         return self._face.trouble
 
     async def __aenter__(self) -> Self:
+        self._origin.check()
         self._loop = asyncio.get_running_loop()
         if self._face.descriptor is not None:
             self._loop.add_reader(self._face.descriptor, self._cycle)
@@ -70,6 +74,7 @@ class AsyncFace(Generic[Item]):
 
     async def __anext__(self) -> Item:
         """The next message. Ends once this consumer was closed; raises as Consumer.poll."""
+        self._origin.check()
         found: list[Item] = []
         while self._loop is not None:
             if self._failure is not None:
@@ -89,15 +94,18 @@ class AsyncFace(Generic[Item]):
             raise ClusterTimeoutError(f"{what} in time: {self.trouble or 'no answer'}") from None
 
     def _demand_open(self) -> None:
+        self._origin.check()
         if self._failure is not None:
             raise self._failure
         if self._loop is None:
             raise SessionClosedError("the consumer is not open: use `async with`")
 
     async def close(self) -> None:
-        """Leaves the consumer, so that other members go on at once. Idempotent."""
-        if self._loop is None:
+        """Leaves the consumer, so that other members go on at once. Idempotent. In a process that was forked from the
+        consumer's it does nothing."""
+        if self._loop is None or self._origin.is_forked:
             return
+        demand_own_loop(self._loop, self._origin.what)
         self._face.begin_close()
         deadline_s = self._loop.time() + CLOSE_TIMEOUT_NS / 1e9
         try:

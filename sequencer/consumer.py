@@ -103,6 +103,7 @@ class Consumer(MemberFace[LogEntry]):
     def begin_commit(self, position: int | None = None) -> Callable[[], bool]:
         """`commit` without waiting; returns what says whether the position is committed, and raises ClusterError once
         it cannot be any more."""
+        self._demand_open()
         member = self._member
         epoch = member.epoch
         wanted = member.handed_out if position is None else position

@@ -7,7 +7,7 @@ from typing import Generic
 
 from cluster.client.settings import to_ns
 from runtime.closing import Closing
-from runtime.errors import ClusterTimeoutError, OrdoError
+from runtime.errors import ClusterTimeoutError, OrdoError, SessionClosedError
 from sequencer.consumer_member import ConsumerMember, Item
 from transport.client_transport import ClientTransport
 
@@ -25,7 +25,8 @@ def open_transport(aeron_dir: str | None) -> ClientTransport:
 
 
 class MemberFace(Closing, Generic[Item]):
-    """A member of a consumer and what it runs on. Belongs to one thread."""
+    """A member of a consumer and what it runs on. Belongs to one thread; `close` may be called by another one, and by
+    the handler of a signal: the loop ends."""
 
     def __init__(self, member: ConsumerMember[Item], transport: ClientTransport, timeout_s: float) -> None:
         self._member = member
@@ -70,19 +71,29 @@ class MemberFace(Closing, Generic[Item]):
 
         Raises OrdoError when the consumer cannot go on: it was removed, or refused, or its log was deleted everywhere.
         """
-        self.keep_alive()
-        return self._member.take(handler, limit)
+        with self._transport.use:
+            self.keep_alive()
+            return self._member.take(handler, limit)
 
     def keep_alive(self) -> int:
         """Runs one duty cycle and hands out nothing: for handlers that take longer than the cluster's
         `session_timeout`, after which another member would take over. Returns the number of things done. Raises as
         `poll`."""
-        self._worked_ns = self._transport.clock.now()
-        return self._member.work()
+        with self._transport.use:
+            self._demand_open()
+            self._worked_ns = self._transport.clock.now()
+            return self._member.work()
+
+    def _demand_open(self) -> None:
+        self._transport.use.check()
+        if self._is_closed:
+            raise SessionClosedError(f"consumer {self._member.settings.name}: it is closed; open another one")
 
     def take(self, handler: Callable[[Item], object], limit: int = ITEMS_PER_POLL) -> int:
         """`poll` without the duty cycle: hands out what was read before."""
-        return self._member.take(handler, limit)
+        with self._transport.use:
+            self._demand_open()
+            return self._member.take(handler, limit)
 
     def park(self) -> None:
         """Waits until something came in, a millisecond at most: for loops of `poll`."""
@@ -94,17 +105,26 @@ class MemberFace(Closing, Generic[Item]):
     def _items(self, timeout_s: float | None) -> Iterator[Item]:
         found: list[Item] = []
         silent_since_ns = self._transport.clock.now()
-        while True:
+        while not self._has_ended():
+            self._transport.use.check()
             now_ns = self._transport.clock.now()
-            if now_ns - self._worked_ns >= WORK_INTERVAL_NS:
-                self.keep_alive()
-            if self._member.take(found.append, 1) or self.poll(found.append, 1):
-                yield found.pop()
-                silent_since_ns = self._transport.clock.now()
-            elif timeout_s is not None and now_ns - silent_since_ns > timeout_s * 1e9:
-                return
-            else:
-                self._transport.rest(silent_since_ns)
+            try:
+                if now_ns - self._worked_ns >= WORK_INTERVAL_NS:
+                    self.keep_alive()
+                if not self.take(found.append, 1) and not self.poll(found.append, 1):
+                    if timeout_s is not None and now_ns - silent_since_ns > timeout_s * 1e9:
+                        return
+                    self._transport.rest(silent_since_ns)
+                    continue
+            except OrdoError:
+                if self._has_ended():  # meanwhile, by another thread
+                    return
+                raise
+            yield found.pop()
+            silent_since_ns = self._transport.clock.now()
+
+    def _has_ended(self) -> bool:
+        return self._is_closed
 
     def _drive_until(self, is_true: Callable[[], bool], what: str) -> None:
         """Raises ClusterTimeoutError with `what` was waited for, and whatever `is_true` raises."""
@@ -127,9 +147,14 @@ class MemberFace(Closing, Generic[Item]):
         return self._member.is_closed
 
     def close(self) -> None:
-        """Leaves the consumer, so that other members go on at once. Idempotent."""
-        if self._is_closed:
-            return
+        """Leaves the consumer, so that other members go on at once. Idempotent. A call that is under way ends first;
+        then loops over this consumer end, and its calls raise SessionClosedError. In a process that was forked from the
+        consumer's it does nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._transport.use.end(self._leave)
+
+    def _leave(self) -> None:
         clock = self._transport.clock
         self.begin_close()
         deadline_ns = clock.now() + CLOSE_TIMEOUT_NS
@@ -144,8 +169,5 @@ class MemberFace(Closing, Generic[Item]):
 
     def abandon(self) -> None:
         """Gives up session, reader and transport without a word. Idempotent."""
-        if self._is_closed:
-            return
         self._is_closed = True
-        self._member.close()
-        self._transport.close()
+        self._transport.close(before=self._member.close)

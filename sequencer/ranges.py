@@ -322,8 +322,10 @@ class RangeReader(Closing):
 
     def close(self) -> None:
         """Ends the replay. Idempotent."""
+        self._transport.close(before=self._end_replay)
+
+    def _end_replay(self) -> None:
         if self._source is not None:
             self._source.close()
             self._source = None
             self._transport.drive()
-        self._transport.close()

@@ -97,6 +97,7 @@ class LogReader(RecordingReader[LogEntry]):
         """
 
         if self._polled:
+            self._check_open()
             return self._polled.hand_out(handler, limit)
 
         def choose(entry: LogEntry) -> None:

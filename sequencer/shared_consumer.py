@@ -104,11 +104,13 @@ class SharedConsumer(MemberFace[Delivery]):
         Returns False when the message is not with this member any more, because it took too long or the session was
         lost: it is handed out again.
         """
+        self._demand_open()
         return self._member.acknowledge(delivery)
 
     def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
         """Gives a message back: it is handed out again after `delay_s`, to any member, or is a dead letter when that
         was its last try. Does not wait. Returns False as `ack`."""
+        self._demand_open()
         return self._member.give_back(delivery, round(delay_s * 1000))
 
     def flush(self) -> None:

@@ -24,6 +24,7 @@ from runtime.errors import (
     TransportError,
 )
 from runtime.memory import MemoryProvider
+from runtime.use import Origin, watch
 from transport import commands
 from transport.client_core import ClientCore, ClientCounter, make_client_counter
 from transport.client_registry import LogCache, Pending, Resources
@@ -87,6 +88,7 @@ class TransportClient(ClientCore, Closing):
         self._callbacks: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._in_callback = False
         self._closed_because: str | None = None
+        self.origin = Origin(name or "transport client")
         self._heartbeat: Counter | None = None
         self._link = DriverLink(directory, clock=clock, memory=memory, invoker=invoker, timeout_ns=driver_timeout_ns)
         self.counters: CountersReader = self._link.counters
@@ -94,6 +96,7 @@ class TransportClient(ClientCore, Closing):
         self._last_service_ns = clock.now()
         self._next_service_ns = 0
         self._attach(self._link.receiver, self._link.open_waker())
+        watch(self)
 
     # --- adding -------------------------------------------------------------------------------------------------------
 
@@ -663,7 +666,22 @@ class TransportClient(ClientCore, Closing):
     def _no_answer(self, pending: Pending) -> DriverTimeoutError:
         return DriverTimeoutError(f"{pending.what}: the driver in {self.directory!r} gave no answer in time")
 
+    def on_forked(self) -> None:
+        """In a process that was forked from this client's: everything it has is the other's, and takes nothing here."""
+        for publication in self._resources.publications.values():
+            publication.force_close()
+        for subscription in self._resources.subscriptions.values():
+            subscription.force_close()
+        for counter in self._resources.counters.values():
+            counter.force_close()
+        self._closed_because = f"it belongs to process {self.origin.pid}"
+        self._attach(None, None)
+
+    def _rest(self) -> int:
+        return self.origin.check()
+
     def _check_open(self) -> None:
+        self.origin.check()
         if self._closed_because is not None:
             raise TransportError(f"{self.role_name} cannot be used any more: {self._closed_because}")
 

@@ -9,7 +9,7 @@ cdef class ClientCore(Agent):
     cpdef int do_work(self, int64_t now_ns) except -1:
         """One duty cycle: responses of the driver, image callbacks, keepalive and lingering logs."""
         if self._receiver is None:
-            return 0
+            return self._rest()
         if now_ns < self._next_chore_ns and not self._pending_callbacks and not self._receiver.has_message():
             return 0
         return self._service(now_ns)
@@ -36,6 +36,10 @@ cdef class ClientCore(Agent):
 
     def _set_pending_callbacks(self, bint pending) -> None:
         self._pending_callbacks = pending
+
+    def _rest(self):
+        """A duty cycle after the end."""
+        return 0
 
     def _service(self, now_ns):
         raise NotImplementedError(type(self).__name__)

@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from runtime.errors import StorageError
 from runtime.file_access import folder_mode
+from runtime.use import watch
 
 PREFIX = "ordo-client-"
 LOCK_SUFFIX = ".lock"
@@ -69,6 +70,13 @@ class ClientFolder:
         parent = parent or user_folder(shared_memory_folder())
         remove_abandoned(parent)
         self.path, self._descriptor = _take_name(parent)
+        watch(self)
+
+    def on_forked(self) -> None:
+        """In a child made by fork: the folder is the parent's, and the lock must not outlive it."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def close(self) -> None:
         """Removes the folder and the lock. Idempotent."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from runtime.clock import Clock, SystemClock
 from runtime.memory import FileMemoryProvider
 from runtime.random import RandomSource
+from runtime.use import Use
 from transport.client import TransportClient
 from transport.client_folders import ClientFolder
 from transport.secure.settings import Encryption
@@ -34,7 +35,10 @@ LONG_REST_AFTER_NS = 100_000_000
 
 
 class ClientTransport:
-    """Runs a transport client and, when it has one, its driver; everything on the caller's thread."""
+    """Runs a transport client and, when it has one, its driver; everything on the caller's thread.
+
+    It belongs to the process that made it, and has one thread at a time: see `use`.
+    """
 
     def __init__(
         self,
@@ -52,6 +56,8 @@ class ClientTransport:
         self.clock = clock
         self.descriptor = descriptor
         self.random = random or RandomSource()
+        self.use = Use(client.name or "transport")
+        """Entered by every call of whatever runs on this transport; ForkedError and TransportError come from it."""
         self._driver = driver
         self._folder: ClientFolder | None = None
         self._keepers: list[weakref.WeakMethod[Callable[[int], object]]] = []
@@ -140,21 +146,23 @@ class ClientTransport:
 
     def drive(self) -> int:
         """One duty cycle; the time at which it began, monotonic ns."""
-        now_ns = self.clock.now()
-        self.client.do_work(now_ns)  # before its driver, which looks at the client's heartbeat
-        if self._driver is not None:
-            self._driver.do_work(now_ns)
-        else:
-            self.client.wake_driver()
-        self.keep_sessions(now_ns)
+        with self.use:
+            now_ns = self.clock.now()
+            self.client.do_work(now_ns)  # before its driver, which looks at the client's heartbeat
+            if self._driver is not None:
+                self._driver.do_work(now_ns)
+            else:
+                self.client.wake_driver()
+            self.keep_sessions(now_ns)
         return int(now_ns)
 
     def park(self, timeout_ns: int) -> None:
         """Waits until something came in, or the timeout passed. With the driver of another process: a short while."""
-        if self._driver is not None:
-            self._driver.park(self.clock.now(), timeout_ns)
-        else:
-            time.sleep(min(POLL_INTERVAL_S, timeout_ns / 1e9))
+        with self.use:
+            if self._driver is not None:
+                self._driver.park(self.clock.now(), timeout_ns)
+                return
+        time.sleep(min(POLL_INTERVAL_S, timeout_ns / 1e9))
 
     def rest(self, quiet_since_ns: int) -> None:
         """Waits between two duty cycles: for a millisecond at most, and for ten where there was nothing to do for
@@ -162,7 +170,28 @@ class ClientTransport:
         is_quiet = self.clock.now() - quiet_since_ns >= LONG_REST_AFTER_NS
         self.park(LONG_REST_NS if is_quiet else REST_NS)
 
-    def close(self) -> None:
+    @property
+    def is_closed(self) -> bool:
+        return self.use.is_closed
+
+    def close(self, before: Callable[[], object] | None = None) -> None:
+        """Gives up the client and, when it has one, the driver, after `before`: the end of what runs on them.
+
+        Idempotent. Any thread may call it, and the handler of a signal: a call that is under way ends first, and the
+        next one raises TransportError. In a process that was forked from this transport's it does nothing.
+        """
+        if not self.use.is_closed:
+            self.use.mark_closed()
+            self.use.end(lambda: self._release(before))
+
+    def _release(self, before: Callable[[], object] | None) -> None:
+        try:
+            if before is not None:
+                before()
+        finally:
+            self._release_client()
+
+    def _release_client(self) -> None:
         try:
             self.client.close()
         finally:

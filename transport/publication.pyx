@@ -195,6 +195,8 @@ cdef class Publication:
                 raise payload_error(payload, "what a publication is offered") from None
             result = self.append(<const uint8_t*> view.buf, view.len, NULL, 0)
             PyBuffer_Release(&view)
+        if result == CLOSED:
+            self._check_process()
         if result == MESSAGE_TOO_LONG:
             raise PublicationError(
                 f"message is longer than max_message_length={self.max_message_length} of stream {self.stream_id}; "
@@ -227,6 +229,8 @@ cdef class Publication:
             count += 1
         if count and self._waker is not None:
             self._waker.wake()
+        if result == CLOSED:
+            self._check_process()
         if result == MESSAGE_TOO_LONG:
             raise PublicationError(
                 f"message {count} of those offered is longer than max_message_length={self.max_message_length} of stream "
@@ -247,6 +251,7 @@ cdef class Publication:
         cdef uint8_t* frame = NULL
         cdef list values = []
         if self.closed:
+            self._check_process()
             return CLOSED
         if length > self.max_message_length:
             return self.offer(message)
@@ -287,6 +292,8 @@ cdef class Publication:
         claim._publication = self
         claim.position = self.claim(length_bytes, &claim._claim)
         claim._open = claim.position > 0
+        if claim.position == CLOSED:
+            self._check_process()
         if claim._open:
             start = claim._claim.payload - self.log.memory.data
             claim._view = memoryview(self.log.memory)[start:start + length_bytes]
@@ -360,6 +367,11 @@ cdef class Publication:
     def local_socket_addresses(self) -> list:
         """`host:port` of the bound sockets; empty until the channel is active, and for IPC."""
         return [] if self._client is None else self._client.local_socket_addresses(self.channel_status_id)
+
+    def _check_process(self):
+        """Raises ForkedError where this is the copy that a child made by fork has of its parent's publication."""
+        if self._client is not None:
+            self._client.origin.check()
 
     def close(self) -> None:
         """Takes no more messages; what is in the log is still sent. Idempotent."""

@@ -36,6 +36,8 @@ cdef class Subscription:
         cdef int taken = 0
         cdef Py_ssize_t start = self._start
         if count == 0:
+            if self.closed and self._client is not None:
+                self._client.origin.check()          # the parent's, in a child made by fork
             return 0
         if start >= count:
             start = 0

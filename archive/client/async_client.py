@@ -23,6 +23,7 @@ from archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Rep
 from archive.client.session import SignalEvent
 from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
 from runtime.errors import ArchiveError, OrdoError
+from runtime.event_loops import demand_own_loop
 from transport.client import TransportClient
 from transport.client_transport import ClientTransport
 
@@ -83,7 +84,7 @@ class AsyncArchiveClient:
 
     @property
     def is_closed(self) -> bool:
-        return self._session.is_closed
+        return self._session.is_closed or self._link.transport.is_closed
 
     async def open(self) -> None:
         """Opens the session; `async with` does it. Raises ArchiveError, ArchiveTimeoutError."""
@@ -108,7 +109,12 @@ class AsyncArchiveClient:
         self._session.keep_alive()
 
     def close(self) -> None:
-        """Ends the session; recordings and replays that it started go on. Idempotent."""
+        """Ends the session; recordings and replays that it started go on. Idempotent. Belongs to the event loop's
+        thread: elsewhere it raises TransportError while the loop runs. In a process that was forked from the client's
+        it does nothing."""
+        demand_own_loop(self._loop, "AsyncArchiveClient")
+        if self._link.transport.use.is_forked:  # the loop's selector is the parent's, too
+            return
         loop, self._loop = self._loop, None
         if loop is not None and self._link.transport.descriptor is not None:
             loop.remove_reader(self._link.transport.descriptor)
@@ -322,6 +328,8 @@ class AsyncReplayStream:
 
     def close(self) -> None:
         """Ends the replay. Idempotent."""
+        if self._client._link.transport.use.is_forked:
+            return
         if self._replay is not None and not self._replay.is_done:
             self._replay.close()
             self._client._cycle()

@@ -83,11 +83,12 @@ class ArchiveClient(Closing):
 
     @property
     def is_closed(self) -> bool:
-        return self._session.is_closed
+        return self._session.is_closed or self._link.transport.is_closed
 
     def work(self) -> int:
         """One duty cycle: driver, session, signals. Raises what has ended the session, and the error of a recording or
         a replay that failed since; those of `open_replay` say theirs themselves."""
+        self._link.check_open()
         work_count = self._link.work()
         self._link.raise_errors()
         return work_count
@@ -102,10 +103,14 @@ class ArchiveClient(Closing):
 
     def keep_alive(self) -> None:
         """Tells the archive that this client is alive."""
-        self._session.keep_alive()
+        self._link.check_open()
+        with self._link.transport.use:
+            self._session.keep_alive()
 
     def close(self) -> None:
-        """Ends the session; recordings and replays that it started go on. Idempotent."""
+        """Ends the session; recordings and replays that it started go on. Idempotent. Any thread may call it, and the
+        handler of a signal: a call that is under way ends first, and the next one raises. In a process that was forked
+        from the client's it does nothing."""
         self._link.close()
 
     def _cycle(self) -> None:
@@ -113,8 +118,11 @@ class ArchiveClient(Closing):
             self._link.transport.park(PARK_NS)
 
     def _run(self, call: Call[ResultT]) -> ResultT:
-        reply = self._session.request(call.message, item_count_max=call.item_count_max, **call.fields)
+        self._link.check_open()
+        with self._link.transport.use:
+            reply = self._session.request(call.message, item_count_max=call.item_count_max, **call.fields)
         while not reply.is_done:
+            self._link.check_open()
             self._cycle()
         if reply.error is not None:
             raise reply.error
@@ -154,6 +162,7 @@ class ArchiveClient(Closing):
         stream_id: int = REPLAY_STREAM_ID_DEFAULT,
     ) -> ReplayStream:
         """A replay to this client. Close it, or use it as a context manager."""
+        self._link.check_open()
         replay = Replay(
             self._session, recording_id, now_ns=self.now_ns(), position=position, length=length, stream_id=stream_id
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from archive.client.session import ArchiveSession, SignalEvent
 from archive.client.settings import ArchiveClientSettings
+from runtime.errors import ArchiveError
 from transport.client_transport import ClientTransport
 from transport.secure.settings import Encryption
 
@@ -40,7 +41,8 @@ class ArchiveLink:
 
     def work(self) -> int:
         """One duty cycle of driver and session; returns the count of things done."""
-        return self.session.work(self.transport.drive())
+        with self.transport.use:
+            return self.session.work(self.transport.drive())
 
     def raise_errors(self) -> None:
         """Raises what has ended the session, or the error of a replay or recording that failed since the last call."""
@@ -50,8 +52,16 @@ class ArchiveLink:
             raise self.session.late_errors.popleft()[1]
 
     def close(self) -> None:
-        """Ends the session; recordings that it started go on. Idempotent."""
+        """Ends the session; recordings that it started go on. Idempotent. A call that is under way ends first."""
+        self.transport.close(before=self._say_goodbye)
+
+    def _say_goodbye(self) -> None:
         if not self.session.is_closed:
             self.session.close()
             self.transport.drive()
-        self.transport.close()
+
+    def check_open(self) -> None:
+        """Raises ForkedError in a process that was forked from this one's, and ArchiveError once it is closed."""
+        self.transport.use.check()
+        if self.transport.is_closed:
+            raise ArchiveError("the session with the archive is closed; connect again")

@@ -15,7 +15,7 @@ from archive.client.replay import FRAGMENTS_PER_POLL, PARK_NS, RecordedMessage
 from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
 from archive.client.stream_follower import StreamFollower
 from runtime.closing import Closing
-from runtime.errors import ConfigurationError
+from runtime.errors import ConfigurationError, OrdoError
 from runtime.polled_items import PolledMessages
 from transport.client_transport import ClientTransport
 
@@ -36,7 +36,8 @@ class PersistentSubscription(Closing):
 
     It begins with a replay of the recording, joins the live stream when it has caught up, and goes back to the replay
     when it was too slow for the live stream or lost it. An archive that does not answer is asked again and again. Call
-    `poll`, or iterate, every few seconds at least; belongs to one thread. A live message may not be recorded yet.
+    `poll`, or iterate, every few seconds at least; belongs to one thread, and another one, or the handler of a signal,
+    may close it. A live message may not be recorded yet.
     """
 
     def __init__(
@@ -128,17 +129,19 @@ class PersistentSubscription(Closing):
         and at the recording's end for another live stream with its session id; RegistrationError for a channel that
         the driver does not take.
         """
-        work_count = self._follower.work(self._transport.drive())
+        with self._transport.use:
+            work_count = self._follower.work(self._transport.drive())
         if self._follower.error is not None:
             raise self._follower.error
         return work_count
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many. Raises as `work`."""
-        if self._polled:
-            return self._polled.hand_out(handler, limit)
-        self.work()
-        return self._follower.poll(handler, limit)
+        with self._transport.use:
+            if self._polled:
+                return self._polled.hand_out(handler, limit)
+            self.work()
+            return self._follower.poll(handler, limit)
 
     @property
     def descriptor(self) -> int | None:
@@ -147,6 +150,7 @@ class PersistentSubscription(Closing):
 
     def take(self) -> RecordedMessage | None:
         """The next message, None when nothing has come. Does not wait. Raises as `work`."""
+        self._transport.use.check()
         return self._polled.take_from(self.poll)
 
     def park(self, timeout_ns: int) -> None:
@@ -154,15 +158,24 @@ class PersistentSubscription(Closing):
         self._transport.park(timeout_ns)
 
     def __iter__(self) -> Iterator[RecordedMessage]:
-        """Every message, for ever; waits for them. Another loop goes on behind the last message of this one."""
-        while True:
-            message = self.take()
-            if message is None:
-                self.park(PARK_NS)
-            else:
+        """Every message, until this is closed; waits for them. Another loop goes on after the last message of this
+        one."""
+        while not self._has_ended():
+            try:
+                message = self.take()
+                if message is None:
+                    self.park(PARK_NS)
+            except OrdoError:
+                if self._has_ended():  # meanwhile, by another thread
+                    return
+                raise
+            if message is not None:
                 yield message
 
+    def _has_ended(self) -> bool:
+        return self._transport.is_closed
+
     def close(self) -> None:
-        """Ends it; another one goes on at its `position`. Idempotent."""
-        self._follower.close()
-        self._transport.close()
+        """Ends it; another one goes on at its `position`. Idempotent. A call that is under way ends first; then loops
+        end, and calls raise TransportError. In a process that was forked from this one's it does nothing."""
+        self._transport.close(before=self._follower.close)

@@ -325,8 +325,9 @@ class ReplayStream(Closing):
         return self._replay.is_done and (self._is_closed or not self._polled)
 
     def _work(self) -> int:
-        work_count = self._link.work()
-        return work_count + self._replay.work(self._link.transport.clock.now())
+        with self._link.transport.use:
+            work_count = self._link.work()
+            return work_count + self._replay.work(self._link.transport.clock.now())
 
     def _raise_error(self) -> None:
         if self._replay.error is not None:
@@ -336,6 +337,7 @@ class ReplayStream(Closing):
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
         if self._polled:
+            self._link.check_open()
             return self._polled.hand_out(handler, limit)
         return self._take(lambda: self._replay.poll(handler, limit))
 
@@ -346,22 +348,40 @@ class ReplayStream(Closing):
     def _take(self, take: Callable[[], int]) -> int:
         if self._replay.is_done:
             return 0
-        self._work()
-        self._raise_error()
-        count = take()
+        self._link.check_open()
+        with self._link.transport.use:
+            self._work()
+            self._raise_error()
+            count = take()
         self._raise_error()
         return count
 
     def messages(self) -> Iterator[RecordedMessage]:
-        """Every message until the replay's end; waits for them."""
-        while not self.is_done:
+        """Every message until the replay's end; waits for them. Ends once this stream is closed, or its client."""
+        while not self.is_done and not self._has_ended:
+            self._link.transport.use.check()
             if self._polled:
                 yield self._polled.take()
-            elif self.poll(self._polled.append) == 0 and not self.is_done:
-                self._link.transport.park(PARK_NS)
+                continue
+            try:
+                if self.poll(self._polled.append) == 0 and not self.is_done:
+                    self._link.transport.park(PARK_NS)
+            except OrdoError:
+                if not self._has_ended:  # meanwhile, by another thread
+                    raise
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._is_closed or self._link.transport.is_closed
 
     def close(self) -> None:
         """Ends the replay; another one goes on at its `position`. Idempotent."""
+        if self._is_closed:
+            return
         self._is_closed = True
+        self._link.transport.use.end(self._end)
+
+    def _end(self) -> None:
         self._replay.close()
-        self._link.work()
+        if not self._link.transport.is_closed:
+            self._link.work()

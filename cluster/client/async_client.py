@@ -18,6 +18,8 @@ from cluster.client.session import ClientEvent, ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode
 from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, RequestOutcome, SessionClosedError
+from runtime.event_loops import demand_own_loop
+from runtime.use import Origin
 from service_api.service import OfferResult
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class AsyncClusterClient:
         on_unsequenced: Callable[[Unsequenced], object] | None = None,
         waiting_messages_max: int = WAITING_MESSAGES_MAX,
     ) -> None:
+        self._origin = Origin("AsyncClusterClient")
         self._messages: deque[ServiceMessage] = deque()
         self._waiting_messages_max = waiting_messages_max
         self._changed = asyncio.Event()
@@ -101,6 +104,7 @@ class AsyncClusterClient:
 
     async def open(self) -> None:
         """Opens the session; `async with` does it."""
+        self._origin.check()
         self._loop = asyncio.get_running_loop()
         if self._client.descriptor is not None:
             self._loop.add_reader(self._client.descriptor, self._cycle)
@@ -134,8 +138,7 @@ class AsyncClusterClient:
         try:
             async with asyncio.timeout(seconds):
                 while not is_true():
-                    if self._failure is not None:
-                        raise self._failure
+                    self._demand_open()
                     self._schedule()
                     await self._change()
         finally:
@@ -218,8 +221,7 @@ class AsyncClusterClient:
         self._senders += 1
         try:
             while not pending.is_done:
-                if self._failure is not None:
-                    raise self._failure
+                self._demand_open()
                 self._schedule()
                 await self._change()
             return pending.result()
@@ -242,6 +244,7 @@ class AsyncClusterClient:
 
     def submit(self, payload: Payload, *, id: bytes | None = None) -> asyncio.Future[Answer]:
         """`request` without waiting. Raises ClusterError with `outstanding_requests_max` under way."""
+        self._origin.check()
         if self._failure is not None:
             raise self._failure.for_request(RequestOutcome.NOT_EXECUTED)
         if self._loop is None:
@@ -362,14 +365,14 @@ class AsyncClusterClient:
             before = self._answered
             try:
                 async with asyncio.timeout(seconds):
-                    while self._answered == before and self._failure is None:
+                    while self._answered == before and self._failure is None and self._loop is not None:
                         await self._change()
             except TimeoutError:
                 text = f"not executed: no room for a request: {self._client.request_trouble}"
                 raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
-            if self._failure is not None:
+            if self._failure is not None or self._loop is None:
                 break
-        if self._failure is not None or self._loop is None:
+        if self._failure is not None or self._loop is None or self._origin.is_forked:
             self.submit(payload, id=request_id)  # raises
         return self._submit(payload, request_id)
 
@@ -409,6 +412,13 @@ class AsyncClusterClient:
         if self._loop is not None and self._failure is None:
             self._cycle()
 
+    def _demand_open(self) -> None:
+        self._origin.check()
+        if self._failure is not None:
+            raise self._failure
+        if self._loop is None:
+            raise SessionClosedError("the client is not open: use `async with`, or `await client.open()`")
+
     def _offer(self, payload: Payload) -> int:
         if self._failure is not None:
             raise self._failure
@@ -419,6 +429,7 @@ class AsyncClusterClient:
 
     async def __anext__(self) -> ServiceMessage:
         """The next message. Ends once this client was closed; raises SessionClosedError when the cluster closed it."""
+        self._origin.check()
         while not self._messages:
             if self._loop is None:
                 raise StopAsyncIteration
@@ -431,7 +442,11 @@ class AsyncClusterClient:
         return message
 
     def close(self) -> None:
-        """Closes the session. Idempotent."""
+        """Closes the session. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while
+        the loop runs. In a process that was forked from the client's it does nothing."""
+        demand_own_loop(self._loop, self._origin.what)
+        if self._origin.is_forked:  # whose selector is the parent's, too
+            return
         if self._loop is not None and self._client.descriptor is not None:
             self._loop.remove_reader(self._client.descriptor)
         self._loop = None

@@ -255,6 +255,9 @@ class ClientCalls(RequestCalls):
         return requests.submit(request, on_done, id)
 
     def _open_requests(self) -> ClientRequests:
+        self._transport.use.check()
+        if self._loop.is_ended:
+            raise self._closed_error().for_request(RequestOutcome.NOT_EXECUTED)
         if self._requests is None:
             if self.is_closed:
                 raise self._closed_error().for_request(RequestOutcome.NOT_EXECUTED)

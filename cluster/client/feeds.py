@@ -302,6 +302,7 @@ class FeedReader(RecordingReader[FeedMessage]):
         what is wanted any more, ClusterError when a message is missing.
         """
         if self._polled:
+            self._check_open()
             return self._polled.hand_out(handler, limit)
         return self._drive(lambda: self._follower.poll_messages(handler, limit))
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from runtime.errors import ConfigurationError, StorageError, StorageInUseError
+from runtime.use import Origin, watch
 
 IDENTITY = 1
 OPENED = 2
@@ -76,6 +77,14 @@ class JournalFile:
             if os.fstat(self._descriptor).st_ino != os.stat(path).st_ino:  # replaced while it was being opened
                 os.close(self._descriptor)
                 raise StorageInUseError(f"journal {path} is in use by another process: give each client its own")
+        self._origin = Origin(f"journal {path}")
+        watch(self)
+
+    def on_forked(self) -> None:
+        """In a child made by fork: lets go of the descriptor, which would hold the lock longer than the parent does."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -98,15 +107,18 @@ class JournalFile:
             return file.read()
 
     def append(self, data: bytes) -> None:
+        self._origin.check()
         with self._errors():
             _write(self._descriptor, data)
 
     def sync(self) -> None:
+        self._origin.check()
         with self._errors():
             os.fdatasync(self._descriptor)
 
     def replace(self, data: bytes) -> None:
         """Writes a second file, with a lock of its own, and renames it over the first."""
+        self._origin.check()
         with self._errors():
             descriptor = self._open(f"{self._path}.new", os.O_CREAT | os.O_TRUNC)
             _write(descriptor, data)
@@ -119,7 +131,9 @@ class JournalFile:
             os.close(before)
 
     def close(self) -> None:
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from runtime.clock cimport Clock
 from runtime.native_vector cimport NativeVector
+from runtime.use cimport Use
 from transport.client_core cimport ClientCore
 from transport.driver.media_driver cimport MediaDriver
 from transport.image cimport Assembler, Image
@@ -33,8 +34,8 @@ cdef class ClientLoop:
     cdef readonly int64_t driven_ns                # when the transport ran last
     cdef int64_t _cycle_seen                       # of the driver, at this client's last call: others may share it
     cdef int64_t _cycle_unsent                     # of the driver, at the last offer
-    cdef int _busy                                 # calls of the application that are running, one inside the other
-    cdef bint _keeping                             # the keeper's thread has the transport
+    cdef readonly Use use                          # the transport's: entered by every call
+    cdef readonly bint is_ended                    # no call runs the transport any more, but for the end's own
     cdef int64_t _message_bytes_max                # with its header, as far as the log takes it
     cdef MessageHandler _handler                   # None: `_on_message` is called
     cdef object _on_message
@@ -63,7 +64,7 @@ cdef class ClientLoop:
     cdef int64_t _offer(self, payload) except? -100
     cdef void _note_unsent(self, int count) noexcept nogil
     cpdef int enter(self) except -1
-    cpdef void leave(self)
+    cpdef int leave(self) except -1
     cpdef int64_t drive(self) except -1
     cpdef int64_t run_transport(self) except -1
     cdef int64_t _drive_unless_driven(self) except -1

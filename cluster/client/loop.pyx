@@ -20,8 +20,9 @@ from cluster.wire.layout cimport (
     put_session_header,
     template_id,
 )
-from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16, sched_yield
+from runtime.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
 from runtime.native_vector cimport NativeVector
+from runtime.use cimport Use
 from service_api.service import OfferResult
 from transport.image cimport Assembler, Fragment, Image
 from transport.logbuffer cimport (ADMIN_ACTION, BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED, MESSAGE_TOO_LONG,
@@ -30,7 +31,7 @@ from transport.publication cimport ExclusivePublication
 from transport.subscription cimport Subscription
 
 from cluster.wire.message_limit import describe_too_long
-from runtime.errors import ClusterError
+from runtime.errors import ClusterError, SessionClosedError, TransportError
 from runtime.payloads import to_bytes, view_of
 from transport.client_transport import ClientTransport
 
@@ -59,6 +60,7 @@ cdef class ClientLoop:
         self._handler = on_message if isinstance(on_message, MessageHandler) else None
         self._on_event = on_event
         self._on_offered = on_offered
+        self.use = Use("cluster-client")
         self._session_id = -1
         self._message_bytes_max = MESSAGE_BYTES_MAX
         self._images = ()
@@ -71,6 +73,7 @@ cdef class ClientLoop:
 
     def set_transport(self, transport):
         """What `drive` and `flush` run: a ClientTransport. One that has a `drive` of its own is run through that."""
+        self.use = transport.use
         self._client = transport.client
         self._clock = transport.clock
         self._driver = transport.driver
@@ -222,6 +225,7 @@ cdef class ClientLoop:
 
     cdef int64_t _offer(self, payload) except? -100:
         cdef const uint8_t[::1] view
+        self.use.check()
         if self._kept is not None:
             return self._offer_kept(to_bytes(payload))
         if PyBytes_CheckExact(payload):
@@ -258,14 +262,14 @@ cdef class ClientLoop:
 
     cpdef int64_t drive(self) except -1:
         """One duty cycle of the transport: the time at which it began, monotonic ns."""
-        if self._drive is not None:
-            self.unsent = 0
-            return self._drive()
         self.enter()
         try:
+            if self._drive is not None:
+                self.unsent = 0
+                return self._drive()
             return self.run_transport()
         finally:
-            self._busy -= 1
+            self.leave()
 
     cpdef int64_t run_transport(self) except -1:
         """`drive` for who has the transport already."""
@@ -294,31 +298,38 @@ cdef class ClientLoop:
         self.driven_ns = self._clock.nano_time()
         return self.driven_ns
 
-    # One transport, two threads: the application's, and one that keeps the session while the application is elsewhere.
-    # Both have the interpreter whenever they look at `_busy` and `_keeping`; the keeper gives way at once.
+    # One transport, several threads: the application's, one that keeps the session while the application is elsewhere,
+    # and one that closes the client. The keeper gives way at once.
 
     cpdef int enter(self) except -1:
-        """The application's thread takes the transport; a keeper that has it is about to give it back."""
-        while self._keeping:
-            with nogil:
-                sched_yield()
-        self._busy += 1
+        """The calling thread takes the transport; one that has it is about to give it back.
+
+        Raises ForkedError in a process that was forked from the client's, and SessionClosedError after the end.
+        """
+        try:
+            self.use.enter()
+        except TransportError:             # closed, while this thread waited for its turn
+            raise SessionClosedError("the client is closed; open another one") from None
+        if self.is_ended and self.use.depth == 1:
+            self.use.leave()
+            raise SessionClosedError("the client is closed; open another one")
         return 0
 
-    cpdef void leave(self):
+    cpdef int leave(self) except -1:
         """The end of what `enter` began."""
-        self._busy -= 1
+        return self.use.leave()
+
+    def mark_ended(self):
+        """The client is closed, or about to be: no call begins any more."""
+        self.is_ended = True
 
     def begin_keeping(self):
         """The keeper's thread takes the transport: False while the application has it."""
-        if self._busy or self._keeping:
-            return False
-        self._keeping = True
-        return True
+        return not self.is_ended and self.use.try_enter()
 
     def end_keeping(self):
         """The keeper gives the transport back."""
-        self._keeping = False
+        self.use.leave()
 
     cpdef int flush(self) except -1:
         """Sends what was offered; nothing is received, unless the transport has not run for DRIVE_INTERVAL_NS."""
@@ -339,7 +350,7 @@ cdef class ClientLoop:
         self.unsent = 0
         with nogil:
             self._driver.send_work(now_ns)
-        self._busy -= 1
+        self.leave()
         return 0
 
     def poll(self, int limit):
@@ -359,7 +370,7 @@ cdef class ClientLoop:
                 if self.unsent:
                     self.flush()
         finally:
-            self._busy -= 1
+            self.leave()
         return count
 
     cpdef int poll_egress(self, int limit) except -1:

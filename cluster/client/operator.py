@@ -308,6 +308,7 @@ class OperatorClient(Closing):
             link.state, link.trouble, link.kind = LinkState.REFUSED, _text(values.text), NotPermittedError
 
     def close(self) -> None:
+        """Ends the connections. Idempotent; in a process that was forked from the client's it does nothing."""
         self._transport.close()
 
 

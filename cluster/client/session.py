@@ -278,7 +278,7 @@ class ClusterClient(ClientCalls, Closing):
 
     @property
     def is_closed(self) -> bool:
-        return self.state is ClientState.CLOSED
+        return self.state is ClientState.CLOSED or self._loop.is_ended
 
     @property
     def descriptor(self) -> int | None:
@@ -290,6 +290,8 @@ class ClusterClient(ClientCalls, Closing):
 
         Raises SessionClosedError when the session is over.
         """
+        if self._loop.is_ended and not self._transport.use.is_forked:
+            raise self._closed_error()
         count = self._loop.poll(limit)
         if not count and self.state is ClientState.CLOSED:
             raise self._closed_error()
@@ -341,7 +343,8 @@ class ClusterClient(ClientCalls, Closing):
         on_done: Callable[[PendingQuery], object] | None = None,
     ) -> PendingQuery:
         """`query` without waiting: it is sent, and done, while `poll` is called. `on_done` comes from `poll`."""
-        if self.state is ClientState.CLOSED:
+        self._transport.use.check()
+        if self.is_closed:
             raise self._closed_error()
         now_ns = self._transport.clock.now()
         self._loop.enter()
@@ -388,9 +391,19 @@ class ClusterClient(ClientCalls, Closing):
 
     def close(self) -> None:
         """Closes the session and gives the transport back. Idempotent. Requests under way fail with SessionClosedError;
-        those of a journal go on when it is opened again."""
+        those of a journal go on when it is opened again.
+
+        Any thread may call it, and the handler of a signal: a call that is under way ends first, and the next one
+        raises. In a process that was forked from the client's it does nothing.
+        """
+        if self._loop.is_ended or self._transport.use.is_forked:
+            return
         self._is_ending = True
+        self._loop.mark_ended()
         self._stop_keeper()
+        self._transport.use.end(self._end, at_once=not self._owns_transport)
+
+    def _end(self) -> None:
         if not self._has_begun:  # the constructor has failed, and says why
             if self._owns_transport:
                 self._transport.close()
@@ -421,7 +434,7 @@ class ClusterClient(ClientCalls, Closing):
         return self._loop.drive()
 
     def _on_offered(self, result: int) -> None:
-        if self.state is ClientState.CLOSED:
+        if self.is_closed:
             raise self._closed_error()
         if result > 0:
             self._loop.flush()
@@ -662,7 +675,8 @@ class ClusterClient(ClientCalls, Closing):
         return wanted and not self._is_ending
 
     def _closed_error(self) -> SessionClosedError:
-        return SessionClosedError(f"session {self.session_id} is over: {self.close_reason}")
+        why = self.close_reason or "it was closed by this client"
+        return SessionClosedError(f"session {self.session_id} is over: {why}")
 
     def _ids(self) -> dict[str, int]:
         return {"leadership_term_id": self.leadership_term_id, "cluster_session_id": self.session_id}

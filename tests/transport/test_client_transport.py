@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from runtime.clock import VirtualClock
@@ -26,7 +27,7 @@ class Driver:
 def test_rests_are_short_until_nothing_was_done_for_a_while() -> None:
     clock = VirtualClock()
     driver: Any = Driver(clock)
-    client: Any = None
+    client: Any = SimpleNamespace(name="")
     transport = ClientTransport(client, clock, driver)
     since_ns = clock.now()
     for _ in range(110):

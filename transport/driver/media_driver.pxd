@@ -6,6 +6,7 @@ from runtime.clock cimport Clock
 from runtime.datagram cimport DatagramNetwork
 from runtime.memory cimport MemoryProvider
 from runtime.spinning cimport Spinning
+from runtime.use cimport Use
 from runtime.wake cimport ParkFlag
 from transport.driver.gate cimport Gate
 from transport.driver.pointers cimport PointerArray
@@ -22,6 +23,7 @@ cdef enum:
     PARTS_ALL = 7
 
 cdef class MediaDriver(Agent):
+    cdef readonly Use use                      # entered by `do_work` and `park`
     cdef readonly object config
     cdef readonly str directory
     cdef readonly Clock clock

@@ -10,6 +10,7 @@ from runtime.error_log import DistinctErrorLog
 from runtime.memory import MemoryProvider
 from runtime.random import RandomSource
 from runtime.spinning import Spinning
+from runtime.use import Use
 from transport.driver.conductor import Conductor
 from transport.driver.config import MediaDriverConfig
 from transport.driver.context import DriverContext
@@ -17,6 +18,7 @@ from transport.driver.loss_report import LossReport
 from transport.secure.keys import Keyring
 
 class MediaDriver(Agent):
+    use: Use
     config: MediaDriverConfig
     directory: str
     clock: Clock

@@ -11,6 +11,7 @@ next deadline. A process that wrote into a log buffer sends a byte to `wake.sock
 import os
 
 from runtime.counters cimport Counter, CountersManager
+from runtime.use cimport Use
 from runtime.wake cimport PARK_SOCKETS
 from transport.driver.frames cimport COUNTER_CONDUCTOR_CYCLE, COUNTER_ERRORS, COUNTER_RECEIVER_CYCLE, COUNTER_SENDER_CYCLE
 from transport.driver.admission cimport Admission
@@ -64,6 +65,7 @@ cdef class MediaDriver(Agent):
             config = MediaDriverConfig(directory=config)
         self.config = config
         self.directory = config.directory
+        self.use = Use(f"driver {config.directory}")
         self.clock = clock if clock is not None else SystemClock()
         self.network = network
         self.memory = memory if memory is not None else FileMemoryProvider()
@@ -194,7 +196,14 @@ cdef class MediaDriver(Agent):
         self.receive_network = sealed[id(self.receive_network)]
 
     def on_close(self):
-        """Ends its threads, tells clients, closes sockets and files, removes the folder unless told otherwise."""
+        """Ends its threads, tells clients, closes sockets and files, removes the folder unless told otherwise.
+
+        In a process that was forked from the driver's it does nothing: all of these are the other's.
+        """
+        if self.started:
+            self.use.end(self._close)
+
+    def _close(self):
         if not self.started:
             return
         if self.threads is not None:
@@ -254,10 +263,13 @@ cdef class MediaDriver(Agent):
         cdef int work = 0
         if not self.started:
             return 0
-        self.cycle_count += 1
-        with nogil:
-            self.look(now_ns)
-            work = self._timed_work(now_ns)
+        self.use.enter()
+        if self.started:                   # still, after another thread
+            self.cycle_count += 1
+            with nogil:
+                self.look(now_ns)
+                work = self._timed_work(now_ns)
+        self.use.leave()
         return work
 
     cdef int _timed_work(self, int64_t now_ns) noexcept nogil:
@@ -544,13 +556,16 @@ cdef class MediaDriver(Agent):
         cdef int ready = 0
         if not self.started:
             return 0
-        with nogil:
-            if timeout_ns > 0:
-                ready = self._look_again()
-            if ready == 0:
-                ready = self.park_until(now_ns, timeout_ns)
-            if ready > 0:
-                self.spinning.note(self.cycle_count, self.clock.nano_time())
+        self.use.enter()
+        if self.started:
+            with nogil:
+                if timeout_ns > 0:
+                    ready = self._look_again()
+                if ready == 0:
+                    ready = self.park_until(now_ns, timeout_ns)
+                if ready > 0:
+                    self.spinning.note(self.cycle_count, self.clock.nano_time())
+        self.use.leave()
         return ready
 
     cdef int _look_again(self) noexcept nogil:

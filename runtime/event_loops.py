@@ -1,0 +1,22 @@
+"""Objects that belong to one event loop: who may end them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from runtime.errors import TransportError
+
+
+def demand_own_loop(loop: asyncio.AbstractEventLoop | None, what: str) -> None:
+    """Raises TransportError on another thread than that of a loop that runs, whose objects only it may touch."""
+    if loop is None or not loop.is_running():
+        return
+    try:
+        own: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+    except RuntimeError:
+        own = None
+    if own is not loop:
+        raise TransportError(
+            f"{what}: it belongs to an event loop that another thread runs; close it there, with "
+            "loop.call_soon_threadsafe(...)"
+        )

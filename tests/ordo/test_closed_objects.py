@@ -1,0 +1,73 @@
+"""What is opened and closed: used after its end, ended by another thread or by a signal, and used in a child.
+
+Each case is a program of its own (tests/ordo/closing.py): what these do wrong ends the process by a signal, or never.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.client.session import ClusterClient
+from deploy.launcher import LocalCluster
+from tests.ordo.closables import CASES
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+ROOT = Path(__file__).parents[2]
+TIMES = 10
+ITERATED = ("log_reader", "feed_reader", "consumer", "shared_consumer", "replay_stream", "persistent_subscription")
+CLEAR = ("closed", "session is over")
+"""What the error after the end says."""
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    service, root = "tests.cluster.integration.feed_service:Publisher", tmp_path_factory.mktemp("cluster")
+    with LocalCluster(service, member_count=1, root=root, service_mode="inline", sync="none") as cluster:
+        cluster.await_leader(60)
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            for _ in range(100):
+                client.request(b"1")
+        yield cluster.ingress_endpoints[0]
+
+
+def run(*arguments: str) -> list[str]:
+    """The lines that the program prints; it ends in good order."""
+    command = [sys.executable, "-P", "-m", "tests.ordo.closing", *arguments]
+    done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    return done.stdout.splitlines()
+
+
+def is_clear(line: str, name: str) -> bool:
+    """The loop ended, or one error says that the object is closed."""
+    return (line == "ended" and name in ITERATED) or any(text in line for text in CLEAR)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_closed_says_so(endpoint: str, name: str) -> None:
+    lines = run("after", name, endpoint)
+    assert len(lines) == 2 and all(is_clear(line, name) for line in lines), lines
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_another_thread_may_close(endpoint: str, name: str) -> None:
+    for number in range(TIMES):
+        lines = run("thread", name, endpoint, str(50 + 7 * number))
+        assert len(lines) == 1 and is_clear(lines[0], name), lines
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_handler_of_a_signal_may_close(endpoint: str, name: str) -> None:
+    for number in range(3):
+        lines = run("signal", name, endpoint, str(50 + 7 * number))
+        assert len(lines) == 1 and is_clear(lines[0], name), lines
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_child_made_by_fork_is_refused_and_leaves_the_parent_alone(endpoint: str, name: str) -> None:
+    assert run("fork", name, endpoint) == ["ended"]
