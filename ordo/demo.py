@@ -5,12 +5,20 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from cluster.client.session import ClusterClient
@@ -31,6 +39,7 @@ CLIENT_ID = 1
 SEED = 20200130
 REFRESH_NS = 100_000_000
 WINDOW = 512
+ROUND_TRIPS_MAX = 1 << 20
 
 
 class Replica(NamedTuple):
@@ -50,7 +59,7 @@ class Outcome(NamedTuple):
     refused: int
     fills: int
     resent: int
-    round_trips_ns: list[int]  # sorted
+    round_trips_ns: list[int]  # sorted; of more than ROUND_TRIPS_MAX a sample
     leader: int
     replicas: list[Replica]
 
@@ -63,15 +72,14 @@ def run_demo(
     Raises ClusterError when the replicas do not end in one state, or not in the one the requests lead to.
     """
     console = console or output_console()
-    requests, count = _requests(itch, orders)
+    count, expected = _look_ahead(itch, orders, console)
     with LocalCluster(SERVICE, keep=keep) as cluster:
         leader = cluster.await_leader()
         console.print(
             f"three nodes run in {cluster.root}, member {leader} leads; sequencing {count:,} requests", soft_wrap=True
         )
         runner = _Runner(cluster, count, kill_leader)
-        outcome = runner.run(requests, console)
-        expected = _expected_state(_requests(itch, orders)[0], count)
+        outcome = runner.run(_requests(itch, orders), console)
         _show(console, outcome, cluster, keep)
         _check(outcome, expected)
     if print_book:
@@ -81,23 +89,31 @@ def run_demo(
     return outcome
 
 
-def _requests(itch: Path | None, orders: int) -> tuple[Iterable[bytes], int]:
-    """The requests and their number, from a feed or the generator."""
+def _requests(itch: Path | None, orders: int, on_progress: Callable[[int], object] = lambda _: None) -> Iterable[bytes]:
+    """The requests one after the other, from a feed or the generator."""
     if itch is None:
-        flow = OrderFlow(seed=SEED, count=orders, client_id=CLIENT_ID)
-        return flow, len(flow)
-    requests = [entry.request for entry in ItchFeed(CLIENT_ID).entries(read_itch_file(itch))]
-    if not requests:
+        return OrderFlow(seed=SEED, count=orders, client_id=CLIENT_ID)
+    return (entry.request for entry in ItchFeed(CLIENT_ID).entries(read_itch_file(itch, on_progress)))
+
+
+def _look_ahead(itch: Path | None, orders: int, console: Console) -> tuple[int, MatchingCore]:
+    """How many requests there are, and the same requests through an engine without a cluster."""
+    core, count = MatchingCore(), 0
+    columns = DownloadColumn() if itch is not None else MofNCompleteColumn()
+    with _progress(console, columns, TimeRemainingColumn()) as progress:
+        requests = _requests(itch, orders, lambda done: progress.update(task, completed=done))
+        total = float(orders) if itch is None else float(itch.stat().st_size)
+        task = progress.add_task("looking ahead", total=total)
+        for request in requests:
+            core.apply(request)
+            count += 1
+            if itch is None and count % 10_000 == 0:
+                progress.update(task, completed=count)
+        progress.update(task, completed=total)
+    if not count:
         raise ConfigurationError(f"{itch} holds no orders; give a TotalView-ITCH 5.0 file with order messages")
-    return requests, len(requests)
-
-
-def _expected_state(requests: Iterable[bytes], count: int) -> MatchingCore:
-    """The same requests through an engine without a cluster."""
-    core = MatchingCore()
-    for request in chain(requests, [_report(count)]):
-        core.apply(request)
-    return core
+    core.apply(_report(count))
+    return count, core
 
 
 def _report(count: int) -> bytes:
@@ -112,6 +128,7 @@ class _Runner:
         self.count = count
         self.answered = self.refused = self.fills = 0
         self.round_trips_ns = array("q")
+        self._stride = 1
         self._kill_at = count // 2 if kill_leader else -1
         self._killed: int | None = None
         self._refresh_ns = 0
@@ -132,7 +149,7 @@ class _Runner:
 
     def _send(self, requests: Iterable[bytes], console: Console) -> float:
         """Sends every request and returns the seconds until all were answered."""
-        with _progress(console) as progress:
+        with _progress(console, MofNCompleteColumn(), TimeElapsedColumn()) as progress:
             task = progress.add_task("sequencing", total=self.count)
             start_ns = time.monotonic_ns()
             self.orders.run(requests, self._cycle(lambda: progress.update(task, completed=self.answered)))
@@ -171,7 +188,11 @@ class _Runner:
             self.refused += 1
         elif len(answer) > ANSWER.size:
             self.fills += (len(answer) - ANSWER.size) // FILL.size
-        self.round_trips_ns.append(round_trip_ns)
+        if self.answered % self._stride == 0:
+            self.round_trips_ns.append(round_trip_ns)
+            if len(self.round_trips_ns) > ROUND_TRIPS_MAX:
+                self.round_trips_ns = self.round_trips_ns[1::2]
+                self._stride *= 2
 
     def _replicas(self) -> list[Replica] | None:
         """One report of each member, or None when one is missing yet."""
@@ -187,10 +208,8 @@ class _Runner:
                 return
 
 
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
+def _progress(console: Console, *columns: ProgressColumn) -> Progress:
+    return Progress(TextColumn("{task.description}"), BarColumn(), *columns, console=console)
 
 
 def _check(outcome: Outcome, expected: MatchingCore) -> None:

@@ -1,7 +1,8 @@
 """NASDAQ TotalView-ITCH 5.0: every message type of the feed, decoded into named tuples.
 
-A file is a row of messages, each behind a 2-byte big-endian length. Files that write 0x0000 there are read as well: the
-length then follows from the type. Numbers are big-endian, prices are integers in 1/10000 dollar, and `timestamp_ns`
+A file is a row of messages, each behind a 2-byte big-endian length. A length of 0 ends a session: what comes after it,
+if anything, is the next one. Files that write 0x0000 before each message are read as well: they begin with it, and the
+lengths then follow from the types. Numbers are big-endian, prices are integers in 1/10000 dollar, and `timestamp_ns`
 counts nanoseconds since midnight, New York time. Every message begins
 
     offset  0     1              3                5
@@ -11,14 +12,19 @@ counts nanoseconds since midnight, New York time. Every message begins
 from __future__ import annotations
 
 import gzip
+import io
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from runtime.errors import ConfigurationError, DecodeError
 
 PRICE_SCALE = 10_000
+CHUNK_BYTES = 1 << 18
+"""A day's file has 8 GB: so much of it is in memory at a time."""
 
 
 class SystemEvent(NamedTuple):
@@ -339,37 +345,85 @@ def read_itch(data: bytes) -> Iterator[Any]:
     Raises DecodeError, with the offset, when a type is unknown, a length is not that of its type, or the file
     ends inside a message.
     """
-    offset = 0
-    while offset < len(data):
-        start = offset + 2
-        if start >= len(data):
-            raise _bad(offset, "the file ends inside a message")
-        layout = _BY_TYPE.get(data[start])
-        if layout is None:
-            raise _bad(offset, f"unknown message type {chr(data[start])!r}")
-        length_bytes, decode = layout
-        stated_bytes = data[offset] << 8 | data[offset + 1]
-        if stated_bytes not in (0, length_bytes):
-            raise _bad(offset, f"length={stated_bytes} of type {chr(data[start])!r}, expected {length_bytes}")
-        if start + length_bytes > len(data):
-            raise _bad(offset, "the file ends inside a message")
-        yield decode(data, start)
-        offset = start + length_bytes
+    return _messages(io.BytesIO(data))
 
 
-def read_itch_file(path: Path) -> Iterator[Any]:
-    """Like `read_itch`, from a file, unpacked first when its name ends in `.gz`.
+def read_itch_file(path: Path, on_progress: Callable[[int], object] = lambda _: None) -> Iterator[Any]:
+    """Like `read_itch`, from a file, unpacked when its name ends in `.gz`. Memory stays flat.
 
-    Raises ConfigurationError when the file cannot be read.
+    `on_progress` is told now and then how many bytes of the file have been read. Raises ConfigurationError when the
+    file cannot be read, DecodeError also when a `.gz` is cut or damaged.
     """
     try:
-        content = path.read_bytes()
-        data = gzip.decompress(content) if path.suffix == ".gz" else content
+        path.open("rb").close()
     except OSError as error:
-        raise ConfigurationError(
-            f"cannot read ITCH file {path}: {error.strerror or error}; give a readable file"
-        ) from error
-    return read_itch(data)
+        raise _unreadable(path, error) from error
+    return _messages_of(path, on_progress)
+
+
+def _messages_of(path: Path, on_progress: Callable[[int], object]) -> Iterator[Any]:
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        unpacked = stack.enter_context(gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file
+        try:
+            yield from _messages(cast(BinaryIO, unpacked), lambda: on_progress(file.tell()))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DecodeError(f"{path} is no whole .gz file: {error}; copy it again") from error
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+def _messages(file: BinaryIO, on_chunk: Callable[[], object] = lambda: None) -> Iterator[Any]:
+    decode = _Decoder()
+    data, base = b"", 0  # what is not decoded yet, and its offset in the file
+    while chunk := file.read(CHUNK_BYTES):
+        data += chunk
+        on_chunk()
+        offset = 0
+        while (found := decode.next(data, offset, base)) is not None:
+            message, offset = found
+            if message is not None:
+                yield message
+        data, base = data[offset:], base + offset
+    if data not in (b"", END_OF_SESSION):
+        raise _bad(base, "the file ends inside a message")
+
+
+END_OF_SESSION = b"\0\0"
+
+
+class _Decoder:
+    """One message after the other. The first length of the file says of what kind it is."""
+
+    def __init__(self) -> None:
+        self._has_lengths: bool | None = None
+
+    def next(self, data: bytes, offset: int, base: int) -> tuple[Any, int] | None:
+        """The message at an offset, None in its place for the end of a session, and the offset after it; None when not
+        all of it is there yet."""
+        start = offset + 2
+        if start > len(data):
+            return None
+        stated_bytes = data[offset] << 8 | data[offset + 1]
+        if self._has_lengths is None:
+            self._has_lengths = stated_bytes != 0
+        if self._has_lengths and stated_bytes == 0:
+            return None, start
+        if start == len(data):
+            return None
+        layout = _BY_TYPE.get(data[start])
+        if layout is None:
+            raise _bad(base + offset, f"unknown message type {chr(data[start])!r}")
+        length_bytes, decode = layout
+        if stated_bytes not in (0, length_bytes):
+            raise _bad(base + offset, f"length={stated_bytes} of type {chr(data[start])!r}, expected {length_bytes}")
+        if start + length_bytes > len(data):
+            return None
+        return decode(data, start), start + length_bytes
+
+
+def _unreadable(path: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"cannot read ITCH file {path}: {error.strerror or error}; give a readable file")
 
 
 def _bad(offset: int, what: str) -> DecodeError:

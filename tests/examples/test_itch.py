@@ -2,13 +2,17 @@
 
 import gzip
 import struct
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ordo.cli import run
 from ordo.matching.itch import (
+    CHUNK_BYTES,
+    END_OF_SESSION,
     LAYOUTS,
     AddOrder,
     DirectListing,
@@ -98,3 +102,63 @@ def test_damaged_feeds_are_refused_with_their_offset(data: bytes, what: str) -> 
 def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot read ITCH file .*absent\.bin: No such file"):
         read_itch_file(tmp_path / "absent.bin")
+
+
+def test_a_length_of_zero_ends_a_session() -> None:
+    system = b"S" + bytes(11)
+    one = framed(system, len(system))
+    assert len(list(read_itch(one + END_OF_SESSION))) == 1
+    assert len(list(read_itch(one + END_OF_SESSION + one + END_OF_SESSION))) == 2, "another day behind it"
+    assert len(list(read_itch(framed(system, 0) * 3 + END_OF_SESSION))) == 3, "of a file without lengths, too"
+    assert list(read_itch(END_OF_SESSION)) == []
+    with pytest.raises(DecodeError, match="ends inside a message at offset 14"):
+        list(read_itch(one + b"\0"))
+
+
+@pytest.mark.parametrize("cut", [1, 8, 1000])
+def test_a_gz_that_is_cut_is_one_clear_line(cut: int, ritch_feed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.gz"
+    path.write_bytes(ritch_feed.read_bytes()[:-cut])
+    with pytest.raises(DecodeError, match=r"cut\.gz is no whole \.gz file"):
+        list(read_itch_file(path))
+
+
+def test_a_gz_that_is_none_or_damaged_is_one_clear_line(ritch_feed: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad.gz"
+    path.write_bytes(b"text")
+    with pytest.raises(DecodeError, match=r"bad\.gz is no whole \.gz file"):
+        list(read_itch_file(path))
+    damaged = bytearray(ritch_feed.read_bytes())
+    damaged[len(damaged) // 2 :] = bytes(len(damaged) - len(damaged) // 2)
+    path.write_bytes(damaged)
+    with pytest.raises(DecodeError):
+        list(read_itch_file(path))
+
+
+def test_the_demo_says_so_and_starts_nothing(
+    ritch_feed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "cut.gz"
+    path.write_bytes(ritch_feed.read_bytes()[:-100])
+    assert run(["demo", "--itch", str(path)]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"ordo: {path} is no whole .gz file") and captured.err.count("\n") == 1
+    assert "three nodes" not in captured.out
+
+
+@pytest.mark.parametrize("name", ["day.bin", "day.bin.gz"])
+def test_a_day_goes_through_little_memory_and_its_progress_is_told(name: str, tmp_path: Path) -> None:
+    """All messages of every chunk's boundary are there, and no more than a few chunks are held."""
+    record = framed(b"D" + bytes(18), 19)
+    count = 16 * CHUNK_BYTES // len(record)
+    path, told = tmp_path / name, list[int]()
+    content = record * count + END_OF_SESSION
+    path.write_bytes(gzip.compress(content, 1) if name.endswith(".gz") else content)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_itch_file(path, told.append)) == count
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 5 * CHUNK_BYTES
+    assert told == sorted(told) and told[-1] == path.stat().st_size
