@@ -15,7 +15,7 @@ from archive.control.codes import REFUSALS
 from archive.reader import RecordedMessage
 from archive.tools import Verification
 from gateway.archive_visits import ArchiveVisits, Look, Visit
-from gateway.batches import BATCH_BYTES_MAX
+from gateway.batches import BATCH_BYTES_MAX, item_length
 from gateway.calls import refuse
 from runtime.errors import ArchiveError, CorruptFrameError, OrdoError
 from service_api import ordo_pb2 as pb
@@ -98,11 +98,12 @@ def _batches(messages: Iterable[RecordedMessage]) -> Generator[Any]:
     end: ArchiveError | None = None
     try:
         for one in messages:
-            batch.messages.append(_message(one))
-            length_bytes += len(one.payload)
-            if length_bytes >= BATCH_BYTES_MAX or len(batch.messages) >= MESSAGES_MAX:
+            is_full = length_bytes + item_length(one) > BATCH_BYTES_MAX or len(batch.messages) >= MESSAGES_MAX
+            if batch.messages and is_full:
                 yield batch
                 batch, length_bytes = pb.RecordingBatch(), 0
+            batch.messages.append(_message(one))
+            length_bytes += item_length(one)
     except ArchiveError as error:
         end = error
     if batch.messages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +14,7 @@ from service_api import ordo_pb2 as pb
 POLL_LIMIT = 256
 POLLS_MAX = 4
 BATCH_BYTES_MAX = 1 << 20
+ITEM_OVERHEAD_BYTES = 64
 NUMBERED = (EntryKind.REQUEST, EntryKind.OUTPUT)
 KINDS = {kind.value: kind for kind in EntryKind}
 
@@ -44,21 +46,44 @@ class Batches(Protocol):
         """Whether everything was sent that was asked for."""
 
 
-def _fill(reader: Any, append: Callable[[Any], object]) -> int:
-    """Polls into a batch until it is full or nothing has come; returns how many fragments were looked at."""
-    length_bytes = count = 0
+class _Filler:
+    """Makes batches that are no longer than BATCH_BYTES_MAX, unless one item alone is: a caller with gRPC's defaults
+    can take whatever is below 4 MiB."""
 
-    def take(item: LogEntry | FeedMessage) -> None:
-        nonlocal length_bytes
-        length_bytes += len(item.payload)
-        append(item)
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self._length_bytes = 0
+        self.waiting: deque[Any] = deque()
+        """What was read and is in no batch yet."""
 
-    for _ in range(POLLS_MAX):
-        found = reader.poll(take, POLL_LIMIT)
-        count += found
-        if not found or length_bytes >= BATCH_BYTES_MAX:
-            break
-    return count
+    def fill(self, append: Callable[[Any], object]) -> int:
+        """Polls, and fills a batch; returns how many fragments were looked at, or 1 while something waits."""
+        count = 0
+        for _ in range(POLLS_MAX):
+            if self._length_bytes >= BATCH_BYTES_MAX:
+                break
+            found = self._reader.poll(self._take, POLL_LIMIT)
+            count += found
+            if not found:
+                break
+        room_bytes = BATCH_BYTES_MAX
+        while self.waiting:
+            length_bytes = item_length(self.waiting[0])
+            if length_bytes > room_bytes and room_bytes < BATCH_BYTES_MAX:
+                break
+            append(self.waiting.popleft())
+            room_bytes -= length_bytes
+            self._length_bytes -= length_bytes
+        return max(count, bool(self.waiting))
+
+    def _take(self, item: LogEntry | FeedMessage) -> None:
+        self._length_bytes += item_length(item)
+        self.waiting.append(item)
+
+
+def item_length(item: Any) -> int:
+    """About what an item takes in a message of gRPC."""
+    return len(item.payload) + ITEM_OVERHEAD_BYTES
 
 
 class LogBatches:
@@ -74,20 +99,24 @@ class LogBatches:
             credentials=credentials,
         )
         self._until_position = request.until_position
+        self._filler = _Filler(self.reader)
+        self._sent_position = 0
 
     def poll(self) -> Polled:
         batch = pb.LogBatch()
-        count = _fill(self.reader, lambda entry: batch.entries.append(encode_entry(entry)))
-        batch.position = self.reader.position or 0
+        count = self._filler.fill(lambda entry: batch.entries.append(encode_entry(entry)))
+        if batch.entries:
+            self._sent_position = batch.entries[-1].position
+        batch.position = self.place or 0
         return Polled(batch, len(batch.entries), count)
 
     @property
     def place(self) -> int | None:
-        return self.reader.position
+        return self._sent_position if self._filler.waiting else self.reader.position
 
     @property
     def has_ended(self) -> bool:
-        position = self.reader.position
+        position = self.place
         return self._until_position > 0 and position is not None and position >= self._until_position
 
 
@@ -107,15 +136,18 @@ class TopicBatches:
             addresses, request.topic, from_position=position, from_sequence=sequence, credentials=credentials
         )
         self.has_ended = False
+        self._filler = _Filler(self.reader)
 
     def poll(self) -> Polled:
         batch = pb.TopicBatch()
-        count = _fill(self.reader, lambda message: batch.messages.append(encode_message(message)))
-        batch.next_sequence = self.reader.next_sequence or 0
+        count = self._filler.fill(lambda message: batch.messages.append(encode_message(message)))
+        batch.next_sequence = self.place or 0
         return Polled(batch, len(batch.messages), count)
 
     @property
     def place(self) -> int | None:
+        if self._filler.waiting:
+            return int(self._filler.waiting[0].sequence)
         return (self.reader.next_sequence or 0) if self.reader.is_reading else None
 
 

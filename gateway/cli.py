@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cluster.client.settings import ClientSettings
-from gateway.settings import GatewaySettings
+from gateway.settings import MESSAGE_BYTES_DEFAULT, GatewaySettings
 from runtime.credentials import credentials_from_file
 from runtime.errors import ConfigurationError
 from runtime.logging import configure_program
@@ -46,6 +46,9 @@ def gateway(
     trusted_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the members' keys")] = None,
     requests_max: Annotated[int, typer.Option(help="requests and queries under way in all")] = 16_384,
     stream_requests_max: Annotated[int, typer.Option(help="requests under way of one stream")] = 2_048,
+    message_bytes_max: Annotated[int, typer.Option(help="bytes of the longest gRPC message taken from a caller")] = (
+        MESSAGE_BYTES_DEFAULT
+    ),
     sessions_max: Annotated[int, typer.Option(help="sessions with the cluster: one for each token")] = 64,
     subscriptions_max: Annotated[int, typer.Option(help="subscriptions to the log")] = 32,
     archive_calls_max: Annotated[int, typer.Option(help="calls that read or verify recordings")] = 2,
@@ -56,22 +59,17 @@ def gateway(
     decoder: DecoderName = "",
 ) -> None:
     """Serve gRPC in front of a cluster until SIGTERM or SIGINT."""
-    client = ClientSettings(
-        egress_channel=f"aeron:udp?endpoint={egress}",
-        credentials=b"" if token_file is None else credentials_from_file(token_file),
-        key_file=str(key_file or ""),
-        trusted_file=str(trusted_file or ""),
-    )
     settings = GatewaySettings(
         endpoints=_split(endpoints),
         listen=listen,
         archives=_split(archives),
-        client=client,
+        client=_client(egress, token_file, key_file, trusted_file),
         certificate=str(certificate or ""),
         key=str(key or ""),
         client_ca=str(client_ca or ""),
         requests_max=requests_max,
         stream_requests_max=stream_requests_max,
+        message_bytes_max=message_bytes_max,
         sessions_max=sessions_max,
         subscriptions_max=subscriptions_max,
         archive_calls_max=archive_calls_max,
@@ -82,6 +80,15 @@ def gateway(
         decoder=decoder,
     )
     _run(settings)
+
+
+def _client(egress: str, token_file: Path | None, key_file: Path | None, trusted_file: Path | None) -> ClientSettings:
+    return ClientSettings(
+        egress_channel=f"aeron:udp?endpoint={egress}",
+        credentials=b"" if token_file is None else credentials_from_file(token_file),
+        key_file=str(key_file or ""),
+        trusted_file=str(trusted_file or ""),
+    )
 
 
 def _run(settings: GatewaySettings) -> None:

@@ -21,7 +21,7 @@ from gateway.operations import Operations
 from gateway.round_trips import RoundTrips
 from gateway.sequencer_calls import SequencerCalls
 from gateway.sessions import GatewaySessions
-from gateway.settings import MESSAGE_BYTES_MAX, GatewaySettings, read_file
+from gateway.settings import GatewaySettings, read_file
 from runtime.errors import ConfigurationError
 from runtime.logging import get_logger
 from runtime.open_files import raise_open_files
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from gateway.console.server import Console
 
 HEALTH_INTERVAL_S = 0.2
+CALLER_PING_INTERVAL_MS = 5_000
+"""Callers may ping twice as often as gRPC's libraries let them (10 s); two pings that come sooner are put up with."""
+PING_INTERVAL_MS = 30_000
+PING_TIMEOUT_MS = 20_000
 HANDSHAKE_TIMEOUT_MS = 10_000
 """A connection that has not said by then that it speaks HTTP/2 is closed."""
 GC_THRESHOLD = 100_000
@@ -63,16 +67,7 @@ class Gateway:
         settings = self._settings
         visits = settings.subscriptions_max + settings.archive_calls_max + (WATCHES_MAX if settings.console else 0)
         shares = share_out(raise_open_files(), settings.sessions_max + 1, visits)
-        server = grpc.aio.server(
-            options=[
-                ("grpc.max_allowed_incoming_connections", shares.callers),
-                ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS),
-                ("grpc.http2.settings_timeout", HANDSHAKE_TIMEOUT_MS),
-                ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", 0),
-            ]
-        )
+        server = grpc.aio.server(options=_server_options(settings, shares.callers))
         host = settings.listen.rpartition(":")[0]
         try:
             if settings.certificate:
@@ -153,6 +148,24 @@ class Gateway:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+def _server_options(settings: GatewaySettings, connections_max: int) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_allowed_incoming_connections", connections_max),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE_TIMEOUT_MS),
+        ("grpc.http2.settings_timeout", HANDSHAKE_TIMEOUT_MS),
+        ("grpc.max_receive_message_length", settings.message_bytes_max),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+        # Callers' pings: gRPC's own default of one in 5 minutes ends quiet subscriptions of careful callers.
+        ("grpc.http2.min_ping_interval_without_data_ms", CALLER_PING_INTERVAL_MS),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # The gateway's pings: a caller whose machine is gone frees what it holds, also when it is sent nothing.
+        ("grpc.keepalive_time_ms", PING_INTERVAL_MS),
+        ("grpc.keepalive_timeout_ms", PING_TIMEOUT_MS),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
 
 
 def _server_credentials(settings: GatewaySettings) -> grpc.ServerCredentials:

@@ -12,8 +12,9 @@ from cluster.client.settings import ClientSettings
 from runtime.errors import ConfigurationError
 
 LISTEN = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})")
-MESSAGE_BYTES_MAX = 4 << 20
-"""The longest gRPC message, which is gRPC's own default; the cluster's limit of one payload is lower."""
+MESSAGE_BYTES_DEFAULT = 4 << 20
+"""gRPC's own default."""
+MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX = 64 << 10, 64 << 20
 COUNTS = (
     *("requests_max", "request_bytes_max", "stream_requests_max"),
     *("sessions_max", "subscriptions_max", "archive_calls_max"),
@@ -43,6 +44,8 @@ class GatewaySettings:
     """So many bytes of them."""
     stream_requests_max: int = 2_048
     """So many requests of one stream may be under way."""
+    message_bytes_max: int = MESSAGE_BYTES_DEFAULT
+    """The longest gRPC message that is taken from a caller."""
     sessions_max: int = 64
     """So many sessions with the cluster: one for each token that callers show."""
     session_idle_s: float = 60.0
@@ -77,6 +80,10 @@ class GatewaySettings:
         for name in COUNTS:
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name}={getattr(self, name)}: must be above 0")
+        if not MESSAGE_BYTES_MIN <= self.message_bytes_max <= MESSAGE_BYTES_MAX:
+            raise ConfigurationError(
+                f"message_bytes_max={self.message_bytes_max}: must be {MESSAGE_BYTES_MIN} to {MESSAGE_BYTES_MAX}"
+            )
         for name in ("session_idle_s", "timeout_s", "grace_s"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigurationError(f"{name}={getattr(self, name)}: must be a number of seconds above 0")

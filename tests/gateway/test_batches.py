@@ -1,0 +1,147 @@
+"""What a gateway sends a caller fits into what a caller takes by default, and quiet callers stay connected."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from archive.reader import RecordedMessage
+from cluster.client.feeds import FeedMessage
+from gateway.archive_calls import _batches
+from gateway.batches import BATCH_BYTES_MAX, LogBatches, TopicBatches
+from gateway.server import CALLER_PING_INTERVAL_MS, Gateway
+from gateway.settings import MESSAGE_BYTES_DEFAULT, GatewaySettings
+from runtime.errors import ConfigurationError
+from sequencer.entries import EntryKind, LogEntry
+from service_api import ordo_pb2 as pb
+
+MIB = 1 << 20
+LENGTHS = [1000] * 3000 + [3 * MIB + MIB // 2] + [200_000] * 30 + [5 * MIB, 10, MIB, MIB, 900_000, 900_000]
+
+
+class FakeReader:
+    """Hands out items as a reader of a log or a topic does: up to so many at a time, its place after all of them."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = deque(items)
+        self.is_reading = True
+        self.position = 0
+        self.next_sequence = 1
+
+    def poll(self, handler: Callable[[Any], object], limit: int) -> int:
+        count = min(limit, len(self._items))
+        for _ in range(count):
+            item = self._items.popleft()
+            self.position = item.position
+            self.next_sequence = getattr(item, "sequence", 0) + 1
+            handler(item)
+        return count
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def batches_of(kind: Any, request: Any, items: list[Any]) -> Any:
+    """With a reader of these items in the place of its own."""
+    found = kind(request, ["127.0.0.1:1"], b"")
+    found.reader.close()
+    found.reader = found._filler._reader = FakeReader(items)
+    return found
+
+
+def demand_that_default_callers_take(batch: Any, item_count: int) -> None:
+    size = batch.ByteSize()
+    assert size < BATCH_BYTES_MAX + 1000 or item_count == 1, "only what is longer alone comes alone"
+
+
+def test_batches_of_the_log_are_cut_and_their_positions_are_of_what_was_sent() -> None:
+    items = [LogEntry(64 * (at + 1), EntryKind.MESSAGE, 1, 1, 1, bytes(length)) for at, length in enumerate(LENGTHS)]
+    batches = batches_of(LogBatches, pb.SubscribeRequest(until_position=items[-1].position), items)
+    got: list[tuple[int, int]] = []
+    while not batches.has_ended:
+        polled = batches.poll()
+        demand_that_default_callers_take(polled.batch, polled.item_count)
+        got += [(one.position, len(one.payload)) for one in polled.batch.entries]
+        assert polled.batch.position == got[-1][0] == batches.place
+        assert polled.fragment_count > 0 or not batches._filler.waiting, "what waits is not slept over"
+    assert got == [(one.position, len(one.payload)) for one in items]
+
+
+def test_batches_of_a_topic_are_cut_and_name_the_next_sequence() -> None:
+    items = [FeedMessage("a", at + 1, 64, 0, 1, bytes(length)) for at, length in enumerate(LENGTHS)]
+    batches = batches_of(TopicBatches, pb.SubscribeTopicRequest(topic="a", oldest=True), items)
+    got: list[int] = []
+    while len(got) < len(items):
+        polled = batches.poll()
+        demand_that_default_callers_take(polled.batch, polled.item_count)
+        got += [one.sequence for one in polled.batch.messages]
+        assert polled.batch.next_sequence == got[-1] + 1
+    assert got == list(range(1, len(items) + 1))
+
+
+def test_batches_of_a_recording_are_cut() -> None:
+    items = [RecordedMessage(bytes(length), at, at + 1, 0) for at, length in enumerate(LENGTHS)]
+    got: list[int] = []
+    for batch in _batches(items):
+        demand_that_default_callers_take(batch, len(batch.messages))
+        got += [len(one.payload) for one in batch.messages]
+    assert got == LENGTHS
+
+
+@pytest.mark.parametrize("length_bytes", [0, 65_535, 64 * MIB + 1])
+def test_a_length_out_of_range_is_one_line(length_bytes: int) -> None:
+    with pytest.raises(ConfigurationError, match="message_bytes_max"):
+        GatewaySettings(endpoints=["127.0.0.1:1"], message_bytes_max=length_bytes)
+
+
+@pytest.mark.parametrize("length_bytes", [MESSAGE_BYTES_DEFAULT, 8 * MIB])
+def test_longer_messages_are_taken_where_the_gateway_is_told_so(length_bytes: int) -> None:
+    async def submit() -> grpc.StatusCode:
+        settings = GatewaySettings(
+            endpoints=["127.0.0.1:1"], listen="127.0.0.1:0", message_bytes_max=length_bytes, timeout_s=0.3
+        )
+        async with Gateway(settings) as gateway, grpc.aio.insecure_channel(gateway.address) as channel:
+            call = channel.unary_unary(
+                "/ordo.v1.Sequencer/Submit",
+                request_serializer=pb.SubmitRequest.SerializeToString,
+                response_deserializer=pb.SubmitResponse.FromString,
+            )
+            try:
+                await call(pb.SubmitRequest(identity=bytes(16), number=1, payload=bytes(5 * MIB)), timeout=10)
+            except grpc.aio.AioRpcError as error:
+                assert ("larger than max" in (error.details() or "")) == (length_bytes < 5 * MIB), error
+                return error.code()
+        raise AssertionError("no cluster is there")
+
+    code = asyncio.run(submit())
+    assert (code is grpc.StatusCode.RESOURCE_EXHAUSTED) == (length_bytes < 5 * MIB)
+
+
+@pytest.mark.slow
+def test_a_quiet_stream_of_a_caller_that_pings_stays() -> None:
+    """More pings than the two that gRPC puts up with by default; the stream of health says nothing meanwhile."""
+    options = [
+        ("grpc.keepalive_time_ms", CALLER_PING_INTERVAL_MS + 500),
+        ("grpc.keepalive_timeout_ms", 2_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+
+    async def watch() -> None:
+        settings = GatewaySettings(endpoints=["127.0.0.1:1"], listen="127.0.0.1:0")
+        async with (
+            Gateway(settings) as gateway,
+            grpc.aio.insecure_channel(gateway.address, options=options) as channel,
+        ):
+            stream = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            assert (await stream.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(stream.read(), 5 * (CALLER_PING_INTERVAL_MS + 500) / 1000)
+
+    asyncio.run(watch())
