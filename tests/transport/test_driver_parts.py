@@ -159,6 +159,35 @@ def test_the_first_gap_is_found_and_asked_for_again_until_it_is_filled() -> None
     assert loss.deadline_ns is None
 
 
+def test_a_gap_that_stays_is_asked_for_less_and_less_often() -> None:
+    """One was asked for 2,800 times in 0.9 s, while its sender stood still."""
+    taken, loss = claims((0, 128), (256, 320)), detector(delay_ns=1_000, retry_delay_ns=100_000)
+
+    def asked_for(start_ns: int, duration_ns: int) -> list[int]:
+        times = []
+        for now_ns in range(start_ns, start_ns + duration_ns, 1_000):
+            loss.scan_claims(taken, TERM, 320, now_ns)
+            times += [now_ns] if loss.is_due(now_ns) else []
+        return times
+
+    times = asked_for(0, 900_000_000)
+    delays = [after - before for before, after in pairwise(times)]
+    assert times[0] == 1_000, "the first one is not late"
+    assert delays[:8] == [100_000 << number for number in range(7)] + [10_000_000]
+    assert set(delays[8:]) == {10_000_000} and len(times) < 100
+    assert taken.claim(128, 160)
+    again = asked_for(900_000_000, 500_000)
+    assert [time - 900_000_000 for time in again] == [1_000, 101_000, 301_000], "what has changed starts anew"
+
+
+def test_a_retry_delay_above_the_backoff_is_kept() -> None:
+    loss = detector(retry_delay_ns=60_000_000)
+    loss.scan_claims(claims(), TERM, 64, 0)
+    assert [loss.is_due(at) for at in (10, 60_000_009, 60_000_010, 120_000_009, 120_000_010)] == [
+        True, False, True, False, True,
+    ]  # fmt: skip
+
+
 def test_a_gap_reaches_to_the_high_water_mark_and_to_the_end_of_the_term() -> None:
     assert detector().scan_claims(claims(whole=TERM - 256), TERM, 70_000, 0) == (TERM - 256, 256)
     assert detector().scan_claims(claims(whole=TERM), TERM, 70_000, 0) == (TERM, 70_000 - TERM)

@@ -14,6 +14,8 @@ cdef class LossDetector:
     cdef readonly bint is_reliable
     cdef int64_t initial_delay_ns
     cdef int64_t retry_delay_ns
+    cdef int64_t retry_delay_max_ns
+    cdef int64_t next_retry_delay_ns   # of the active gap: doubled with each request
     cdef double backoff_max_ns
     cdef double group_size
     cdef uint64_t random_state

@@ -1,6 +1,7 @@
 """Finding a gap in a received stream and deciding when to ask for it (transport-wire.md §6.1).
 
-Only the first gap is tracked, and only the term of the rebuild position is looked at. A gap that changes starts anew.
+Only the first gap is tracked, and only the term of the rebuild position is looked at. A gap that changes starts anew. One
+that stays as it is is asked for less and less often: its sender may stand still, and need not be sent thousands of NAKs.
 """
 
 from libc.math cimport exp, log as ln
@@ -12,8 +13,9 @@ from transport.driver.claims cimport Claims
 
 
 cdef class LossDetector:
-    """Unicast: `delay_ns` before the first NAK, `retry_delay_ns` before each further one. Multicast: random delays up
-    to `backoff_max_ns`, drawn for a group of `group_size`, from `seed`. Unreliable streams wait for nothing."""
+    """Unicast: `delay_ns` before the first NAK, `retry_delay_ns` before the second one, and twice as long each time up to
+    `backoff_max_ns`. Multicast: random delays up to `backoff_max_ns`, drawn for a group of `group_size`, from `seed`.
+    Unreliable streams wait for nothing."""
 
     def __init__(self, *, bint is_multicast, bint is_reliable, int64_t delay_ns, int64_t retry_delay_ns,
                  int64_t backoff_max_ns, int64_t group_size, seed):
@@ -21,6 +23,8 @@ cdef class LossDetector:
         self.is_reliable = is_reliable
         self.initial_delay_ns = delay_ns
         self.retry_delay_ns = retry_delay_ns
+        self.retry_delay_max_ns = max(retry_delay_ns, backoff_max_ns)
+        self.next_retry_delay_ns = retry_delay_ns
         self.backoff_max_ns = backoff_max_ns
         self.group_size = group_size
         mixed = ((seed + 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF    # near seeds, far states
@@ -28,10 +32,16 @@ cdef class LossDetector:
 
     cdef int64_t _delay(self, bint initial) noexcept nogil:
         cdef double shape, drawn
+        cdef int64_t delay_ns
         if not self.is_reliable:
             return 0
         if not self.is_multicast:
-            return self.initial_delay_ns if initial else self.retry_delay_ns
+            if initial:
+                self.next_retry_delay_ns = self.retry_delay_ns
+                return self.initial_delay_ns
+            delay_ns = self.next_retry_delay_ns
+            self.next_retry_delay_ns = min(2 * delay_ns, self.retry_delay_max_ns)
+            return delay_ns
         self.random_state ^= self.random_state << 13            # xorshift64: seeded, so that a run can be repeated
         self.random_state ^= self.random_state >> 7
         self.random_state ^= self.random_state << 17
