@@ -108,6 +108,9 @@ class RecordDoor:
         opened = 352  # where the first record of a run ends
         yield ordo_codecs.REQUEST.encode(open_position=opened, number=1, confirmed=0, **ids) + b"payload"
         yield ordo_codecs.OUTPUT.encode(open_position=opened, number=2, target_session_id=SESSION, **ids) + b"output"
+        by_id = ordo_codecs.split_request_digest(bytes(range(16)))
+        for number in (1, 2):
+            yield ordo_codecs.REQUEST_BY_ID.encode(open_position=opened, number=number, **by_id, **ids) + b"payload"
         yield ordo_codecs.MESSAGE_MARK.encode(number=1, previous_session_id=-1, **ids)
         shared = {"mode": ConsumerMode.SHARED, "ack_timeout": 10, "in_flight_max": 4, "tries_max": 2}
         for number, fields in enumerate(
@@ -184,6 +187,9 @@ class RecordDoor:
         requests.restore(container.requests.snapshot())
         if requests.snapshot() != container.requests.snapshot():
             raise Finding("the table of requests is another one once it was read back")
+        requests.ids.restore(container.requests.ids.snapshot(), True)
+        if requests.ids.snapshot() != container.requests.ids.snapshot():
+            raise Finding("the ids of requests are others once they were read back")
         shape = [len(messages) for messages in taken]
         return (*shape, len(requests), container.messages_executed, container.messages_rejected)
 
@@ -206,6 +212,8 @@ class SnapshotDoor:
         _, identity = requests.open(bytes(16), b"principal", 7, 0, 96, 5)
         assert identity is not None and requests.judge(96, b"principal", 1, 0, 6) is identity
         requests.note(identity, 192, 0, b"answer")
+        assert requests.judge(96, b"principal", 2, 0, 7, bytes(range(16)), b"payload") is identity
+        requests.note(identity, 288, 0, b"answer to an id")
         consumers = ConsumerTable()
         shared = {"mode": ConsumerMode.SHARED, "ack_timeout": 10, "in_flight_max": 4, "tries_max": 2}
         join = ConsumerCommand(CommandKind.JOIN, "risk", 9, 1, position=0, **shared)  # type: ignore[arg-type]
@@ -219,6 +227,7 @@ class SnapshotDoor:
                     640, 2, TimeUnit.MILLIS, 1, (), ((5, 1000),), tuple(requests.snapshot()),
                     consumers=tuple(consumers.snapshot()), instances=tuple(instances.snapshot()),
                     differences=tuple(differences.snapshot()),
+                    request_ids=tuple(requests.ids.snapshot()), takes_ids=True,
                 )
             )
         )  # fmt: skip
@@ -239,6 +248,7 @@ class SnapshotDoor:
             service, module = container_snapshot.decode(iter(parts[0])), snapshots.decode(parts[1])
             check_parts(module, [service])
             RequestTable().restore(service.requests)
+            RequestTable().ids.restore(service.request_ids, service.takes_ids)
             ConsumerTable().restore(service.consumers)
             InstanceTable().restore(service.instances)
             DifferenceTable().restore(service.differences)

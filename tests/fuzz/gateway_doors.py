@@ -19,6 +19,7 @@ from gateway.sequencer_calls import SequencerCalls
 from gateway.settings import GatewaySettings
 from runtime.errors import OrdoError
 from service_api import ordo_pb2 as pb
+from service_api.request_ids import DIGEST_BYTES
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import pack, unpack
 
@@ -71,7 +72,10 @@ class Session:
         *,
         confirmed: int,
         open_position: int,
+        digest: bytes | None,
     ) -> Any:
+        if digest is not None and len(digest) != DIGEST_BYTES:
+            raise Finding(f"{len(digest)=} went to the cluster")
         return self._send(identity, number, payload, confirmed, open_position, on_done)
 
     def _send(
@@ -120,6 +124,8 @@ class GatewayDoor:
             (0, pb.SubmitRequest(identity=identity, number=1, payload=b"payload")),
             (0, pb.SubmitRequest(identity=identity, number=2**62 - 1, confirmed=2**62, identity_position=2**63 - 1)),
             (0, pb.SubmitRequest(identity=identity, number=0, confirmed=2**63)),
+            (0, pb.SubmitRequest(identity=identity, number=1, payload=b"payload", id=b"payment 1")),
+            (0, pb.SubmitRequest(identity=identity, number=1, id=bytes(65))),
             (1, pb.OpenIdentityRequest(identity=identity)),
             (2, pb.QueryRequest(payload=b"ask", member_id=2**31 - 1, min_position=-(2**63), group="group")),
             (2, pb.QueryRequest(payload=b"ask", min_position=2**63 - 1)),

@@ -137,6 +137,8 @@ class SimulatedClient(Actor):
         self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
         if self.is_working and self.session is not None and self.session.state is ClientState.CONNECTED:
             self._work(now_ns)
+        if self.requesting is not None and self.session is not None and self.session.state is ClientState.CONNECTED:
+            self.requesting.repeat(now_ns)
         self._poll(now_ns)
         self.sleep_for(now_ns, self._idle_ns(now_ns))
 
@@ -252,7 +254,9 @@ class SimulatedClient(Actor):
     @property
     def has_all_answers(self) -> bool:
         """No request is under way."""
-        return self.session is None or self.requesting is None or self.session.outstanding_requests == 0
+        if self.session is None or self.requesting is None:
+            return True
+        return self.session.outstanding_requests == 0 and self.requesting.has_all_answers
 
     def probe(self) -> bool:
         """Asks once more after the faults; True when the ingress has taken it."""

@@ -99,7 +99,8 @@ class Options:
     timers: bool = True
     messages: bool = True
     requests: str = ""
-    """How clients ask: "" by offers, "requests", or "journal": by requests that outlive their process."""
+    """How clients ask: "" by offers, "requests", "journal": by requests that outlive their process, or "ids": by
+    requests that another life sends again, of another identity, by their ids."""
     tracks: bool = False
     """Clients that ask by offers are told which of them the log has."""
     poison_chance: float = 0.0
@@ -192,6 +193,8 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         options.renews_some = options.renews and not options.loss_mean_ns and rng.random() < 0.5
         _draw_own_versions(options, rng)
         _draw_volumes(options, rng)
+        if options.requests and options.levels and rng.random() < 0.5:
+            options.requests = "ids"
     return options
 
 

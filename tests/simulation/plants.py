@@ -15,6 +15,7 @@ from tests.simulation import (
     planted_hashes,
     planted_raft,
     planted_renewals,
+    planted_requests,
     planted_services,
 )
 
@@ -30,6 +31,7 @@ MODULES = (
     planted_hashes,
     planted_services,
     planted_renewals,
+    planted_requests,
 )
 BY_NAME: dict[str, Plant] = {
     name: found

@@ -6,9 +6,12 @@ from typing import Any
 
 from cluster.client.journal import Journal
 from cluster.client.request_window import PendingRequest
-from runtime.errors import RejectedError, SessionClosedError
+from runtime.errors import RejectedError, RequestOutcome, SessionClosedError
 from tests.simulation.operations import Reply, Request, decode_reply, decode_request
 
+REPEAT_NS = 200_000_000
+OUTSTANDING_MAX = 200
+ANSWERED_KEPT = 10
 LEFT_OUT = "left out: "
 """What the answer to a request begins with whose record was left out."""
 
@@ -43,7 +46,8 @@ class MemoryJournal:
 
 
 class Requesting:
-    """The requests of one client over all its lives. With a journal none may get lost."""
+    """The requests of one client over all its lives. With a journal none may get lost; with ids each life has another
+    identity, sends again what earlier ones have left unanswered, and now and then what was answered."""
 
     def __init__(self, client: Any) -> None:
         """`client`: a SimulatedClient, which is made of this."""
@@ -51,7 +55,13 @@ class Requesting:
         self._store: MemoryJournal | None = None
         if client.world.options.requests == "journal":
             self._store = MemoryJournal(client.world.random.stream(f"{client.name} journal"))
-        self._replies: dict[int, Reply] = {}
+        self._has_ids = client.world.options.requests == "ids"
+        self._payloads: dict[int, bytes] = {}
+        """Of requests with ids: those without an answer, and a few with one."""
+        self._refused: list[int] = []
+        """Numbers that the cluster has not taken yet."""
+        self._repeat_ns = 0
+        self._replies: dict[int, tuple[Reply, int]] = {}
 
     def make_journal(self) -> Journal | None:
         return None if self._store is None else Journal(self._store)
@@ -62,6 +72,35 @@ class Requesting:
         assert session is not None
         for pending in session.recovered_requests:
             pending.when_done(self._on_done)
+        self._refused.clear()
+        for number in list(self._payloads):
+            self._send(number)
+
+    @property
+    def has_all_answers(self) -> bool:
+        """Everything that was asked with an id was answered."""
+        return all(number in self._replies for number in self._payloads)
+
+    def repeat(self, now_ns: int) -> None:
+        """Sends again what the cluster has not taken, and one that may be answered already."""
+        if not self._has_ids or now_ns < self._repeat_ns:
+            return
+        self._repeat_ns = now_ns + REPEAT_NS
+        refused, self._refused = self._refused, []
+        for number in refused:
+            self._send(number)
+        if self._payloads:
+            self._send(self._client.random.choice(list(self._payloads)))
+
+    def _send(self, number: int) -> None:
+        session = self._client.session
+        if session is not None and session.outstanding_requests < OUTSTANDING_MAX:
+            session.submit(self._payloads[number], on_done=self._on_done, id=self._id_of(number))
+        elif number not in self._replies:
+            self._refused.append(number)
+
+    def _id_of(self, number: int) -> bytes:
+        return b"%d/%d" % (self._client.client_id, number)
 
     def crash(self) -> None:
         if self._store is not None:
@@ -71,8 +110,17 @@ class Requesting:
         """True when the client has taken it. A callback of an answer cannot wait for room."""
         session = self._client.session
         assert session is not None
-        session.submit(request.encode(padding), on_done=self._on_done)
+        payload = request.encode(padding)
+        if self._has_ids:
+            self._payloads[request.number] = payload
+            self._forget_old()
+        session.submit(payload, on_done=self._on_done, id=self._id_of(request.number) if self._has_ids else None)
         return True
+
+    def _forget_old(self) -> None:
+        answered = [number for number in self._payloads if number in self._replies]
+        for number in answered[:-ANSWERED_KEPT]:
+            del self._payloads[number]
 
     def _on_done(self, pending: PendingRequest) -> None:
         client, request = self._client, decode_request(pending.payload)
@@ -81,11 +129,15 @@ class Requesting:
             return  # this client was closed: a journal goes on with it
         if isinstance(pending.error, RejectedError) and pending.error.message.startswith(LEFT_OUT):
             client.take_leaving_out(request)
+            self._payloads.pop(request.number, None)
             return
         if isinstance(pending.error, RejectedError):
             payload = bytes.fromhex(pending.error.message)
         elif pending.answer is not None:
             payload = pending.answer.payload
+        elif self._has_ids and pending.error is not None and pending.error.outcome is not RequestOutcome.EXECUTED:
+            self._refused.append(request.number)
+            return
         else:
             client.world.fail(f"{client.name}: request {request.number} failed: {pending.error}")
             return
@@ -100,14 +152,14 @@ class Requesting:
         elif world.clients_history.executed.get((reply.client, reply.number)) != position:
             world.fail(f"{client.name}: request {request.number} was not executed at {position}, as its answer says")
         elif request.number not in self._replies:
-            self._replies[request.number] = reply
+            self._replies[request.number] = reply, position
             client.take_reply(reply)
-        elif self._store is None or self._replies[request.number] != reply:
+        elif not (self._store or self._has_ids) or self._replies[request.number] != (reply, position):
             world.fail(f"{client.name}: request {request.number} was answered again, by {reply}")
 
     def unanswered(self) -> list[int]:
         """Numbers of requests that were executed and never answered: with a journal there must be none in the end."""
-        if self._store is None:
+        if self._store is None and not self._has_ids:
             return []
         executed = self._client.world.clients_history.executed
         mine = [number for client, number in executed if client == self._client.client_id]

@@ -72,6 +72,7 @@ WRITTEN = Options(
     snapshot_mean_ns=300 * MS, kill_mean_ns=S, power_loss_mean_ns=2 * S, partition_mean_ns=S, client_mean_ns=S,
     outage_mean_ns=300 * MS,
 )  # fmt: skip
+REPEATING = replace(ASKING, requests="ids", levels=True)
 COMPARED = replace(WRITTEN, applications=1, canary=True, levels=True)
 QUERIED = replace(WRITTEN, duration_ns=2 * S, query_mean_ns=10 * MS)
 STANDING_BY = replace(WRITTEN, application_mode="active-passive", session_timeout_ns=S)
@@ -205,6 +206,8 @@ OPTIONS = {
     "damage_behind_damage_is_not_looked_for": replace(Options(), scrub_ns=S // 2),
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,
+    "snapshots_forget_ids": REPEATING,
+    "ids_expire_too_early": REPEATING,
     "snapshots_forget_how_many_messages_came": replace(
         ASKING, requests="", tracks=True, client_mean_ns=0, nodes=1, kill_mean_ns=200 * MS, snapshot_mean_ns=30 * MS
     ),

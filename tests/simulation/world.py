@@ -207,7 +207,9 @@ class World(Timeline):
                 invariant.on_other_executed(member_id, service_id, position, digest, version)
 
     def on_request(self, session_id: int, request: Request, position: int) -> None:
-        self.clients_history.executed.setdefault((request.client, request.number), position)
+        known = self.clients_history.executed.setdefault((request.client, request.number), position)
+        if known != position and self.options.requests:
+            self.fail(f"request {request.number} of client {request.client} was executed at {known} and at {position}")
 
     # -- faults ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,32 @@
+"""Planted bugs of requests with ids of their callers' choice (see `planted.py`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.container.service_container import ServiceContainer
+from cluster.wire import container_snapshot
+from service_api.request_ids import RequestIdLimits
+from service_api.requests import RequestTable
+from tests.simulation.planted import Patch
+
+
+def snapshots_forget_ids(patch: Patch) -> None:
+    """A member that starts from a snapshot executes again what has an id and comes from another identity."""
+    original = container_snapshot.decode
+
+    def decode(messages: Any) -> Any:
+        return original(messages)._replace(request_ids=())
+
+    patch(container_snapshot, "decode", decode)
+
+
+def ids_expire_too_early(patch: Patch) -> None:
+    """An id is forgotten while its caller still asks."""
+    original = ServiceContainer.__init__
+
+    def init(self: Any, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        self.set_requests(RequestTable(id_limits=RequestIdLimits(timeout=100)))
+
+    patch(ServiceContainer, "__init__", init)
