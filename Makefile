@@ -19,7 +19,7 @@ SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune 
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
 .DEFAULT_GOAL := help
-.PHONY: help build verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build extras verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
 	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker test-kubernetes pictures
 
 help: ## list the commands
@@ -27,34 +27,41 @@ help: ## list the commands
 
 build: build/.built ## set up .venv and build the native modules
 
+extras: .venv/.core ## install the packages of extras into .venv: EXTRAS=gateway,local; all of them by default
+	@echo "installing $(EXTRAS) ..."
+	@$(EDITABLE) '.[$(EXTRAS)]'
+
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 EDITABLE := ORDO_ONLY=none $(PIP) --no-build-isolation -e
-COMPILE := ORDO_THREADS=$(JOBS) $(BIN)/python setup.py -q build_ext --inplace
+COMPILE := ORDO_THREADS=$(JOBS) $(BIN)/python -m tools.compile
+EXTRAS ?= pipeline,connect,local,delta,s3,gateway,otel,docker
 
 .venv/.core: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: install one or call make PYTHON=/path/to/python3"; exit 1; }
+	@echo "setting up .venv (once; a minute or two) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@test .venv/.base -nt pyproject.toml || { $(PIP) 'setuptools>=77' wheel 'cython>=3.1' && $(EDITABLE) .; }
 	@touch $@
 
 .venv/.base: pyproject.toml | .venv/.core
+	@echo "installing the tools of developers (once; a minute or two) ..."
 	@$(EDITABLE) '.[dev]'
 	@touch $@
 
 .venv/.all: .venv/.base
+	@echo "installing what tests of all extras need (once; some minutes) ..."
 	@$(EDITABLE) '.[dev,pipeline,connect,local,delta,s3,s3-tests,gateway,otel,docker]'
 	@touch $@
 
 build/.built: .venv/.base $(SOURCES)
 	@mkdir -p build
-	@$(COMPILE) > build/build.log 2>&1 || { tail -40 build/build.log; exit 1; }
+	@$(COMPILE) build/build.log
 	@touch $@ build/.demo
 
 # What `make demo` needs: no pipeline, no tests, no developer's tools.
 build/.demo: .venv/.core $(SOURCES)
 	@mkdir -p build
-	@echo "compiling Ordo (once) ..."
-	@ORDO_ONLY=$(DEMO_FOLDERS) $(COMPILE) > build/build.log 2>&1 || { tail -40 build/build.log; exit 1; }
+	@ORDO_ONLY=$(DEMO_FOLDERS) $(COMPILE) build/build.log
 	@touch $@
 
 verify: build .venv/.all ## check style, types and the rules of the house; writes nothing
@@ -138,8 +145,7 @@ sanitized: .venv/.base
 	@mkdir -p build/asan && git ls-files -co --exclude-standard -z | \
 		tar --null --ignore-failed-read -T - -cf - 2>/dev/null | tar -xf - -C build/asan
 	@cd build/asan && gcc -O2 -shared -fPIC -o libcoverage.so tests/fuzz/coverage.c && \
-		{ ORDO_SANITIZE=1 ORDO_THREADS=$(JOBS) $(CURDIR)/$(BIN)/python setup.py -q \
-		build_ext --inplace > build.log 2>&1 || { tail -40 build.log; exit 1; }; }
+		ORDO_SANITIZE=1 ORDO_THREADS=$(JOBS) $(CURDIR)/$(BIN)/python -m tools.compile build.log
 
 fuzz: sanitized ## fuzz every door with ASan: FUZZ_SECONDS=600 each, DOORS="datagrams logs"
 	@cd build/asan && $(SANITIZED) $(CURDIR)/$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) \
@@ -173,8 +179,7 @@ bench-memory: build .venv/.all ## measure what jobs of the pipeline hold in memo
 debug: .venv/.base ## build with bounds and overflow checks, into build/debug
 	@mkdir -p build/debug
 	@tar --exclude=./build --exclude=./.venv --exclude=./.git --exclude='*.so' -cf - . | tar -xf - -C build/debug
-	@cd build/debug && ORDO_DEBUG=1 ORDO_ONLY=$(DEBUG_FOLDERS) ORDO_THREADS=$(JOBS) ../../$(BIN)/python setup.py -q \
-		build_ext --inplace > ../debug.log 2>&1 || { tail -40 ../debug.log; exit 1; }
+	@cd build/debug && ORDO_DEBUG=1 ORDO_ONLY=$(DEBUG_FOLDERS) ORDO_THREADS=$(JOBS) ../../$(BIN)/python -m tools.compile ../debug.log
 
 test-debug: debug ## pass the tests of the native layers with the debug build
 	@rm -f build/ubsan.*

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cluster.node.cli_reach import OPERATOR_TOKEN_FILE
 from cluster.node.config import load_config
 from cluster.node.config_file import render_config
 from runtime.errors import ConfigurationError, StorageError
+from runtime.tokens import hash_token, new_token
 from transport.secure.keys import public_text, write_new_secret
 
 MEMBERS_MAX = 7
@@ -24,6 +28,9 @@ DATA_ROOT = Path("/var/lib/ordo")
 PORTS_PER_MEMBER = 5
 TRUSTED_FILE = "trusted.keys"
 CLIENT_KEY_FILE = "client.key"
+ANONYMOUS_ROLES = ["ingress", "queries", "consumers", "administration", "log"]
+"""On one machine: everything that a cluster without authentication lets its clients do."""
+START_FUNCTION = "start() { ordo node --config node$1.toml >> node$1.log 2>&1 & echo $! > node$1.pid; }"
 STARTER_SERVICE = "counter:Counter"
 STARTER_FILES = ("counter.py", "add.py")
 
@@ -71,6 +78,10 @@ class Written(NamedTuple):
     starters: list[Path]
     keys: list[Path]
     """Of the members in order, of clients, and the file of trusted keys; empty without encryption."""
+    tokens: list[Path]
+    """The operator's, of a cluster on one machine."""
+    endpoints: list[str]
+    """Every member's ingress, in order."""
 
 
 def write_cluster(
@@ -96,7 +107,8 @@ def write_cluster(
     starters = [folder / name for name in STARTER_FILES] if starts else []
     encrypts = len(hosts) > 1 if is_encrypted is None else is_encrypted
     keys = [folder / name for name in _key_names(len(configs))] if encrypts else []
-    for path in (*configs, *starters, *keys):
+    tokens = [] if hosts else [folder / OPERATOR_TOKEN_FILE]
+    for path in (*configs, *starters, *keys, *tokens):
         if path.exists():
             raise ConfigurationError(f"{path} is there already: remove it, or give another folder")
     members = _members(hosts, member_count, port)
@@ -108,6 +120,7 @@ def write_cluster(
         folder.mkdir(parents=True, exist_ok=True)
         if keys:
             _write_keys(keys, members)
+        access = _write_token(tokens[0]) if tokens else {}
         for member_id, path in enumerate(configs):
             node = {"member_id": member_id, "data_dir": str(root.absolute() / f"node{member_id}"), **tables["node"]}
             named: dict[str, Any] = (
@@ -119,13 +132,13 @@ def write_cluster(
                 own_tables["metrics"] = {"port": metrics_port, **tables.get("metrics", {})}
             if keys:
                 own_tables["encryption"] = {"key_file": keys[member_id].name, "trusted_file": TRUSTED_FILE}
-            path.write_text(render_config({**tables, **named, **own_tables}))
+            path.write_text(render_config({**tables, **named, **own_tables, **access}))
             load_config(path)
         for path in starters:
             path.write_text(_starter_text(path.name, members))
     except OSError as error:
         raise StorageError(f"{folder}: cannot write: {error.strerror}") from error
-    return Written(configs, starters, keys)
+    return Written(configs, starters, keys, tokens, [f"{one['host']}:{one['port']}" for one in members])
 
 
 def container_config(member_id: int, hosts: Mapping[int, str], service: str, is_learner: bool) -> str:
@@ -153,6 +166,16 @@ def _write_keys(paths: Sequence[Path], members: Sequence[dict[str, Any]]) -> Non
         for path, name, place in zip(secrets, names, [*([place] for place in places), []], strict=True)
     ]
     trusted.write_text("\n".join(lines) + "\n")
+
+
+def _write_token(path: Path) -> dict[str, Any]:
+    """Writes the token that operators show to a cluster on one machine; returns the tables that know it. Clients need
+    none there."""
+    token = new_token()
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{token}\n")
+    operator = {"principal": "operator", "hash": hash_token(token), "roles": ["operator"]}
+    return {"tokens": [operator], "authentication": {"anonymous_roles": ANONYMOUS_ROLES}}
 
 
 def _check_hosts(hosts: Sequence[str], member_count: int) -> None:
@@ -184,7 +207,7 @@ def _starter_text(name: str, members: Sequence[dict[str, Any]]) -> str:
 
 def next_steps(folder: Path, written: Written, hosts: Sequence[str]) -> Iterator[str]:
     """What to do with what was written, a line each."""
-    names = [path.name for path in (*written.configs, *written.starters, *written.keys)]
+    names = [path.name for path in (*written.configs, *written.starters, *written.keys, *written.tokens)]
     yield f"wrote {', '.join(names)} in {folder.absolute()}"
     if hosts:
         pairs = ", ".join(f"{path.name} to {host}" for path, host in zip(written.configs, hosts, strict=True))
@@ -193,8 +216,11 @@ def next_steps(folder: Path, written: Written, hosts: Sequence[str]) -> Iterator
             yield f"      each with its .key file and {TRUSTED_FILE} beside it; clients need {CLIENT_KEY_FILE} and"
             yield f"      {TRUSTED_FILE}: ClientSettings(key_file=..., trusted_file=...)"
         yield "      and start each there: ordo node --config nodeN.toml --service module:Class"
-    elif written.starters:
-        yield f"next: cd {folder} && ordo dev --service {STARTER_SERVICE}"
-        yield "      and, in another terminal in that folder: python add.py 40 2"
     else:
-        yield f"next: start each, in a terminal of its own: ordo node --config {written.configs[0]}"
+        yield f"next: cd {shlex.quote(str(folder))}"
+        starts = "; ".join(f"start {member_id}" for member_id in range(len(written.configs)))
+        steps = [START_FUNCTION, starts, f"ordo cluster wait --endpoints {','.join(written.endpoints)}"]
+        yield from (f"      {step}" for step in steps)
+        if written.starters:
+            yield "      python add.py 40 2"
+            yield f"or, while you write the service: ordo dev --service {STARTER_SERVICE}"

@@ -13,11 +13,11 @@ import hmac
 import re
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.authentication import Right
+from runtime.authentication import Right, rights_of_roles, topics_of_roles
 from runtime.errors import ConfigurationError
 from runtime.random import RandomSource
 
@@ -29,6 +29,8 @@ TOKEN_LENGTH_MIN = 32
 SALT_BYTES = 16
 WAITING_MAX = 8192
 """Sessions whose verdict is kept until their response channel is connected; the oldest goes first."""
+NAMELESS = b""
+"""The principal of those who show no token; the name of a token is never empty."""
 HASH = re.compile(r"sha256:([0-9a-f]{32}):([0-9a-f]{64})")
 FORM = "'sha256:' and two hexadecimal numbers, as `ordo cluster new-token` prints it"
 
@@ -76,9 +78,11 @@ def _digest(salt: bytes, token: bytes) -> bytes:
 
 
 class TokenAuthenticator:
-    """Lets in whoever shows one of the tokens in its credentials, as the token's principal."""
+    """Lets in whoever shows one of the tokens in its credentials, as the token's principal; with `anonymous_roles`
+    also whoever shows nothing, as the principal without a name."""
 
-    def __init__(self, tokens: Iterable[Token]) -> None:
+    def __init__(self, tokens: Iterable[Token], anonymous_roles: Sequence[str] = ()) -> None:
+        self._takes_nameless = bool(anonymous_roles)
         self._hashes: list[tuple[bytes, bytes, bytes]] = []
         self._rights: dict[bytes, Right] = {}
         self._topics: dict[bytes, tuple[str, ...]] = {}
@@ -90,6 +94,9 @@ class TokenAuthenticator:
             self._hashes.append((bytes.fromhex(found[1]), bytes.fromhex(found[2]), principal))
             self._rights[principal] = self._rights.get(principal, Right(0)) | token.rights
             self._topics[principal] = (*self._topics.get(principal, ()), *token.topics)
+        if anonymous_roles:
+            self._rights[NAMELESS] = rights_of_roles(anonymous_roles)
+            self._topics[NAMELESS] = topics_of_roles(anonymous_roles)
 
     def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
         principal = self._find(encoded_credentials)
@@ -100,7 +107,7 @@ class TokenAuthenticator:
 
     def _find(self, credentials: bytes) -> bytes | None:
         """The principal of a token; all hashes are compared, so that the time tells nothing of them."""
-        found = None
+        found = NAMELESS if self._takes_nameless and not credentials else None
         for salt, digest, principal in self._hashes:
             if hmac.compare_digest(_digest(salt, credentials), digest):
                 found = principal

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from transport.subscription import Subscription
 
+TELL_AFTER_NS = 2_000_000_000
+"""So long a session may take to open, before a line says what is waited for."""
+
 
 class ConnectState(Enum):
     AWAIT_EGRESS = auto()
@@ -52,10 +55,11 @@ class SessionConnect:
         attempt_timeout_ns: int,
         deadline_ns: int,
         renew: Callable[[], Mapping[int, str] | None] = lambda: None,
+        on_waiting: Callable[[str], object] = lambda why: None,
     ) -> None:
         """`response_channel(endpoint)` is the channel a member answers on, given the bound egress endpoint; `renew()`
-        the endpoints where they are others than before. `secret` draws correlation ids, which say that an answer is of
-        a member that was asked: nobody else may guess them."""
+        the endpoints where they are others than before; `on_waiting(why)` is called once, when it takes long. `secret`
+        draws correlation ids, which say that an answer is of a member that was asked: nobody else may guess them."""
         self.state = ConnectState.AWAIT_EGRESS
         self.opened: Any = None
         self.image: Any = None
@@ -72,6 +76,8 @@ class SessionConnect:
         self._attempt_timeout_ns = attempt_timeout_ns
         self._deadline_ns = deadline_ns
         self._renew = renew
+        self._on_waiting = on_waiting
+        self._tell_ns = 0
         self._attempt_deadline_ns = 0
         self._correlation_id = -1
         self.attempts: dict[int, int] = {}
@@ -86,11 +92,11 @@ class SessionConnect:
 
     def work(self, now_ns: int) -> None:
         if now_ns > self._deadline_ns:
-            members = ",".join(f"{member_id}={endpoint}" for member_id, endpoint in sorted(self.endpoints.items()))
-            if NULL_MEMBER_ID in self.endpoints:
-                members = self._ingress.channel
-            why = self._last if self._ingress.connected else self._ingress.trouble or self._last
-            raise ClusterTimeoutError(f"no session was opened in time: endpoints={members}: {why}")
+            raise ClusterTimeoutError(f"no session was opened in time: {self._trouble()}")
+        self._tell_ns = self._tell_ns or now_ns + TELL_AFTER_NS
+        if now_ns > self._tell_ns:
+            self._tell_ns = self._deadline_ns + 1
+            self._on_waiting(f"{self._trouble()}; for {(self._deadline_ns - now_ns) / 1e9:.0f} s at most")
         self._ingress.poll()
         if self.state is ConnectState.AWAIT_EGRESS:
             self._await_egress(now_ns)
@@ -102,6 +108,13 @@ class SessionConnect:
             self._last = f"member {self.member_id} did not answer the connect request"
             self._attempt_timeout_ns *= 2
             self._try_all(now_ns)
+
+    def _trouble(self) -> str:
+        members = ",".join(f"{member_id}={endpoint}" for member_id, endpoint in sorted(self.endpoints.items()))
+        if NULL_MEMBER_ID in self.endpoints:
+            members = self._ingress.channel
+        why = self._last if self._ingress.connected else self._ingress.trouble or self._last
+        return f"endpoints={members}: {why}"
 
     def _await_egress(self, now_ns: int) -> None:
         if self._egress.channel.startswith("aeron:ipc") or self._egress.resolved_endpoint is not None:

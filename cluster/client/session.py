@@ -108,8 +108,9 @@ def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTr
 class ClientEvent(NamedTuple):
     """What has happened to a client's session, for `on_event`.
 
-    "opened" and "lost": a session, with its id; "leader": another member leads, and takes offers; "refused": no new
-    session could be opened, and it will be tried again; "endpoints": the members have other endpoints than before;
+    "waiting": a session takes long to open; without an `on_event` a line of the log says so. "opened" and "lost": a
+    session, with its id; "leader": another member leads, and takes offers; "refused": no new session could be opened,
+    and it will be tried again; "endpoints": the members have other endpoints than before;
     "full" and "room": the cluster takes no messages since its disks are full, and takes them again.
     `detail` is for people to read.
     """
@@ -117,6 +118,12 @@ class ClientEvent(NamedTuple):
     kind: str
     session_id: int
     detail: str
+
+
+def _tell_waiting(event: ClientEvent) -> None:
+    """Without an `on_event` somebody may sit before a program that shows nothing."""
+    if event.kind == "waiting":
+        tell("warning", "client waits for the cluster:", why=event.detail)
 
 
 class ClusterClient(ClientCalls, Closing):
@@ -182,7 +189,7 @@ class ClusterClient(ClientCalls, Closing):
         self._make_loop(on_message, on_messages)
         self._named = NamedEndpoints(ingress_endpoints, self.settings.ingress_channel)
         self.ingress_endpoints = dict(self._named.table)
-        self._on_client_event = on_event or (lambda event: None)
+        self._on_client_event = on_event or _tell_waiting
         self._on_session_event = on_session_event or (lambda code, detail: None)
         self._on_new_leader = on_new_leader or (lambda leadership_term_id, member_id, endpoints: None)
         self._on_challenge = on_challenge or (lambda challenge: self.settings.read_credentials())
@@ -249,6 +256,7 @@ class ClusterClient(ClientCalls, Closing):
             attempt_timeout_ns=to_ns(settings.connect_attempt_timeout_s),
             deadline_ns=now_ns + to_ns(settings.connect_timeout_s),
             renew=self._renew_endpoints,
+            on_waiting=lambda why: self._on_client_event(ClientEvent("waiting", NULL_VALUE, why)),
         )
 
     def _renew_endpoints(self) -> dict[int, str] | None:

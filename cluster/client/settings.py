@@ -36,7 +36,7 @@ class ClientSettings:
     """What is done with a client that takes less than it is sent: "disconnect", or "drop-oldest"."""
     ingress_stream_id: int = INGRESS_STREAM_ID
     egress_stream_id: int = EGRESS_STREAM_ID
-    message_timeout_s: float = 5.0
+    message_timeout_s: float = 10.0
     """How long `send` and `query` go on, where the call says nothing else."""
     reconnect: bool | None = None
     """Whether a session that is lost is followed by a new one. None: in a client that makes requests, or is told what

@@ -64,7 +64,7 @@ UNAUTHENTICATED = (
     "this cluster authenticates nobody, so from elsewhere its members may be looked at and not be given orders: use"
     " --config on the leader's machine, or give the cluster [[tokens]] with the role operator (docs/SECURITY.md)"
 )
-NO_ROLE = "these credentials do not have the role operator (see roles of [[tokens]])"
+NO_ROLE = "these credentials do not have the role operator (see --token-file, and roles of [[tokens]])"
 NO_ROLE_TO_LOOK = "these credentials have neither the role operator nor log (see roles of [[tokens]])"
 REJECTED = "the member rejected the credentials"
 CHALLENGED = "the authenticator challenges, which no operator can answer; have it decide by the credentials"

@@ -41,7 +41,8 @@ def make_authenticator(config: NodeConfig, clock: Clock) -> Authenticator | None
     """None lets everybody in. Raises ConfigurationError for a class that is not there, or is no authenticator."""
     name = config.authentication.class_
     if name is None:
-        tokens = TokenAuthenticator(one.token() for one in config.tokens) if config.tokens else None
+        anonymous = config.authentication.anonymous_roles
+        tokens = TokenAuthenticator((one.token() for one in config.tokens), anonymous) if config.tokens else None
         if not config.authentication.by_key:
             return tokens
         roles = TrustedRoles(str(config.encryption.trusted_file), clock)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.node import cli_evidence, cli_snapshots, cli_versions
+from cluster.node import cli_evidence, cli_snapshots, cli_versions, cli_wait
 from cluster.node.cli_print import EXIT_NO_QUORUM, make_table, or_null, print_json, print_values, show
 from cluster.node.cli_reach import Target, reaching
 from cluster.node.order_timeouts import (
@@ -370,6 +370,8 @@ for command in (
     cli_snapshots.invalidate_snapshot,
     cli_snapshots.renew_log,
     cli_snapshots.is_leader,
+    cli_wait.wait,
+    cli_wait.leader,
 ):
     cluster_app.command()(command)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from cluster.node.remote import RemoteCluster
 
 FIND_TIMEOUT_S = 5.0
+OPERATOR_TOKEN_FILE = "operator.token"
+"""Written by `ordo init` beside the configurations of a cluster on one machine."""
+LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\]):\d+")
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "config": (
         Annotated[Path | None, typer.Option(help="node.toml of a member that runs on this machine: the leader's")],
@@ -30,7 +34,13 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
         None,
     ),
     "token_file": (
-        Annotated[Path | None, typer.Option(help="with --endpoints, file with a token that has the role operator")],
+        Annotated[
+            Path | None,
+            typer.Option(
+                help="with --endpoints, file with a token that has the role operator; for members on this machine the"
+                f" {OPERATOR_TOKEN_FILE} that `ordo init` wrote is taken from this folder"
+            ),
+        ],
         None,
     ),
     "egress": (
@@ -74,7 +84,8 @@ class Target:
         from runtime.credentials import credentials_from_file
 
         assert self.endpoints is not None, "a target on this machine has no endpoints"
-        credentials = b"" if self.token_file is None else credentials_from_file(self.token_file)()
+        token_file = self.token_file or find_token_file(self.endpoints)
+        credentials = b"" if token_file is None else credentials_from_file(token_file)()
         return RemoteCluster(self.endpoints, credentials=credentials, egress=self.egress)
 
     @contextmanager
@@ -97,6 +108,14 @@ class Target:
             return
         with self.connect() as cluster:
             yield cluster.any_member(FIND_TIMEOUT_S)
+
+
+def find_token_file(endpoints: str) -> Path | None:
+    """The operator's token of a cluster that `ordo init` made on this machine, in whose folder a command runs; it is
+    shown to members on this machine only."""
+    path = Path(OPERATOR_TOKEN_FILE)
+    is_here = all(LOOPBACK.fullmatch(one.strip()) for one in endpoints.split(","))
+    return path if is_here and path.is_file() else None
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:

@@ -334,6 +334,20 @@ class AuthenticationSection(Settings):
         " principal, and its roles say what they may do (`ordo keys trust --role`). Beside it, clients may show"
         " [[tokens]].",
     )
+    anonymous_roles: list[str] = Field(
+        default=[],
+        description="With [[tokens]], what a client may do that shows none: roles as of a token, but not operator. One"
+        " that shows a token has the roles of that token alone, and with a wrong one gets no session.",
+        examples=[["ingress", "queries", "consumers", "log"]],
+    )
+
+    @field_validator("anonymous_roles")
+    @classmethod
+    def _anonymous_roles_are_known(cls, value: list[str]) -> list[str]:
+        for role in value:
+            if check_role(role) == "operator":
+                raise ValueError("role 'operator': is given to tokens and keys only")
+        return value
 
 
 class EncryptionSection(Settings):
@@ -437,6 +451,8 @@ class NodeConfig(Settings):
             raise ValueError(f"members: ids={ids} must be different")
         if self.tokens and self.authentication.class_ is not None:
             raise ValueError("authentication.class and tokens: give one of both")
+        if self.authentication.anonymous_roles and (not self.tokens or self.authentication.by_key):
+            raise ValueError("authentication.anonymous_roles: goes with [[tokens]], and without by_key")
         if self.authentication.by_key and not self.encryption.is_on:
             raise ValueError("authentication.by_key: needs [encryption] with key_file and trusted_file")
         if self.authentication.by_key and self.authentication.class_ is not None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from cluster.node.authentication import make_authenticator
 from cluster.node.config import NodeConfig, load_config
 from ordo.cli import run
+from runtime.authentication import Right
+from runtime.clock import SystemClock
 from runtime.settings_text import tables_of
 from transport.secure.keys import read_secret, read_trusted
 
@@ -77,6 +80,18 @@ def test_several_hosts_are_given_keys_that_are_theirs_alone(tmp_path: Path, caps
     assert " member-1 b.invalid:20000-20004" in (tmp_path / "names" / "trusted.keys").read_text()
 
 
+def test_one_machine_gets_a_token_of_its_operator_and_several_hosts_none(tmp_path: Path) -> None:
+    assert run(["init", str(tmp_path / "one")]) == 0
+    path = tmp_path / "one" / "operator.token"
+    assert path.stat().st_mode & 0o777 == 0o600
+    gate = make_authenticator(written(tmp_path / "one")[2], SystemClock())
+    assert gate is not None and gate.rights_of(b"operator") == Right.OPERATOR
+    assert gate.rights_of(b"") == Right.INGRESS | Right.QUERIES | Right.CONSUMERS | Right.ADMINISTRATION | Right.LOG
+    assert len({one.tokens[0].hash for one in written(tmp_path / "one")}) == 1
+    assert run(["init", str(tmp_path / "many"), *HOSTS]) == 0
+    assert not (tmp_path / "many" / "operator.token").exists() and not written(tmp_path / "many")[0].tokens
+
+
 def test_every_key_is_there_with_a_comment_and_its_default(tmp_path: Path) -> None:
     """Uncommenting what is commented out changes nothing but the keys that have no default."""
     assert run(["init", str(tmp_path), *HOSTS, "--service", "a.b:C"]) == 0
@@ -111,6 +126,8 @@ def test_what_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_a_service_of_the_users_needs_no_starter(tmp_path: Path) -> None:
     assert run(["init", str(tmp_path), "--service", "mine.counter:Counter", "--port", "9000"]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["node0.toml", "node1.toml", "node2.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("node0.toml", "node1.toml", "node2.toml", "operator.token"),
+    ]
     config = written(tmp_path)[2]
     assert (config.service.class_, config.own_member.ingress) == ("mine.counter:Counter", "127.0.0.1:9020")

@@ -12,13 +12,13 @@ from tests.snippets import blocks_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(3000)]
 PAGE = (ROOT / "docs" / "START.md").read_text()
-INSTALL = "pip install ordo-sequencer"
+INSTALL = "pip install /wheels/ordo_sequencer-*.whl"
 
 
 def test_the_five_minutes_in_an_empty_container(engine: Engine, wheel_folder: str) -> None:
-    """What an index of packages would give lies in a folder."""
-    five_minutes, _, _ = PAGE.partition("\n## While you write a service")
-    assert f"`{INSTALL}`" in five_minutes
+    """The wheel, and what an index of packages would give, lie in a folder."""
+    five_minutes, _, _ = PAGE.partition("\n## Installing Ordo")
+    assert INSTALL.replace("/wheels/", "dist/") in PAGE
     mount = ("-v", f"{wheel_folder}:/wheels:ro", "-e", "PIP_NO_INDEX=1", "-e", "PIP_FIND_LINKS=/wheels")
     container = engine.docker("run", "-d", "--network=none", *mount, BASE, "sleep", "1000")
     words = (str(shutil.which("docker")), "exec", "-i", "-w", "/root", container, "sh", "-e")
@@ -27,7 +27,7 @@ def test_the_five_minutes_in_an_empty_container(engine: Engine, wheel_folder: st
         assert "Python 3" in shell.run("python3 --version")
         shell.run(f"python3 -m venv ordo; . ordo/bin/activate; {INSTALL} > pip.txt")
         (_, made), *blocks = blocks_of(five_minutes)
-        assert "next: cd try" in shell.run(made)
+        assert "next: cd try\n" in shell.run(made)
         follow(blocks, shell)
     finally:
         shell.close()

@@ -283,6 +283,7 @@ def test_the_operations_page(cluster: LocalCluster, folder: Path) -> None:
                 done = run([word.replace("node.toml", str(spare / "node0.toml")) for word in words])
                 assert done in ((0, 1) if "--reach" in words else (0,)), words  # nobody else is there to answer
         type_in(cluster, page.take("sh", "ordo cluster status --config"))
+        type_in(cluster, page.take("sh", "ordo cluster wait"))
         page.run_by(
             f"{ORDERS_PAGE}::test_a_log_that_begins_anew_and_a_snapshot_that_is_not_wanted",
             "ordo cluster snapshots",

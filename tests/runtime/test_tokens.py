@@ -78,6 +78,16 @@ def test_rights_are_those_of_the_configuration() -> None:
     assert gate.rights_of(b"") == gate.rights_of(b"gone") == Right(0)
 
 
+def test_with_anonymous_roles_who_shows_nothing_is_let_in_with_these() -> None:
+    token = new_token()
+    gate = TokenAuthenticator([Token("root", hash_token(token), Right.OPERATOR)], ["ingress", "topic:trades"])
+    assert ask(gate, b"") == [b""]
+    assert ask(gate, token.encode()) == [b"root"]
+    assert ask(gate, b"wrong") == ["rejected"], "a wrong token is no missing one"
+    assert gate.rights_of(b"") == Right.INGRESS | Right.TOPICS and gate.topics_of(b"") == ("trades",)
+    assert gate.rights_of(b"root") == Right.OPERATOR and gate.rights_of(b"gone") == Right(0)
+
+
 def test_a_hash_tells_nothing_of_its_token_and_differs_each_time() -> None:
     token = new_token()
     assert hash_token(token) != hash_token(token)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from cluster.client.async_client import AsyncClusterClient
-from cluster.client.session import ClientState, ClusterClient
+from cluster.client.session import ClientEvent, ClientState, ClusterClient
 from cluster.client.settings import ClientSettings
 from cluster.wire.codecs import EventCode
 from runtime.errors import (
@@ -113,6 +113,23 @@ def test_a_cluster_that_takes_long_to_answer_is_waited_for(world: SessionWorld) 
     assert world.client().is_connected
     requests = [member.names_received().count("SessionConnectRequest") for member in world.members]
     assert requests == [1, 1, 1], "the others were asked after 1 s and 3 s; then the first one's session was there"
+
+
+def test_what_a_client_waits_for_is_told_once(world: SessionWorld) -> None:
+    for member in world.members:
+        member.answer_after_ns = 4 * SECOND_NS
+    events: list[ClientEvent] = []
+    assert world.client(on_event=events.append).is_connected
+    (waiting,) = [one for one in events if one.kind == "waiting"]
+    assert "did not answer the connect request; for " in waiting.detail and waiting.detail.endswith(" s at most")
+
+
+def test_without_a_callback_it_is_a_line_of_the_log(world: SessionWorld, caplog: pytest.LogCaptureFixture) -> None:
+    for member in world.members:
+        member.answer_after_ns = 4 * SECOND_NS
+    assert world.client().is_connected
+    assert [one.name for one in caplog.records] == ["ordo"]
+    assert caplog.records[0].getMessage().startswith("client waits for the cluster: why=endpoints=0=")
 
 
 def test_a_way_to_a_member_that_was_lost_while_connecting_is_opened_anew(world: SessionWorld) -> None:

@@ -84,8 +84,8 @@ def test_members_are_found_where_the_file_says_now(world: SessionWorld, tmp_path
     events: list[ClientEvent] = []
     client = world.client(ingress_endpoints=endpoints_from_file(file), on_event=events.append)
     assert client.is_connected and client.leader_member_id == 0
-    assert [event.kind for event in events] == ["endpoints", "opened"]
-    assert events[0].detail == world.members[0].endpoint
+    assert [event.kind for event in events] == ["waiting", "endpoints", "opened"]
+    assert events[1].detail == world.members[0].endpoint
 
 
 @pytest.mark.parametrize("line", ["host", "x=host:1", "1=host", "host:0", "host:70000"])
