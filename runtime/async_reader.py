@@ -85,9 +85,9 @@ class AsyncReader(Generic[Item]):
     def close(self) -> None:
         """Ends the reader. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the
         loop runs. In a process that was forked from the reader's it does nothing."""
-        demand_own_loop(self._loop, self._origin.what)
         if self._is_closed or self._origin.is_forked:  # whose selector is the parent's, too
             return
+        demand_own_loop(self._loop, self._origin.what)
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -112,9 +112,9 @@ class AsyncArchiveClient:
         """Ends the session; recordings and replays that it started go on. Idempotent. Belongs to the event loop's
         thread: elsewhere it raises TransportError while the loop runs. In a process that was forked from the client's
         it does nothing."""
-        demand_own_loop(self._loop, "AsyncArchiveClient")
         if self._link.transport.use.is_forked:  # the loop's selector is the parent's, too
             return
+        demand_own_loop(self._loop, "AsyncArchiveClient")
         loop, self._loop = self._loop, None
         if loop is not None and self._link.transport.descriptor is not None:
             loop.remove_reader(self._link.transport.descriptor)

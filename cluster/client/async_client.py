@@ -444,9 +444,9 @@ class AsyncClusterClient:
     def close(self) -> None:
         """Closes the session. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while
         the loop runs. In a process that was forked from the client's it does nothing."""
-        demand_own_loop(self._loop, self._origin.what)
         if self._origin.is_forked:  # whose selector is the parent's, too
             return
+        demand_own_loop(self._loop, self._origin.what)
         if self._loop is not None and self._client.descriptor is not None:
             self._loop.remove_reader(self._client.descriptor)
         self._loop = None

@@ -14,6 +14,7 @@ import pytest
 
 from cluster.client.session import ClusterClient
 from deploy.launcher import LocalCluster
+from tests.ordo import async_closing
 from tests.ordo.closables import CASES
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -35,9 +36,9 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield cluster.ingress_endpoints[0]
 
 
-def run(*arguments: str) -> list[str]:
+def run(*arguments: str, program: str = "closing") -> list[str]:
     """The lines that the program prints; it ends in good order."""
-    command = [sys.executable, "-P", "-m", "tests.ordo.closing", *arguments]
+    command = [sys.executable, "-P", "-m", f"tests.ordo.{program}", *arguments]
     done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout.splitlines()
@@ -71,3 +72,15 @@ def test_the_handler_of_a_signal_may_close(endpoint: str, name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_child_made_by_fork_is_refused_and_leaves_the_parent_alone(endpoint: str, name: str) -> None:
     assert run("fork", name, endpoint) == ["ended"]
+
+
+@pytest.mark.parametrize("how", ["thread", "signal"])
+@pytest.mark.parametrize("name", async_closing.CASES)
+def test_an_object_for_asyncio_is_closed_by_its_loop(endpoint: str, name: str, how: str) -> None:
+    lines = run(how, name, endpoint, program="async_closing")
+    assert len(lines) == 1 and (lines == ["ended"] or any(text in lines[0] for text in (*CLEAR, "not open"))), lines
+
+
+@pytest.mark.parametrize("name", async_closing.CASES)
+def test_a_child_is_refused_an_object_for_asyncio(endpoint: str, name: str) -> None:
+    assert run("fork", name, endpoint, program="async_closing") == ["ended"]
