@@ -18,6 +18,7 @@ from runtime.storage import FileStorage
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 CHILD_STATUS = 3
+ROOT = Path(__file__).parents[2]
 opened: ClusterClient
 
 
@@ -47,6 +48,23 @@ def test_workers_of_a_pool_are_refused_and_the_parents_requests_count_once(clust
             told = pool.map(pay, range(4), 1)
         assert all(f"opened in process {os.getpid()}" in one for one in told), told
         assert int(opened.request(b"2").payload) == before + 1
+
+
+def pay_with_its_own(_: int) -> bytes:
+    payload: bytes = globals()["client"].request(b"payment").payload
+    return payload
+
+
+def test_workers_that_open_their_own_as_the_page_has_it_are_served(cluster: LocalCluster) -> None:
+    page = (ROOT / "docs" / "CLIENT.md").read_text()
+    snippet = page.partition("Open the client in the worker:\n\n```python\n")[2].partition("```")[0]
+    with ClusterClient(cluster.ingress_endpoints) as parent:
+        before = int(parent.request(b"1").payload)
+        globals()["endpoints"] = cluster.ingress_endpoints
+        exec(snippet, globals())
+        with globals()["pool"] as pool:
+            answers = sorted(int(one) for one in pool.map(pay_with_its_own, range(8), 1))
+        assert answers == list(range(before + 1, before + 9))
 
 
 def test_a_child_that_forks_while_the_session_is_kept_by_a_thread(cluster: LocalCluster) -> None:
@@ -112,7 +130,8 @@ def test_a_child_neither_writes_the_parents_journal_nor_keeps_its_lock(tmp_path:
     size = os.path.getsize(path)
 
     def write() -> None:
-        for call in (lambda: journal.add_request(1, b"x"), lambda: file.replace(b""), file.sync):
+        calls: list[Callable[[], object]] = [lambda: journal.add_request(1, b"x"), lambda: file.replace(b""), file.sync]
+        for call in calls:
             with pytest.raises(ForkedError):
                 call()
 
