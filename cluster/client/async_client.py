@@ -244,6 +244,16 @@ class AsyncClusterClient:
 
     def submit(self, payload: Payload, *, id: bytes | None = None) -> asyncio.Future[Answer]:
         """`request` without waiting. Raises ClusterError with `outstanding_requests_max` under way."""
+        self._check_open()
+        if self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
+            raise ClusterError(
+                "not executed: no room for a request: see outstanding_requests_max, or await `request`",
+                outcome=RequestOutcome.NOT_EXECUTED,
+            )
+        return self._submit(payload, id).future
+
+    def _check_open(self) -> None:
+        """Raises what keeps this client from taking a request."""
         self._origin.check()
         if self._failure is not None:
             raise self._failure.for_request(RequestOutcome.NOT_EXECUTED)
@@ -252,12 +262,6 @@ class AsyncClusterClient:
                 "not executed: the client is not open: use `async with`, or `await client.open()`",
                 outcome=RequestOutcome.NOT_EXECUTED,
             )
-        if self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
-            raise ClusterError(
-                "not executed: no room for a request: see outstanding_requests_max, or await `request`",
-                outcome=RequestOutcome.NOT_EXECUTED,
-            )
-        return self._submit(payload, id).future
 
     def _submit(self, payload: Payload, request_id: bytes | None) -> Asked:
         assert self._loop is not None
@@ -372,8 +376,7 @@ class AsyncClusterClient:
                 raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
             if self._failure is not None or self._loop is None:
                 break
-        if self._failure is not None or self._loop is None or self._origin.is_forked:
-            self.submit(payload, id=request_id)  # raises
+        self._check_open()
         return self._submit(payload, request_id)
 
     def subscribe(

@@ -6,7 +6,8 @@ import re
 
 from deploy.launcher import ROOT
 from runtime import errors
-from runtime.errors import OrdoError
+from runtime.errors import ClusterError, OrdoError, RequestOutcome
+from tools.errors_page import tree
 
 NAME = re.compile(r"\b[A-Z]\w+Error\b")
 GENERAL = {"OrdoError", "DecodeError"}
@@ -24,6 +25,29 @@ def test_the_page_has_every_error_of_a_client() -> None:
     page = (ROOT / "docs" / "CLIENT.md").read_text().partition("\n## Errors\n")[2]
     explained = set(NAME.findall(page))
     assert len(ours) > 10 and ours - GENERAL <= explained, sorted(ours - GENERAL - explained)
+
+
+def test_the_page_of_errors_has_every_error_that_always_has_the_same_outcome() -> None:
+    """A new error of a request needs one, or says at each occurrence what became of the request."""
+    known = {kind.__name__: kind.default_outcome for kind in tree() if kind.default_outcome is not None}
+    assert known == {
+        "RejectedError": RequestOutcome.EXECUTED,
+        "AnswerTooLongError": RequestOutcome.EXECUTED,
+        "AnswerForgottenError": RequestOutcome.EXECUTED,
+        "RequestIdError": RequestOutcome.NOT_EXECUTED,
+        "ForkedError": RequestOutcome.NOT_EXECUTED,
+        "OutcomeUnknownError": RequestOutcome.UNKNOWN,
+    }
+    page = (ROOT / "docs" / "ERRORS.md").read_text()
+    rows = page.partition("## Executed or not")[2].partition("\n## ")[0].splitlines()
+    for name, outcome in known.items():
+        (row,) = [row for row in rows if f"`{name}`" in row]
+        assert row.startswith(f"| {outcome.value} |")
+
+
+def test_every_outcome_is_said_in_words_that_a_text_begins_with() -> None:
+    for outcome in RequestOutcome:
+        assert outcome.value in ClusterError("why").for_request(outcome).message
 
 
 def test_the_page_has_every_event_of_a_client() -> None:
