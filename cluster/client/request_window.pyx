@@ -1,6 +1,6 @@
 """The native half of a client's requests: taken, sent, and answered. `ClientRequests` (requests.py) has the rest."""
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
@@ -184,7 +184,10 @@ cdef class RequestWindow:
         cdef PendingRequest pending
         if self._failure is not None:
             raise self._failure.for_request(RequestOutcome.NOT_EXECUTED)
-        pending = PendingRequest(payload, on_done, self._wait, id)
+        if id is None:
+            pending = PendingRequest(payload, on_done, self._wait)
+        else:
+            pending = PendingRequest(payload, on_done, self._wait, id)
         if self._length_bytes_max == 0 or self._unnumbered or (id is not None and not self._takes_ids):
             self._unnumbered.append(pending)
         else:
@@ -195,7 +198,7 @@ cdef class RequestWindow:
     cdef PendingRequest _take_or_refuse(self, payload, id):
         cdef PendingRequest pending
         try:
-            return self._take(to_bytes(payload), None, id)
+            return self._take(payload if PyBytes_CheckExact(payload) else to_bytes(payload), None, id)
         except OrdoError as error:
             pending = PendingRequest(payload if isinstance(payload, bytes) else b"", None, self._wait)
             pending.error = error if error.outcome is not None else error.for_request(RequestOutcome.NOT_EXECUTED)
