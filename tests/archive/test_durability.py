@@ -261,3 +261,21 @@ def test_a_real_full_file_system(tmp_path: Path) -> None:
         archive.close()
     finally:
         subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_the_next_segment_but_one_waits_for_a_slow_disk(node: Node) -> None:
+    """Else a file is closed whose sync is under way, and what it held may be lost after it was acknowledged."""
+    node.disk.sync_delay_ns_min = node.disk.sync_delay_ns_max = 1_000 * DELAY_NS
+    stream = Stream(mtu=8192)
+    recording = node.archive.record(stream.image)
+    for segments in (1, 2, 3):
+        while recording.written_position < segments * 65536:
+            stream.offer(bytes(4064))
+            node.work()
+        volatile = [path for path, _ in node.disk.volatile_from("/archive") if path.endswith(".rec")]
+        assert len(volatile) == 1, f"after {segments} full segments only the last one may wait for its sync"
+        assert recording.durable_position == 0, "no sync that was asked for is done"
+    node.disk.crash()
+    node.restart()
+    (found,) = node.archive.recordings()
+    assert found.stop_position >= 65536
