@@ -32,7 +32,10 @@ def _note_fork():
     global forks
     forks += 1
     for one in list(_watched):
-        one.on_forked()
+        try:
+            one.on_forked()
+        except OSError:
+            pass                    # a descriptor that the program has closed itself; the others hear of it all the same
 
 
 os.register_at_fork(after_in_child=_note_fork)

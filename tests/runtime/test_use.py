@@ -90,8 +90,13 @@ def test_objects_hear_of_a_fork_in_the_child_alone() -> None:
         def on_forked(self) -> None:
             self.count += 1
 
-    one = Heard()
-    watch(one)
+    class Failing:
+        def on_forked(self) -> None:
+            raise OSError("its descriptor is closed")
+
+    failing, one = Failing(), Heard()
+    for heard in (failing, one, Failing()):
+        watch(heard)
     assert in_child(lambda: one.count == 1)
     assert one.count == 0
 
