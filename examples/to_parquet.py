@@ -1,4 +1,4 @@
-"""Writes every message of a cluster into a folder of Parquet files, each exactly once, whoever is killed.
+"""Writes every message and request of a cluster into a folder of Parquet files, each exactly once, whoever is killed.
 
     python -m examples.to_parquet 127.0.0.1:20000,127.0.0.1:20010,127.0.0.1:20020 messages
 
@@ -29,6 +29,8 @@ SCHEMA = pa.schema(
         pa.field("timestamp", pa.int64(), nullable=False),
         pa.field("session", pa.int64(), nullable=False),
         pa.field("payload", pa.binary(), nullable=False),
+        pa.field("identity", pa.binary(), nullable=False),
+        pa.field("number", pa.int64(), nullable=False),
     ]
 )
 MESSAGES_PER_FILE = 10_000
@@ -44,7 +46,9 @@ def find_end(folder: Path) -> int:
 def write_file(folder: Path, start: int, entries: Sequence[LogEntry]) -> None:
     """One more file, whole or not at all. Raises FileExistsError when another program was first."""
     end = entries[-1].position
-    rows = [(one.position, one.timestamp, one.session_id, one.payload) for one in entries]
+    rows = [
+        (one.position, one.timestamp, one.session_id, one.payload, one.identity, one.request_number) for one in entries
+    ]
     columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)]
     table = pa.Table.from_arrays(columns, schema=SCHEMA.with_metadata({END_POSITION: str(end)}))
     unfinished = folder / f".{os.getpid()}-{start}.unfinished"
@@ -66,7 +70,10 @@ def store(folder: Path, entries: Sequence[LogEntry]) -> None:
     """Writes what the folder does not have yet."""
     while True:
         start = find_end(folder)
-        new = [one for one in entries if one.position > start]
+        new: list[LogEntry] = []
+        for entry in entries:  # what a take-over handed out again may be among them twice
+            if entry.position > (new[-1].position if new else start):
+                new.append(entry)
         if not new:
             return
         try:

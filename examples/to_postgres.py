@@ -1,4 +1,4 @@
-"""Writes every message of a cluster into a PostgreSQL table, each exactly once, whoever is killed.
+"""Writes every message and request of a cluster into a PostgreSQL table, each exactly once, whoever is killed.
 
     python -m examples.to_postgres 127.0.0.1:20000,127.0.0.1:20010,127.0.0.1:20020 "dbname=orders"
 
@@ -15,11 +15,14 @@ from collections.abc import Sequence
 import psycopg
 
 from ordo import ClientSettings, Consumer, LogEntry
+from ordo.errors import ClusterError
 
 TABLES = """
-CREATE TABLE IF NOT EXISTS messages (position bigint PRIMARY KEY, session bigint NOT NULL, payload bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS messages (position bigint PRIMARY KEY, session bigint NOT NULL, payload bytea NOT NULL,
+    identity bytea NOT NULL, number bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS progress (name text PRIMARY KEY, position bigint NOT NULL);
 """
+BATCH_MAX = 10_000
 LOCK_OF_TABLES = 7_301_544
 """Two programs that create the same table at once disturb each other: they take turns."""
 
@@ -39,8 +42,14 @@ def store(database: psycopg.Connection, name: str, entries: Sequence[LogEntry]) 
     with database.transaction(), database.cursor() as cursor:
         row = cursor.execute("SELECT position FROM progress WHERE name = %s FOR UPDATE", (name,)).fetchone()
         assert row is not None
-        new = [(one.position, one.session_id, one.payload) for one in entries if one.position > row[0]]
-        cursor.executemany("INSERT INTO messages VALUES (%s, %s, %s)", new)
+        new = [
+            (one.position, one.session_id, one.payload, one.identity, one.request_number)
+            for one in entries
+            if one.position > row[0]
+        ]
+        with cursor.copy("COPY messages FROM STDIN") as copy:
+            for values in new:
+                copy.write_row(values)
         if new:
             cursor.execute("UPDATE progress SET position = %s WHERE name = %s", (new[-1][0], name))
 
@@ -51,9 +60,12 @@ def run(endpoints: Sequence[str], conninfo: str, name: str = "to-postgres", egre
     with open_database(conninfo, name) as database, Consumer(endpoints, name, settings=settings) as consumer:
         for first in consumer:
             entries = [first]
-            consumer.take(entries.append)
+            consumer.take(entries.append, BATCH_MAX)
             store(database, name, entries)
-            consumer.commit(wait=False)
+            try:
+                consumer.commit(wait=False)
+            except ClusterError:
+                continue  # another one is active now
 
 
 if __name__ == "__main__":

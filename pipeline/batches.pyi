@@ -1,9 +1,13 @@
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 KIND_NAMES: tuple[str, ...]
 COLUMN_NAMES: tuple[str, ...]
+BODY: str
+IS_REPEAT: str
+ALL_COLUMN_NAMES: tuple[str, ...]
 ARROW_TYPES: dict[str, pa.DataType]
 NEVER_NULL: frozenset[str]
 
@@ -24,3 +28,5 @@ class BatchBuilder:
         batch_rows: int = 32768,
         batch_bytes: int = 4194304,
     ) -> None: ...
+
+def body_array(payload: pa.BinaryArray, prefix_kinds: Any) -> pa.BinaryArray: ...

@@ -24,6 +24,10 @@ KIND_NAMES = ("message", "session_open", "session_close", "timer", "new_term", "
               "data", "request", "identity")
 COLUMN_NAMES = ("recording", "node", "leadership_term", "position", "start_position", "timestamp", "cluster_time",
                 "kind", "session_id", "correlation_id", "payload", "payload_length")
+BODY = "body"
+IS_REPEAT = "is_repeat"
+ALL_COLUMN_NAMES = (*COLUMN_NAMES, BODY, IS_REPEAT)
+"""Also those that are made of others (pipeline.repeats)."""
 
 cdef enum:
     LEADERSHIP_TERM = 2
@@ -44,7 +48,7 @@ ARROW_TYPES = {
     "recording": pa.int64(), "node": pa.string(), "leadership_term": pa.int64(), "position": pa.int64(),
     "start_position": pa.int64(), "timestamp": pa.timestamp("us", tz="UTC"), "cluster_time": pa.int64(),
     "kind": pa.string(), "session_id": pa.int64(), "correlation_id": pa.int64(), "payload": pa.binary(),
-    "payload_length": pa.int32(),
+    "payload_length": pa.int32(), BODY: pa.binary(), IS_REPEAT: pa.bool_(),
 }
 NEVER_NULL = frozenset(("recording", "node", "position", "start_position", "kind", "payload", "payload_length"))
 assert len(COLUMN_NAMES) == COLUMN_COUNT and len(KIND_NAMES) == KIND_COUNT
@@ -235,3 +239,43 @@ cdef class BatchBuilder:
             return cluster_time
         micros = cluster_time / 1000                    # C division: towards zero
         return micros - 1 if micros * 1000 > cluster_time else micros
+
+
+def body_array(payload, const uint8_t[::1] prefix_kinds):
+    """The application's bytes of each row of column `payload`, by one byte a row: 0: there are none, 1: all of the
+    payload, 2: what follows the SBE header and the block whose length it says."""
+    cdef int64_t rows = len(payload), row, total = 0, begin, length, skip
+    cdef int64_t first = payload.offset
+    cdef const uint8_t[::1] raw = _bytes_of(payload.buffers()[1])
+    cdef const uint8_t[::1] data = _bytes_of(payload.buffers()[2])
+    cdef const int32_t* from_offsets = <const int32_t*> &raw[0] + first
+    if prefix_kinds.shape[0] != rows or raw.shape[0] < (first + rows + 1) * 4:
+        raise ValueError(f"{prefix_kinds.shape[0]} rows for {rows} payloads")
+    out_bytes = pa.allocate_buffer(from_offsets[rows] - from_offsets[0])
+    out_offsets, out_valid = pa.allocate_buffer((rows + 1) * 4), pa.allocate_buffer(rows // 8 + 1)
+    cdef uint8_t[::1] body = _bytes_of(out_bytes)
+    cdef uint8_t[::1] offset_bytes = _bytes_of(out_offsets)
+    cdef uint8_t[::1] valid = _bytes_of(out_valid)
+    cdef int32_t* offsets = <int32_t*> &offset_bytes[0]
+    cdef int64_t null_count = 0
+    memset(&valid[0], 0xFF, valid.shape[0])
+    offsets[0] = 0
+    for row in range(rows):
+        begin, length = from_offsets[row], from_offsets[row + 1] - from_offsets[row]
+        skip = 0 if prefix_kinds[row] == 1 else length + 1
+        if prefix_kinds[row] == 2 and length >= 8:
+            skip = 8 + data[begin] + (data[begin + 1] << 8)
+        if skip > length:
+            valid[row >> 3] &= <uint8_t> ~(1 << (row & 7))
+            null_count += 1
+        elif skip < length:
+            memcpy(&body[total], &data[begin + skip], length - skip)
+            total += length - skip
+        offsets[row + 1] = <int32_t> total
+    buffers = [out_valid if null_count else None, out_offsets, out_bytes]
+    return pa.Array.from_buffers(pa.binary(), rows, buffers, null_count)
+
+
+def _bytes_of(buffer):
+    """A view of a buffer that has at least one byte, so that it has an address."""
+    return memoryview(buffer).cast("B") if buffer is not None and buffer.size else bytearray(8)

@@ -17,6 +17,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import datetime
 from importlib import import_module
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,7 +25,8 @@ import pyarrow as pa
 from pipeline.batches import arrow_schema
 from pipeline.errors import PipelineError
 from pipeline.options import STREAM_OPTIONS, ReadOptions
-from pipeline.reading import Task, plan_read, read_task
+from pipeline.reading import Task, find_repeats, plan_read, read_task
+from pipeline.repeats import Repeats, key_of, wants_repeats
 from pipeline.sql_columns import check, columns_of
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ class LocalLog:
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._tasks = plan_read(options, options.predicates)
+        self._repeats: list[dict[str, Repeats]] = []
+        """Of each log, once a read has asked for them; shared with selections of columns."""
+        self._lock = Lock()
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,7 +100,17 @@ class LocalLog:
                 raise PipelineError(f"query: {str(error).strip()}") from error
 
     def _read(self, task: Task) -> Iterator[pa.RecordBatch]:
-        return read_task(task, self._options, self._options.predicates, self._options.columns)
+        options, repeats = self._options, None
+        if wants_repeats(options.columns, options.predicates):
+            repeats = self._find_repeats().get(key_of(task))
+        return read_task(task, options, options.predicates, options.columns, repeats)
+
+    def _find_repeats(self) -> dict[str, Repeats]:
+        """Which requests are repeats depends on all records before them, so these are read once, up to the end."""
+        with self._lock:
+            if not self._repeats:
+                self._repeats.append(find_repeats(self._options, self._options.predicates, self._options.columns))
+            return self._repeats[0]
 
 
 def read(folders: Folders, **options: Any) -> LocalLog:

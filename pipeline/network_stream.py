@@ -25,10 +25,12 @@ from pipeline.network import (
     check_not_lost,
     find_time_unit,
     plan_network,
-    read_network,
 )
 from pipeline.options import ReadOptions
 from pipeline.read_limit import default_read_limit
+from pipeline.reading import read_task
+from pipeline.repeats import UNKNOWN, Repeats, RepeatScan, advance_network, wants_repeats
+from sequencer.executions import Executions
 from sequencer.ranges import Survey
 
 KEY = "log"
@@ -43,6 +45,7 @@ class NetworkPartition(InputPartition):
     """What one task of a micro-batch reads."""
 
     run: NetworkRun
+    repeats: Repeats | None = None
 
 
 class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -60,6 +63,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen: Survey | None = None
         self._time_unit = options.time_unit
         self._behind_since_s: float | None = None
+        self._scan: RepeatScan | None = None
 
     def initialOffset(self) -> Offset:
         start = self._options.starting_position
@@ -103,11 +107,24 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         runs = plan_network(
             self._log, found, after, upto, self._time_unit or 0, options.partition_bytes, options.partitions
         )
-        return [NetworkPartition(run) for run in runs]
+        repeats = self._find_repeats(found, upto)
+        return [NetworkPartition(run, None if repeats is None else repeats.within(run.after, run.upto)) for run in runs]
+
+    def _find_repeats(self, found: Survey, upto: int) -> Repeats | None:
+        """A batch goes on where the one before ended; the first reads the log up to there."""
+        if not wants_repeats(self._columns, self._options.predicates):
+            return None
+        if self._scan is None and found.start_position > 0:
+            return UNKNOWN
+        if self._scan is None:
+            self._scan = RepeatScan(Executions(), 0)
+        advance_network(self._scan, self._log, found, upto, self._options.partition_bytes)
+        return self._scan.repeats()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, NetworkPartition)
-        return read_network(partition.run, self._options.predicates, self._columns, self._options.batch_rows)
+        options = self._options
+        return read_task(partition.run, options, options.predicates, self._columns, partition.repeats)
 
     def _survey(self) -> Survey:
         """What the nodes have; what they last had while none of them answers, but for the first time."""

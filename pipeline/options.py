@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pipeline.batches import COLUMN_NAMES, KIND_NAMES
+from pipeline.batches import ALL_COLUMN_NAMES, KIND_NAMES
 from pipeline.errors import PipelineError
 from pipeline.network import SCHEME, NetworkLog, parse_addresses
 from pipeline.object_store import parse_storage
@@ -61,7 +61,7 @@ class ReadOptions:
 
     directories: list[str]
     recording: str = "log"
-    columns: tuple[str, ...] = COLUMN_NAMES
+    columns: tuple[str, ...] = ALL_COLUMN_NAMES
     predicates: Predicates = field(default_factory=Predicates)
     starting_position: str = "latest"
     bytes_per_trigger_max: int | None = None
@@ -98,7 +98,7 @@ class ReadOptions:
         options = cls(
             directories=directories,
             recording=values.get("recording", "log"),
-            columns=_subset(values, "columns", COLUMN_NAMES) or COLUMN_NAMES,
+            columns=_subset(values, "columns", ALL_COLUMN_NAMES) or ALL_COLUMN_NAMES,
             predicates=_predicates(values),
             starting_position=_starting(values),
             bytes_per_trigger_max=_integer(values, "maxbytespertrigger", 32),

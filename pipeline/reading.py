@@ -12,6 +12,19 @@ from pipeline.options import ReadOptions
 from pipeline.planner import Run, plan, read_runs
 from pipeline.predicates import Predicates
 from pipeline.recordings import Recording
+from pipeline.repeats import (
+    NETWORK_KEY,
+    UNKNOWN,
+    Repeats,
+    RepeatScan,
+    advance,
+    advance_network,
+    begin_scan,
+    complete,
+    native_columns,
+    wants_repeats,
+)
+from sequencer.executions import Executions
 
 Task = tuple[Run, ...] | NetworkRun
 
@@ -29,12 +42,45 @@ def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
 
 
 def read_task(
-    task: Task, options: ReadOptions, predicates: Predicates, columns: tuple[str, ...]
+    task: Task,
+    options: ReadOptions,
+    predicates: Predicates,
+    columns: tuple[str, ...],
+    repeats: Repeats | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of one task."""
+    """Record batches of one task. `repeats`: those of its log, where the columns want them."""
+    native = native_columns(columns)
     if isinstance(task, NetworkRun):
-        return read_network(task, predicates, columns, options.batch_rows)
-    return read_runs(task, predicates, columns, options.batch_rows, options.verify)
+        batches = read_network(task, predicates, native, options.batch_rows)
+    else:
+        batches = read_runs(task, predicates, native, options.batch_rows, options.verify)
+    return batches if native == columns else complete(batches, columns, repeats)
+
+
+def find_repeats(options: ReadOptions, predicates: Predicates, columns: tuple[str, ...]) -> dict[str, Repeats]:
+    """The repeats of each log that is read, by `key_of` its tasks; none where the columns do not want them."""
+    if not wants_repeats(columns, predicates):
+        return {}
+    upto = predicates.position[1]
+    if options.network is not None:
+        return {NETWORK_KEY: _find_network_repeats(options.network, upto, options)}
+    found = {}
+    for recording in options.open_recordings():
+        if recording.is_log:
+            scan = begin_scan(recording, options.storage)
+            if scan is not None:
+                advance(scan, recording, upto, options.partition_bytes)
+            found[recording.key] = UNKNOWN if scan is None else scan.repeats()
+    return found
+
+
+def _find_network_repeats(log: NetworkLog, upto: int, options: ReadOptions) -> Repeats:
+    found = log.survey()
+    if found.start_position > 0:
+        return UNKNOWN
+    scan = RepeatScan(Executions(), 0)
+    advance_network(scan, log, found, min(upto, found.end_position), options.partition_bytes)
+    return scan.repeats()
 
 
 def _plan_network(options: ReadOptions, log: NetworkLog, predicates: Predicates) -> list[NetworkRun]:

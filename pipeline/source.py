@@ -34,6 +34,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import (
     BinaryType,
+    BooleanType,
     DataType,
     IntegerType,
     LongType,
@@ -45,15 +46,16 @@ from pyspark.sql.types import (
 
 from pipeline.errors import CommitUnknownError, DataLossError, PipelineError
 from pipeline.index import index_of, scan_range
-from pipeline.network import ANYWAY
+from pipeline.network import ANYWAY, NetworkRun
 from pipeline.network_stream import NetworkStreamReader
 from pipeline.options import ReadOptions
-from pipeline.planner import Run, plan, read_runs
+from pipeline.planner import Run, plan
 from pipeline.predicates import INT64_MAX
 from pipeline.pushdown import push
 from pipeline.read_limit import default_read_limit
-from pipeline.reading import Task, plan_read, read_task
+from pipeline.reading import Task, find_repeats, plan_read, read_task
 from pipeline.recordings import Recording
+from pipeline.repeats import UNKNOWN, Repeats, RepeatScan, advance, begin_scan, key_of, wants_repeats
 
 PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 OPTIONS_KEY = "ordo.options"
@@ -75,6 +77,8 @@ SPARK_TYPES: dict[str, DataType] = {
     "correlation_id": LongType(),
     "payload": BinaryType(),
     "payload_length": IntegerType(),
+    "body": BinaryType(),
+    "is_repeat": BooleanType(),
 }
 
 
@@ -159,6 +163,7 @@ class TaskPartition(InputPartition):
     """What one task reads."""
 
     task: Task
+    repeats: Repeats | None = None
 
 
 class _OptionalPushdown:
@@ -196,11 +201,13 @@ class LogReader(DataSourceReader):
                 self._predicates = narrowed
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [TaskPartition(task) for task in plan_read(self._options, self._predicates)] or [TaskPartition(())]
+        tasks = plan_read(self._options, self._predicates)
+        found = find_repeats(self._options, self._predicates, self._columns) if tasks else {}
+        return [TaskPartition(task, _part_of(found, task)) for task in tasks] or [TaskPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPartition)
-        return read_task(partition.task, self._options, self._predicates, self._columns)
+        return read_task(partition.task, self._options, self._predicates, self._columns, partition.repeats)
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -216,6 +223,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns = columns
         self._frozen: dict[str, int] | None = None
         self._seen: list[Recording] | None = None
+        self._scans: dict[str, RepeatScan | None] = {}
 
     def initialOffset(self) -> dict[str, int]:
         start = self._options.starting_position
@@ -262,14 +270,32 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             predicates = options.predicates.narrowed("position", first + 1, last)
             bounded = replace(recording, limit=last, exact=recording.exact and last == recording.limit)
             tasks += plan([bounded], predicates, options.partition_bytes, options.partitions, options.time_unit)
+        found = self._find_repeats(recordings, end)
         return [
-            StreamPartition(runs, start.get(_key(runs), 0), end.get(_key(runs), INT64_MAX)) for runs in tasks if runs
+            StreamPartition(runs, start.get(_key(runs), 0), end.get(_key(runs), INT64_MAX), _part_of(found, runs))
+            for runs in tasks
+            if runs
         ]
+
+    def _find_repeats(self, recordings: list[Recording], end: dict[str, int]) -> dict[str, Repeats]:
+        """A batch goes on where the one before ended; the first reads the log up to there."""
+        found: dict[str, Repeats] = {}
+        if not wants_repeats(self._columns, self._options.predicates):
+            return found
+        for recording in recordings:
+            if recording.is_log and recording.key in end:
+                if recording.key not in self._scans:
+                    self._scans[recording.key] = begin_scan(recording, self._options.storage)
+                scan = self._scans[recording.key]
+                if scan is not None:
+                    advance(scan, recording, end[recording.key], self._options.partition_bytes)
+                found[recording.key] = UNKNOWN if scan is None else scan.repeats()
+        return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, StreamPartition)
         predicates = self._options.predicates.narrowed("position", partition.after + 1, partition.upto)
-        return read_runs(partition.runs, predicates, self._columns, self._options.batch_rows, self._options.verify)
+        return read_task(partition.runs, self._options, predicates, self._columns, partition.repeats)
 
     def _recordings(self) -> list[Recording]:
         options = self._options
@@ -323,6 +349,18 @@ class StreamPartition(InputPartition):
     runs: tuple[Run, ...]
     after: int
     upto: int
+    repeats: Repeats | None = None
+
+
+def _part_of(found: dict[str, Repeats], task: Task) -> Repeats | None:
+    """Those that a task may meet."""
+    repeats = found.get(key_of(task))
+    if repeats is None:
+        return None
+    after, upto = (task.after, task.upto) if isinstance(task, NetworkRun) else (task[0].start - 1, INT64_MAX)
+    if not isinstance(task, NetworkRun):
+        upto = task[-1].end + task[-1].descriptor.term_length  # its last message may end in the next term
+    return repeats.within(after, upto)
 
 
 def _key(runs: tuple[Run, ...]) -> str:

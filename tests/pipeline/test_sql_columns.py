@@ -73,9 +73,12 @@ def test_no_more_is_read_and_nothing_for_a_mistake(archive: str, monkeypatch: py
     seen: list[tuple[str, ...]] = []
     read_task = pipeline.reading.read_task
 
-    def watch(task: Any, options: Any, predicates: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def watch(
+        task: Any, options: Any, predicates: Any, columns: tuple[str, ...], repeats: Any
+    ) -> Iterator[pa.RecordBatch]:
+        assert repeats is None, "no query asks for them"
         seen.append(columns)
-        return read_task(task, options, predicates, columns)
+        return read_task(task, options, predicates, columns, repeats)
 
     monkeypatch.setattr("pipeline.local.read_task", watch)
     log: LocalLog = read(archive)

@@ -1,0 +1,145 @@
+"""Every sink has each executed request once, whoever is killed: the client, the sinks, the leader."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.node.config import load_config
+from deploy.launcher import LocalCluster
+from examples import to_sqlite
+from ordo import EntryKind, LogEntry, LogReader
+from tests.examples.test_sinks import postgres as postgres
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = 3
+Rows = list[tuple[int, bytes]]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+    options = {"session_timeout": "2s"}
+    with LocalCluster("sequencer.ordering:Ordering", root=tmp_path / "cluster", cluster=options) as cluster:
+        cluster.await_leader(60)
+        yield cluster
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-P", "-m", *words], env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+def read_log(cluster: LocalCluster, repeats: bool) -> list[LogEntry]:
+    """All requests of the log up to now."""
+    archives = [load_config(cluster.config_path(one)).own_member.archive for one in cluster.member_ids]
+    with LogReader(archives, kinds=[EntryKind.REQUEST], repeats=repeats) as reader:
+        return list(reader.entries(timeout_s=5))
+
+
+def read_sqlite(path: Path) -> Rows:
+    with sqlite3.connect(path, timeout=30) as database:
+        return database.execute("SELECT position, payload FROM messages ORDER BY rowid").fetchall()
+
+
+def read_parquet(folder: Path) -> Rows:
+    pq = pytest.importorskip("pyarrow.parquet")
+    found = [pq.ParquetFile(one).read(["position", "payload"]) for one in sorted(folder.glob("from-*.parquet"))]
+    return [(row["position"], row["payload"]) for one in found for row in one.to_pylist()]
+
+
+def read_topic(folder: Path) -> Rows:
+    from examples import to_topic
+
+    return [(one.position, one.payload) for one in to_topic.read_topic(folder)]
+
+
+def read_postgres(conninfo: str) -> Rows:
+    import psycopg
+
+    with psycopg.connect(conninfo) as database:
+        found = database.execute("SELECT position, payload FROM messages ORDER BY position").fetchall()
+        return [(position, bytes(payload)) for position, payload in found]
+
+
+def test_each_executed_request_is_in_each_sink_once(cluster: LocalCluster, tmp_path: Path, postgres: str) -> None:
+    pytest.importorskip("psycopg")
+    sinks: dict[str, tuple[str, Callable[[], Rows]]] = {
+        "examples.to_sqlite": (str(tmp_path / "messages.db"), lambda: read_sqlite(tmp_path / "messages.db")),
+        "examples.to_parquet": (str(tmp_path / "parquet"), lambda: read_parquet(tmp_path / "parquet")),
+        "examples.to_topic": (str(tmp_path / "topic"), lambda: read_topic(tmp_path / "topic")),
+        "examples.to_postgres": (postgres, lambda: read_postgres(postgres)),
+    }
+    members = ",".join(cluster.ingress_endpoints.values())
+    answers = tmp_path / "answers.txt"
+    client_words = ["tests.examples.retrying_client", members, str(tmp_path / "client.journal"), str(answers), "pay"]
+    running = {name: start(name, members, place) for name, (place, _) in sinks.items()}
+    client = start(*client_words)
+    try:
+        for round_number in range(ROUNDS):
+            await_more_answers(answers, 600)
+            leader = cluster.await_leader(60)
+            cluster.kill(leader)
+            cluster.await_leader(60)
+            await_more_answers(answers, 600)
+            end(client)
+            client = start(*client_words)
+            name = list(sinks)[round_number % len(sinks)]
+            for one in {name, list(sinks)[-1 - round_number % len(sinks)]}:
+                end(running[one])
+                running[one] = start(one, members, sinks[one][0])
+            cluster.restart(leader)
+        await_more_answers(answers, 400)
+        end(client)
+        executed = [(one.position, one.payload) for one in read_log(cluster, repeats=False)]
+        copies = [one for one in read_log(cluster, repeats=True) if one.is_repeat]
+        assert copies, "nothing was sent again: this shows nothing"
+        assert len({payload for _, payload in executed}) == len(executed)
+        assert {int(line) for line in answers.read_text().split()} <= {position for position, _ in executed}
+        for name, (_, read) in sinks.items():
+            deadline_s = time.monotonic() + 60
+            while len(read()) < len(executed) and time.monotonic() < deadline_s:
+                assert running[name].poll() is None, name
+                time.sleep(0.2)
+            assert read() == executed, name
+    finally:
+        for process in (client, *running.values()):
+            end(process)
+
+
+def await_more_answers(path: Path, count: int) -> None:
+    def answered() -> int:
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    before, deadline_s = answered(), time.monotonic() + 90
+    while answered() < before + count:
+        assert time.monotonic() < deadline_s, f"{answered() - before} of {count} are answered"
+        time.sleep(0.05)
+
+
+def test_sqlite_takes_over_20_000_rows_a_second(tmp_path: Path) -> None:
+    """What has come goes into one transaction. Measured with what the consumer hands out at once when it is behind."""
+    database = to_sqlite.open_database(str(tmp_path / "messages.db"), "rate")
+    entries = [LogEntry(64 * one, EntryKind.MESSAGE, 1, 0, 7, b"x" * 64) for one in range(1, 100_001)]
+    began_s = time.monotonic()
+    for first in range(0, len(entries), 1000):
+        to_sqlite.store(database, "rate", entries[first : first + 1000])
+    lasted_s = time.monotonic() - began_s
+    assert database.execute("SELECT count(*) FROM messages").fetchone() == (100_000,)
+    assert lasted_s < 5, f"{100_000 / lasted_s:.0f} rows a second"
+    to_sqlite.store(database, "rate", entries[-500:])
+    to_sqlite.store(database, "rate", [*entries[-2:], LogEntry(7_000_000, EntryKind.MESSAGE, 1, 0, 7, b"y")] * 2)
+    assert database.execute("SELECT count(*), max(position) FROM messages").fetchone() == (100_001, 7_000_000)
+    database.close()
