@@ -2,7 +2,8 @@
 
 Exit status: 0 done; 1 it failed; 2 the command line or the configuration is wrong; 3 no member leads; 4 the credentials
 do not suffice; 5 no answer in time, so that an order may have been carried out or not; 70 the service raised; 74 what
-it printed could not be written; 130 interrupted; 141 the reader of its output has gone. Errors are one line on stderr.
+it printed could not be written; 130 interrupted; 141 the reader of its output has gone. With `ordo pipeline` 1 is damage
+or a difference, 6 that it could not be done, 7 that a library is not installed. Errors are one line on stderr.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ EXIT_USAGE = 2
 EXIT_NO_QUORUM = 3
 EXIT_NOT_PERMITTED = 4
 EXIT_UNKNOWN = 5
+EXIT_NOT_DONE = 6
+EXIT_NO_LIBRARY = 7
 EXIT_INTERRUPTED = 130
 LINE_LENGTH_MAX = 60
 """Of a command's line in the list of all."""
@@ -256,9 +259,28 @@ def demo(
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def pipeline(context: typer.Context) -> None:
     """Data frames and jobs over recordings, on Spark."""
-    pipeline_app = _support("pipeline.cli", "app", "pip install 'ordo-sequencer[pipeline]'")
-    status = pipeline_app(context.args, prog_name="ordo pipeline", standalone_mode=False)
+    try:
+        pipeline_app = _support("pipeline.cli", "app", "pip install 'ordo-sequencer[pipeline]'")
+    except ConfigurationError as error:
+        raise typer.Exit(_fail(error.message, EXIT_NO_LIBRARY)) from error
+    try:
+        status = pipeline_app(context.args, prog_name="ordo pipeline", standalone_mode=False)
+    except OrdoError as error:
+        status = _pipeline_status(error)
+        if status is None:
+            raise
+        _fail(error.message, status)
     raise typer.Exit(status if isinstance(status, int) else 0)
+
+
+def _pipeline_status(error: OrdoError) -> int | None:
+    """What `ordo pipeline` ends with, apart from what it finds: 1 is for damage and differences. None: as elsewhere."""
+    from pipeline.errors import CorruptRecordingError, MissingLibraryError, PipelineError
+
+    if isinstance(error, MissingLibraryError):
+        return EXIT_NO_LIBRARY
+    is_finding = isinstance(error, CorruptRecordingError)
+    return EXIT_NOT_DONE if isinstance(error, PipelineError) and not is_finding else None
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,7 +1,7 @@
 """`ordo pipeline ...`: the jobs over recordings, with progress and a written report.
 
-Exit status: 0 done (audit: clean, replay: all of it agrees); 1 damage, a difference or a failure; 2 a wrong command
-line; 3 not all that was asked for could be checked.
+Exit status: 0 done (audit: clean, replay: all of it agrees); 1 damage or a difference; 2 a wrong command line; 3 not
+all that was asked for could be checked; 6 it could not be done; 7 a library is not installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pipeline.errors import PipelineError
+from pipeline.errors import MissingLibraryError, PipelineError
 from runtime.console import console_on
 from runtime.errors import OrdoError
 from runtime.output import OutputStream
@@ -112,7 +112,9 @@ def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "matplotlib"):
             raise
-        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo-sequencer[pipeline]'") from error
+        raise MissingLibraryError(
+            f"{error.name} is not installed; run: pip install 'ordo-sequencer[pipeline]'"
+        ) from error
 
 
 def _load(
@@ -208,7 +210,9 @@ def needing(extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise PipelineError(f"{error.name} is not installed; run: pip install 'ordo-sequencer[{extra}]'") from error
+        raise MissingLibraryError(
+            f"{error.name} is not installed; run: pip install 'ordo-sequencer[{extra}]'"
+        ) from error
 
 
 class Lake(StrEnum):

@@ -2,6 +2,7 @@
 
 OrdoError
  +-- PipelineError              what the caller can put right: options, folders, schemas
+      +-- MissingLibraryError    a library of an extra is not installed
       +-- VersionChangesError    a replay would execute a stretch with code of another version
       +-- CorruptRecordingError  bytes on disk that cannot be what was recorded
       +-- CommitUnknownError     nothing near a log tells how far it is committed, or not yet
@@ -15,6 +16,10 @@ from runtime.errors import OrdoError
 
 class PipelineError(OrdoError):
     """A wrong option, a missing folder or recording, a schema that does not fit. The message says what is allowed."""
+
+
+class MissingLibraryError(PipelineError):
+    """A library is not installed that only this takes. The message says which extra has it."""
 
 
 class CommitUnknownError(PipelineError):

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipeline.batches import arrow_schema
-from pipeline.errors import PipelineError
+from pipeline.errors import MissingLibraryError, PipelineError
 from pipeline.options import STREAM_OPTIONS, ReadOptions
 from pipeline.reading import Task, find_repeats, plan_read, read_task
 from pipeline.repeats import Repeats, key_of, wants_repeats
@@ -125,7 +125,13 @@ def read(folders: Folders, **options: Any) -> LocalLog:
     for name in given:
         if name in STREAM_OPTIONS:
             raise PipelineError(f"option {name!r} is for streams, which need Spark: spark.readStream.format('ordo')")
-    return LocalLog(ReadOptions.parse({**given, "path": ",".join(os.fspath(folder) for folder in listed)}))
+    return LocalLog(ReadOptions.parse({**given, **_paths(listed)}))
+
+
+def _paths(folders: list[str | os.PathLike[str]]) -> dict[str, str]:
+    """The option that names them: a single one may be a list with commas, as in Spark."""
+    names = [os.fspath(folder) for folder in folders]
+    return {"path": names[0]} if len(names) == 1 else {"paths": json.dumps(names)}
 
 
 def _text(value: Any) -> str:
@@ -145,4 +151,4 @@ def load_library(name: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        raise PipelineError(f"{name} is not installed; run: pip install 'ordo-sequencer[local]'") from error
+        raise MissingLibraryError(f"{name} is not installed; run: pip install 'ordo-sequencer[local]'") from error

@@ -18,7 +18,7 @@ from typing import Any
 
 from archive.catalog import RecordingDescriptor
 from pipeline.cursor import MessageCursor
-from pipeline.errors import PipelineError
+from pipeline.errors import MissingLibraryError, PipelineError
 from pipeline.snapshot_owners import SnapshotOwner
 
 MANIFEST = "manifest.json"
@@ -67,7 +67,7 @@ class Store:
         try:
             core = import_module("fsspec.core")
         except ModuleNotFoundError as error:
-            raise PipelineError("fsspec is not installed; run: pip install 'ordo-sequencer[s3]'") from error
+            raise MissingLibraryError("fsspec is not installed; run: pip install 'ordo-sequencer[s3]'") from error
         try:
             self._files, self._root = core.url_to_fs(self.url, **self.options)
         except (ImportError, ValueError) as error:

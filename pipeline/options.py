@@ -156,18 +156,23 @@ def _network(values: dict[str, str]) -> NetworkLog | None:
 
 
 def _directories(values: dict[str, str]) -> list[str]:
-    paths: list[str] = json.loads(values["paths"]) if "paths" in values else values.get("path", "").split(",")
+    """A folder of exactly this name is meant before a pattern or a list is."""
+    given = values.get("path", "")
+    paths: list[str] = [given] if os.path.isdir(given.removeprefix("file:")) else given.split(",")
+    if "paths" in values:
+        paths = json.loads(values["paths"])
     found: list[str] = []
-    for path in (path.strip() for path in paths):
+    for path in (path if os.path.isdir(path) else path.strip() for path in paths):
         if is_copy(path):
             found.append(path.rstrip("/"))
             continue
         path = path.removeprefix("file:")
-        matches = sorted(glob.glob(path)) if glob.has_magic(path) else [path]
+        is_pattern = glob.has_magic(path) and not os.path.isdir(path)
+        matches = sorted(glob.glob(path)) if is_pattern else [path]
         found += [match for match in matches if match and os.path.isdir(match)]
         if path and not matches:
             raise PipelineError(f"no folder matches {path!r}; give archive folders such as /data/node0/archive")
-        if path and not glob.has_magic(path) and not os.path.isdir(path):
+        if path and not is_pattern and not os.path.isdir(path):
             raise PipelineError(f"no folder {path!r}; give archive folders such as /data/node0/archive")
     if not found:
         raise PipelineError(

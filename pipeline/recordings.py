@@ -179,7 +179,7 @@ def open_recordings(
         if directory.startswith("ordo://"):
             raise PipelineError(f"{directory}: this reads archive folders, not nodes over the network; give folders")
     names = names or node_names(path for path in directories if not is_copy(path))
-    commits = commit.split(",")
+    commits = [commit] if len(directories) == 1 else commit.split(",")
     if len(commits) == 1:
         commits *= len(directories)
     if len(commits) != len(directories):

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from cluster.wire import codecs, container_snapshot
 from pipeline import replay_requests
 from pipeline.errors import PipelineError
-from pipeline.jobs.sessions import parse_event
 from pipeline.recorded_feeds import FeedState
+from pipeline.session_records import parse_event
 from runtime.errors import DecodeError, Reject, ServiceError, SnapshotError
 from runtime.payloads import to_bytes
 from service_api.feeds import check_publication

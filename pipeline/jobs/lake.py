@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.errors import PipelineError
+from pipeline.errors import MissingLibraryError, PipelineError
 from pipeline.jobs.chunks import Chunk, check_columns, chunks
 from pipeline.local import LocalLog, load_library, read
 from pipeline.payloads import PayloadDecoder, decode_batches, decoded_schema
@@ -71,7 +71,7 @@ def load_delta() -> Any:
     try:
         return load_library("deltalake")
     except PipelineError as error:
-        raise PipelineError("deltalake is not installed; run: pip install 'ordo-sequencer[delta]'") from error
+        raise MissingLibraryError("deltalake is not installed; run: pip install 'ordo-sequencer[delta]'") from error
 
 
 def _positions(delta: Any, table: str, keys: Iterable[str], options: LakeOptions) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +13,9 @@ from pyspark.sql import functions as F
 from pipeline.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
 from pipeline.report import BLUE, Report, new_figure, time_axis, utc
 from pipeline.rows import KeptRows, keep_rows, rows_of
+from pipeline.session_records import parse_event
 
-CLOSE_REASONS = {0: "client action", 1: "service action", 2: "timeout"}
 DRAWN_MAX = 500
-_BODY = 8
 _EVENTS = pa.schema([
     ("node", pa.string()), ("recording", pa.int64()), ("session_id", pa.int64()), ("kind", pa.string()),
     ("position", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC")), ("channel", pa.string()),
@@ -38,20 +36,6 @@ def _parse_events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     for batch in batches:
         rows = [{**row, **parse_event(row["kind"], row["payload"])} for row in batch.to_pylist()]
         yield pa.RecordBatch.from_pylist(rows, schema=_EVENTS)
-
-
-def parse_event(kind: str, payload: bytes) -> dict[str, Any]:
-    """Channel, principal and close reason of a session record, None where it has none."""
-    if kind == "session_close":
-        (reason,) = struct.unpack_from("<i", payload, _BODY + 24)
-        return {"channel": None, "principal": None, "close_reason": CLOSE_REASONS.get(reason, str(reason))}
-    (block_length,) = struct.unpack_from("<H", payload)
-    texts, offset = [], _BODY + block_length
-    for _ in range(2):
-        (length,) = struct.unpack_from("<I", payload, offset)
-        texts.append(payload[offset + 4 : offset + 4 + length])
-        offset += 4 + length
-    return {"channel": texts[0].decode("ascii", "replace"), "principal": texts[1], "close_reason": None}
 
 
 def sessions(log: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ UNDER_WAY_MAX = 200
 
 
 def main(members: str, journal: str, answers: str, name: str) -> None:
-    settings = ClientSettings(journal=journal, request_retry_interval_s=0.3)
+    settings = ClientSettings(journal=journal, request_retry_interval_s=0.1)
     with ClusterClient(members.split(","), settings=settings) as client, open(answers, "a") as file:
         for one in client.recovered_requests:
             one.result(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -91,7 +92,12 @@ def test_each_executed_request_is_in_each_sink_once(cluster: LocalCluster, tmp_p
         for round_number in range(ROUNDS):
             await_more_answers(answers, 600)
             leader = cluster.await_leader(60)
-            cluster.kill(leader)
+            cluster.send_signal(leader, signal.SIGSTOP)
+            time.sleep(0.4)  # shorter than an election, longer than the client waits before it sends again
+            cluster.send_signal(leader, signal.SIGCONT)
+            await_more_answers(answers, 200)
+            killed = cluster.await_leader(60)
+            cluster.kill(killed)
             cluster.await_leader(60)
             await_more_answers(answers, 600)
             end(client)
@@ -100,7 +106,7 @@ def test_each_executed_request_is_in_each_sink_once(cluster: LocalCluster, tmp_p
             for one in {name, list(sinks)[-1 - round_number % len(sinks)]}:
                 end(running[one])
                 running[one] = start(one, members, sinks[one][0])
-            cluster.restart(leader)
+            cluster.restart(killed)
         await_more_answers(answers, 400)
         end(client)
         executed = [(one.position, one.payload) for one in read_log(cluster, repeats=False)]

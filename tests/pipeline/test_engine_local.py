@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import ordo
 from pipeline.cli import app
 from pipeline.generate import RecordingBuilder, session_close, session_message, session_open
 from tests.pipeline.test_replay_verdict import HERE, write_log
@@ -56,14 +57,57 @@ def test_replay_tells_by_its_exit_status(tmp_path: Path, service: str, end: list
     assert (tmp_path / "r" / "replay.html").exists()
 
 
-def test_neither_pyspark_nor_java_is_needed(tmp_path: Path) -> None:
-    folder, _ = write_log(tmp_path, (4,))
-    script = "import sys; sys.modules['pyspark'] = None; from pipeline.cli import app; app()"
-    arguments = ["audit", folder, "--engine", "local", "--report", str(tmp_path / "r")]
+def run_without_spark(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`ordo` where pyspark cannot be imported, and there is no Java."""
+    script = "import sys; sys.modules['pyspark'] = None; from ordo.cli import main; main()"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": "/nowhere"}
     environment.pop("JAVA_HOME", None)
-    done = subprocess.run([sys.executable, "-c", script, *arguments], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    return subprocess.run(
+        [sys.executable, "-c", script, "pipeline", *arguments], env=environment, capture_output=True, text=True
+    )
+
+
+def test_neither_pyspark_nor_java_is_needed(tmp_path: Path) -> None:
+    """For anything that the page says goes without Spark."""
+    folder, _ = write_log(tmp_path, (4, 8))
+    local = ["--engine", "local", "--report", str(tmp_path / "r")]
+    service = ["--service", f"{HERE}:Tally", "--end", "snapshot"]
+    sql = "SELECT kind, count(*) FROM log GROUP BY ALL"
+    for arguments in (
+        ["audit", folder, *local],
+        ["replay", folder, *service, *local],
+        ["query", folder, "--sql", sql],
+        ["diff", folder, folder],
+        ["copy", folder, "--to", str(tmp_path / "copied")],
+        ["fetch", str(tmp_path / "copied"), str(tmp_path / "back")],
+        ["index", folder],
+        ["generate", str(tmp_path / "made"), "--messages", "100"],
+    ):
+        done = run_without_spark(*arguments)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+
+
+def test_a_difference_an_error_and_a_missing_library_have_statuses_of_their_own(tmp_path: Path) -> None:
+    folder, _ = write_log(tmp_path, (4, 8))
+    local, report = ["--engine", "local"], ["--report", str(tmp_path / "r")]
+    assert run_without_spark("replay", folder, "--service", f"{HERE}:DoubleTally", *local, *report).returncode == 1
+    nowhere = run_without_spark("replay", str(tmp_path / "no"), "--service", f"{HERE}:Tally", *local, *report)
+    assert (nowhere.returncode, nowhere.stderr.count("\n")) == (6, 1), nowhere.stderr
+    missing = run_without_spark("replay", folder, "--service", f"{HERE}:Tally", *report)
+    assert (missing.returncode, missing.stderr.count("\n")) == (7, 1), missing.stderr
+    assert "pyspark" in missing.stderr and "pip install 'ordo-sequencer[pipeline]'" in missing.stderr
+
+
+@pytest.mark.parametrize("name", ["a, b", "data [1]", "what?*"])
+def test_folders_may_have_any_name(tmp_path: Path, name: str) -> None:
+    folder, _ = write_log(tmp_path / name, (4, 8))
+    count = ordo.read(folder, columns="kind").to_arrow().num_rows
+    assert count > 5
+    assert ordo.read([folder, folder], columns="kind", nodes="x,y").to_arrow().num_rows == 2 * count
+    done = CliRunner().invoke(app, ["query", folder, "--sql", "SELECT count(*) AS n FROM log", "--format", "csv"])
+    assert done.exit_code == 0 and done.output.split() == ["n", str(count)], done.output
+    report = ["--engine", "local", "--report", str(tmp_path / "report")]
+    assert CliRunner().invoke(app, ["audit", folder, *report]).exit_code == 0
 
 
 def test_sparks_options_are_refused(tmp_path: Path) -> None:
