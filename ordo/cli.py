@@ -2,8 +2,8 @@
 
 Exit status: 0 done; 1 it failed; 2 the command line or the configuration is wrong; 3 no member leads; 4 the credentials
 do not suffice; 5 no answer in time, so that an order may have been carried out or not; 70 the service raised; 74 what
-it printed could not be written; 130 interrupted; 141 the reader of its output has gone. With `ordo pipeline` 1 is damage
-or a difference, 6 that it could not be done, 7 that a library is not installed. Errors are one line on stderr.
+it printed could not be written; 130 interrupted; 141 the reader of its output has gone. With `ordo pipeline` 1 is
+damage or a difference, 6 that it could not be done, 7 that a library is not installed. Errors are one line on stderr.
 """
 
 from __future__ import annotations
