@@ -23,7 +23,7 @@ NEEDS = {
     "pipeline": ("pipeline",),
 }
 """What each extra is for; its modules are imported, all but those that need another extra's packages."""
-OTHERS = [
+OTHERS = (
     "opentelemetry",
     "grpc",
     "grpc_health",
@@ -42,7 +42,7 @@ OTHERS = [
     "fsspec",
     "s3fs",
     "py4j",
-]
+)
 IMPORTED_AS = {
     "grpcio": "grpc",
     "grpcio-health-checking": "grpc_health",
