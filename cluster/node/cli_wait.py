@@ -156,7 +156,7 @@ def _trouble_of(status: NodeStatus, commit_position: int) -> str:
     """Why a member is not ready; `commit_position` is what it said before, -1 when it is asked for the first time."""
     if not status.has_quorum:
         return f"member {status.member_id} neither leads nor follows (election {status.election})"
-    if commit_position < 0 or status.service_position < commit_position:
+    if status.service_position < (status.commit_position if commit_position < 0 else commit_position):
         return (
             f"the service of member {status.member_id} is at {status.service_position:,} of {status.commit_position:,}"
         )

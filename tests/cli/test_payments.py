@@ -1,0 +1,23 @@
+"""docs/PAYMENTS.md, word for word, in an empty folder: with its wrong turns, and a killed leader."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.launcher import ROOT
+from tests.cli.pages import Folder, Shell, await_end, follow, on_ports_of_its_own, replacing
+from tests.snippets import blocks_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+def test_the_page_word_for_word(folder: Folder) -> None:
+    (_, made), *blocks = blocks_of((ROOT / "docs" / "PAYMENTS.md").read_text())
+    shell = Shell(folder=folder.path, environment=folder.environment)
+    try:
+        shell.run(made)
+        base = on_ports_of_its_own(*(folder.path / "pay").glob("node*.toml"))
+        follow(blocks, shell, replacing(base))
+    finally:
+        shell.close()
+    await_end(folder.path / "pay")
