@@ -186,6 +186,10 @@ class SimulatedClient(Actor):
         self._unanswered.clear()
         self._reopen_ns = now_ns + self.random.choice((1, 50, 300)) * MS
 
+    def begin_again(self, now_ns: int) -> None:
+        """Another client in the same process, with another identity unless a journal has one."""
+        self._lose_session(now_ns, "it begins again")
+
     # -- work ------------------------------------------------------------------------------------------------------
 
     def _work(self, now_ns: int) -> None:

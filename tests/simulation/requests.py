@@ -82,15 +82,16 @@ class Requesting:
         return all(number in self._replies for number in self._payloads)
 
     def repeat(self, now_ns: int) -> None:
-        """Sends again what the cluster has not taken, and one that may be answered already."""
+        """Sends again one that was answered. Where the cluster has not taken one, another identity sends all again in
+        their order, which the service demands of each identity."""
         if not self._has_ids or now_ns < self._repeat_ns:
             return
         self._repeat_ns = now_ns + REPEAT_NS
-        refused, self._refused = self._refused, []
-        for number in refused:
-            self._send(number)
-        if self._payloads:
-            self._send(self._client.random.choice(list(self._payloads)))
+        answered = [number for number in self._payloads if number in self._replies]
+        if self._refused:
+            self._client.begin_again(now_ns)
+        elif answered:
+            self._send(self._client.random.choice(answered))
 
     def _send(self, number: int) -> None:
         session = self._client.session
