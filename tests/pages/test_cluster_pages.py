@@ -41,6 +41,7 @@ SERVICE = "tests.pages.orders:Orders"
 MEMBERS = '["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"]'
 PLACE = re.compile(r"10\.0\.0\.([123]):(20000|20004|9014)")
 INGRESS = "tests/cluster/integration/test_ingress.py"
+FORKED = "tests/ordo/test_forked_workers.py"
 ORDERS_PAGE = "tests/pages/test_operator_pages.py"
 SERVICE_VERSIONS = "tests/cluster/integration/test_service_versions.py"
 REPLICAS = "tests/cluster/integration/test_replicas_notice.py"
@@ -181,6 +182,7 @@ def test_the_client_page(cluster: LocalCluster, tmp_path: Path, capsys: pytest.C
         )
         with names["client"] as client:
             assert client.request(b"buy 40", timeout_s=60).payload == b"buy 40"
+        page.run_by(f"{FORKED}::test_workers_that_open_their_own_as_the_page_has_it_are_served", "multiprocessing.Pool")
         page.run_by(f"{INGRESS}::test_clients_of_a_group_stay_when_leaders_die", "224.20.30.39")
 
 
