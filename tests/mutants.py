@@ -69,3 +69,18 @@ def _compiled(tree: ast.Module, function: Callable[..., Any]) -> Callable[..., A
     exec(compile(module, inspect.getfile(function), "exec"), names)
     made: Callable[..., Any] = names[definition.name]
     return made
+
+
+NEAR = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+"""Each comparison, and the one that is off by one."""
+
+
+def comparison_mutants(function: Callable[..., Any]) -> Iterator[Mutant]:
+    """Yields (place, mutated function) for each comparison, off by one."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    places = [one for one in ast.walk(tree) if isinstance(one, ast.Compare) and type(one.ops[0]) in NEAR]
+    for number, place in enumerate(places):
+        changed = copy.deepcopy(tree)
+        found = [one for one in ast.walk(changed) if isinstance(one, ast.Compare) and type(one.ops[0]) in NEAR][number]
+        found.ops[0] = NEAR[type(found.ops[0])]()
+        yield f"{ast.unparse(place)}, line {place.lineno}", _compiled(changed, function)
