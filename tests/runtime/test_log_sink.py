@@ -18,7 +18,7 @@ import pytest
 import structlog
 
 from runtime.log_sink import WAIT_MS, LogSink, SinkStream, watch_drops
-from runtime.logging import configure_logging, get_logger
+from runtime.logging import _chosen, configure_logging, get_logger
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +26,7 @@ def unconfigured() -> Iterator[None]:
     structlog.reset_defaults()
     yield
     structlog.reset_defaults()
+    _chosen.clear()  # what a test demanded of the log is no other test's
     watch_drops(None)
 
 
