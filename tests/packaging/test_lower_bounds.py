@@ -123,4 +123,4 @@ def test_the_lowest_versions_run_every_module_and_the_command_line(tmp_path: Pat
 @pytest.mark.parametrize("extra", NEEDS)
 def test_the_lowest_versions_of_an_extra_are_imported(extra: str, tmp_path: Path) -> None:
     python = environment(tmp_path / extra, extra)
-    assert import_all(python, NEEDS[extra], set(OTHERS) - names_of(extra)) > 5
+    assert import_all(python, NEEDS[extra], set(OTHERS) - names_of(extra)) >= 4
