@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +17,11 @@ from cluster.container.service_loader import load_service
 from deploy.launcher import LocalCluster
 from ordo.init import MEMBERS_MAX, PORTS_APART
 from runtime.console import output_console
-from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
+from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, ServiceError
 from runtime.log_sink import drop_what_cannot_be_written
 
 POLL_INTERVAL_S = 0.2
+CHECK_TIMEOUT_S = 30.0
 SETTLE_S = 0.3
 """An editor writes several files; they are taken together."""
 WATCHED_MAX = 10_000
@@ -105,6 +108,7 @@ class DevCluster:
     def _start(self) -> None:
         cluster = self._cluster
         try:
+            self._check_service()
             cluster.start()
             leader = cluster.await_leader()
         except OrdoError as error:
@@ -118,6 +122,20 @@ class DevCluster:
         endpoints = ", ".join(f"{member_id}: {one}" for member_id, one in cluster.ingress_endpoints.items())
         self._say(f"{cluster.service} runs on {len(cluster.member_ids)} members, member {leader} leads; ^C ends it")
         self._say(f"clients connect to {endpoints}; data and logs are in {cluster.root}")
+
+    def _check_service(self) -> None:
+        """Tries the service in a process of its own, so that the code of now is tried. Raises ServiceError."""
+        command = [sys.executable, "-P", "-m", "ordo.dev_check", self._cluster.service]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S, check=False)
+        except subprocess.TimeoutExpired:
+            self._say(f"the service was not tried: it did not come to an end within {CHECK_TIMEOUT_S:g} s")
+            return
+        lines = done.stdout.splitlines()
+        if done.returncode == 1 and lines:
+            raise ServiceError(lines[-1])
+        for line in lines:
+            self._say(f"warning: {line}")
 
     def _is_changed(self) -> bool:
         if not self._is_watching:
@@ -137,8 +155,8 @@ class DevCluster:
         """What nodes and services printed since the last time; of the log only warnings and errors."""
         for member_id in self._cluster.member_ids:
             for line in self._new_lines(member_id):
-                if not line.startswith("{") or _is_grave(line):
-                    self._console.print(f"member {member_id}: {line}", markup=False, highlight=False, soft_wrap=True)
+                for shown in _lines_of(line):
+                    self._console.print(f"member {member_id}: {shown}", markup=False, highlight=False, soft_wrap=True)
 
     def _new_lines(self, member_id: int) -> Iterator[str]:
         path = self._cluster.log_path(member_id)
@@ -154,11 +172,21 @@ class DevCluster:
         self._console.print(f"ordo dev: {text}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _is_grave(line: str) -> bool:
+def _lines_of(line: str) -> list[str]:
+    """What is shown of a line of a node's log: what services print as it is, events that are no news not at all, what
+    the service raised with its traceback as Python prints it."""
     try:
-        return json.loads(line).get("level") in ("warning", "error")
+        event = json.loads(line) if line.startswith("{") else None
     except ValueError:
-        return True
+        event = None
+    if not isinstance(event, dict):
+        return [line]
+    if event.get("level") not in ("warning", "error"):
+        return []
+    if event.get("event") != "service.failed":
+        return [line]
+    payload = f", payload {event['payload']}" if "payload" in event else ""
+    return [f"{event.get('text')}{payload}", *str(event.get("traceback")).splitlines()]
 
 
 def run_dev(

@@ -378,7 +378,7 @@ class ServiceHarness:
     def _end_message(self, session: HarnessSession | None, answer: bytes | None) -> None:
         self._may_call = False
         if answer is not None and session is not None:
-            self.effects.append(Effect("egress", session.id, bytes(answer)))
+            self.effects.append(Effect("egress", session.id, to_bytes(answer, "the answer of on_session_message")))
 
     def _reject_message(self, session: HarnessSession | None, why: Reject) -> None:
         self._may_call = False

@@ -39,7 +39,7 @@ from cluster.client.requests import ClientRequests
 from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from cluster.wire import codecs, ordo_codecs
 from cluster.wire.codecs import EventCode
-from cluster.wire.ingress_notice import UNCHECKED_NOTICE, decode_notice
+from cluster.wire.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_notice
 from cluster.wire.message_limit import decode_message_limit
 from cluster.wire.streams import EGRESS_POLICY_KEY
 from runtime.closing import Closing
@@ -155,6 +155,8 @@ class ClusterClient(ClientCalls, Closing):
     _leader_heartbeat_timeout_ns = _opened_ns = _reopen_ns = 0
     _deadline_ns = _next_keep_alive_ns = 0
     _is_ending = _has_begun = False
+    _service_failure = ""
+    """Where the service of the leader has failed, and at what."""
     offer: Callable[[Payload], int]
     """`offer(payload)` sends one message (bytes or anything with a buffer) and never blocks.
 
@@ -523,6 +525,7 @@ class ClusterClient(ClientCalls, Closing):
     def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
         self.leadership_term_id, self.session_id = leadership_term_id, session_id
         self._loop.set_session(leadership_term_id, session_id)
+        self._service_failure = ""
         self._note_room("")
 
     def _become_connected(self, now_ns: int) -> bool:
@@ -629,6 +632,8 @@ class ClusterClient(ClientCalls, Closing):
 
     def _describe_loss(self, now_ns: int) -> str:
         """Says what is known. A member that can be reached need not lead any more: all of them hear clients."""
+        if self._service_failure:
+            return f"{self._service_failure}; the log of the members says where (`ordo errors`)"
         if self.leader_member_id not in self._ingress_publications.connected:
             return "the leader is gone and no new one was announced in time"
         why = "the session was closed, no leader was elected in time, or the way from the leader is cut"
@@ -776,6 +781,10 @@ class ClusterClient(ClientCalls, Closing):
                 kind = "full" if trouble else "room"
                 self._on_client_event(ClientEvent(kind, self.session_id, trouble or "messages are taken again"))
             self._note_room(trouble)
+        elif code is EventCode.OK and (failure := decode_failure(event.detail)) is not None:
+            self._service_failure = failure
+            if self._requests is not None:
+                self._requests.trouble = failure
         elif code is EventCode.OK and event.detail == UNCHECKED_NOTICE:
             tell("warning", "client.credentials", text=UNCHECKED_TEXT)
         self._on_session_event(code, event.detail)

@@ -71,6 +71,7 @@ cdef class ContainerLoop(Agent):
     cdef object _run_error                         # in the log behind the run: for who runs the container
     cdef object _run_failure                       # at a message of the run
     cdef Fragment _fragment                        # the message being executed, or the record behind the run
+    cdef public bytes failed_payload               # the first bytes of the message at which the service raised
     cdef bint _has_next                            # `_fragment` was read, and is to be executed next
     cdef int64_t _next_start
     cdef readonly EgressBuffers egress             # what clients did not take

@@ -37,6 +37,7 @@ class ContainerLoop(Agent):
     def executed_position(self) -> int: ...
     next_query_position: int
     hold: int
+    failed_payload: bytes | None
     has_published: bool
     executes: bool
     record_limit: int

@@ -55,6 +55,7 @@ cdef enum:
     RUN_WITHIN = 2                     # the service executes a message
     RUN_BETWEEN = 3                    # a message has ended
     RUN_OVER = 4                       # there is none left
+    FAILED_PAYLOAD_MAX = 64            # bytes of a message at which the service raised that are told
 
 cdef int64_t TICK_INTERVAL_NS = 25_000_000
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFFLL
@@ -287,6 +288,7 @@ cdef class ContainerLoop(Agent):
                 self._call_service(fragment)
         except Exception as error:
             self._forget_request()
+            self.failed_payload = _payload_of(fragment)[:FAILED_PAYLOAD_MAX] if is_message else None
             if not self.on_failure(error, fragment.position):
                 raise
         self.may_call = False
@@ -442,6 +444,7 @@ cdef class ContainerLoop(Agent):
         except Exception as error:
             self._run_state = RUN_IDLE
             self._forget_request()
+            self.failed_payload = _payload_of(&self._fragment)[:FAILED_PAYLOAD_MAX]
             if not self.on_failure(error, self._fragment.position):
                 raise
         self._run_state = RUN_IDLE

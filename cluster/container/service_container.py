@@ -606,10 +606,13 @@ class ServiceContainer(ContainerLoop):
     def note_error(self, error: Exception, where: str) -> None:
         self._errors.record(error, where)
 
-    def note_failure(self, error: Exception, where: str) -> None:
-        """Keeps what the service raised, and puts it into the log, where its author looks."""
-        self._errors.record(error, where)
-        tell("error", "service.failed", member_id=self.member_id, text=where, traceback=traceback_of(error))
+    def note_failure(self, error: Exception, where: str, payload: bytes | None = None) -> None:
+        """Keeps what the service raised, and puts it into the log, where its author looks. `payload`: the beginning of
+        that of the message."""
+        self._errors.record(error, where if payload is None else f"{where}, payload {payload!r}")
+        shown = {} if payload is None else {"payload": repr(payload)}
+        told = traceback_of(error)
+        tell("error", "service.failed", member_id=self.member_id, text=where, **shown, traceback=told)
 
     # What the consensus module asks for
 
@@ -686,7 +689,7 @@ class ServiceContainer(ContainerLoop):
             self.record_error(error)
             raise error
         where = f"service {type(self.service).__name__} raised in {self.callback} at position {position}"
-        self._errors.record(error, where)
+        self.note_failure(error, where, self.failed_payload)
         failure = ServiceError(f"{where}: {type(error).__name__}: {error}", category=Category.FATAL)
         if self.callback not in RECORD_CALLBACKS or not self.records.is_supported:
             raise failure from error

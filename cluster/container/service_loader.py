@@ -11,6 +11,7 @@ from typing import Any
 from cluster.container.versions import ServiceVersions
 from runtime.errors import ConfigurationError
 from runtime.failures import HOUSE, OWN_PACKAGES, place_of
+from service_api.callbacks import find_fault
 from service_api.native import NativeClusteredService
 from service_api.service import ClusteredService, Service
 
@@ -55,6 +56,8 @@ def load_service(name: str, folder: Path | None = None) -> type[Service]:
         raise ConfigurationError(
             f"service={name!r}: {module_name} has no class {class_name!r} derived from ClusteredService"
         )
+    if fault := find_fault(service):
+        raise ConfigurationError(f"service={name!r}: {fault}")
     return service
 
 

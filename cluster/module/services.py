@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from cluster.module.service_link import ServiceLink
 from cluster.module.service_messages import ServiceMessages
+from cluster.module.sessions import Leadership
 from cluster.module.timers import ClusterTimers
 from cluster.wire import codecs, ordo_codecs
+from cluster.wire.ingress_notice import encode_failure
 from cluster.wire.snapshot_digest import combine
 from cluster.wire.streams import MAIN_SERVICE_ID
 
@@ -36,7 +38,7 @@ HASHES_KEPT = 8
 """So many positions at which not all services have given a hash yet are remembered."""
 
 
-class ServicesHost(Protocol):
+class ServicesHost(Leadership, Protocol):
     """The member whose services they are."""
 
     sessions: OpenSessions
@@ -46,12 +48,6 @@ class ServicesHost(Protocol):
 
     @property
     def is_leader(self) -> bool: ...
-    def append(self, record: bytes) -> bool:
-        """Appends a record as the serving leader. Returns False while nothing is sequenced."""
-
-    @property
-    def leadership_term_id(self) -> int: ...
-
     @property
     def cluster_time(self) -> int: ...
     def answer_question(self, table: Message, values: Any) -> bytes | None:
@@ -186,9 +182,19 @@ class Services:
         elif table is ordo_codecs.CONSUMERS_HOLD and service_id != MAIN_SERVICE_ID:
             return  # each container has the same table
         else:
+            if table is ordo_codecs.SERVICE_FAILURE and not values.is_held:
+                self._tell_clients(values)  # first: the member may end with its service
             upkeep.on_service_report(service_id, table, values, self._clock.now())
             if table is ordo_codecs.SERVICE_LACK:
                 self._host.snapshots.on_service_stands(service_id, values.log_position)
+
+    def _tell_clients(self, failure: Any) -> None:
+        """Leader: clients whose messages are not answered from now on hear why."""
+        if not self._host.is_leader:
+            return
+        text = encode_failure(failure.log_position, failure.error.decode("ascii", "replace"))
+        for session in list(self._host.sessions):
+            self._host.sessions.notify_now(self._host, session, text)
 
     def _note_hash(self, service_id: int, values: Any) -> None:
         found = self._hashes.setdefault(values.log_position, {})

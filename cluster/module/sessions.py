@@ -459,6 +459,13 @@ class OpenSessions:
                 session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, own_id)
             )
 
+    def notify_now(self, leadership: Leadership, session: ClusterSession, detail: str) -> None:
+        """The same, sent at once where there is room."""
+        own_id = leadership.member_id
+        self.tell_now(
+            session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, own_id)
+        )
+
     def note_mark(self, session_id: int, number: int, position: int) -> None:
         """A client has marked which message comes next, and hears when that is committed."""
         self._marks[session_id] = number, position

@@ -1,13 +1,15 @@
 """What a leader tells its clients beside their messages: in the detail of a SessionEvent with the code OK.
 
-It takes no messages for now, or takes them again; or nobody has looked at the credentials that a session was opened
-with. Aeron's clients do not act on such an event; their offers meet back pressure instead.
+It takes no messages for now, or takes them again; its service has failed; or nobody has looked at the credentials that
+a session was opened with. Aeron's clients do not act on such an event; their offers meet back pressure instead.
 """
 
 from __future__ import annotations
 
 CLOSED_PREFIX = "ingress=closed: "
 OPEN_NOTICE = "ingress=open"
+FAILED_PREFIX = "service=failed: "
+"""Before where the leader's service failed, and at what."""
 UNCHECKED_NOTICE = "credentials=unchecked"
 """The cluster lets everybody in, and this client has shown credentials."""
 
@@ -22,3 +24,13 @@ def decode_notice(detail: str) -> str | None:
     if detail == OPEN_NOTICE:
         return ""
     return detail.removeprefix(CLOSED_PREFIX) or "no reason given" if detail.startswith(CLOSED_PREFIX) else None
+
+
+def encode_failure(log_position: int, error: str) -> str:
+    """The leader's service raised an error of this type at a record, and executes nothing more."""
+    return f"{FAILED_PREFIX}the service failed at record {log_position}: {error}"
+
+
+def decode_failure(detail: str) -> str | None:
+    """What has failed; None when the detail says nothing about it."""
+    return detail.removeprefix(FAILED_PREFIX) if detail.startswith(FAILED_PREFIX) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 from cluster.wire.ingress_notice import UNCHECKED_NOTICE
 from deploy.launcher import ROOT, LocalCluster, ServiceMode
 from ordo import AsyncClusterClient, ClientSettings, ClusterClient
-from ordo.errors import ClusterError, PayloadError
+from ordo.dev import _lines_of
+from ordo.errors import ClusterError, ClusterTimeoutError, PayloadError, SessionClosedError
 from runtime.tokens import hash_token, new_token
 from tests.cluster.integration.command import demand_one_line, ordo
 
@@ -131,3 +133,38 @@ def test_a_payload_of_20_megabytes_is_told_the_limit_and_one_of_200_kilobytes_th
     settings = ClientSettings(ingress_channel="aeron:udp?term-length=2m", egress_term_length_bytes=2 << 20)
     with ClusterClient(open_cluster.ingress_endpoints, settings=settings) as client:
         assert client.request(bytes(200_000)).payload == bytes(200_000), "what was told to be set takes it"
+
+
+def test_what_the_service_raised_is_told_to_its_author_and_to_its_clients() -> None:
+    """Clients heard that the leader was gone; the traceback was in the error log alone."""
+    with LocalCluster(f"{FAILING}:Dividing", sync="none") as cluster:
+        leader = cluster.await_leader()
+        settings = ClientSettings(new_leader_timeout_s=3.0, reconnect=False)
+        details: list[str] = []
+        with ClusterClient(
+            cluster.ingress_endpoints, settings=settings, on_session_event=lambda code, detail: details.append(detail)
+        ) as client:
+            client.send(b"by:5")
+            client.send(b"by:0")
+            with pytest.raises(SessionClosedError, match=r"the service failed at record \d+: ZeroDivisionError"):
+                while True:
+                    client.poll()
+        assert any(detail.startswith("service=failed: the service failed at record ") for detail in details)
+        (told,) = cluster.log_events(leader, "service.failed")
+        assert "service Dividing raised in on_session_message at position " in str(told["text"])
+        assert told["payload"] == "b'by:0'"
+        assert 'failing.py", line' in str(told["traceback"]) and "ZeroDivisionError" in str(told["traceback"])
+        shown = _lines_of(json.dumps(told))
+        assert shown[0].endswith("payload b'by:0'") and shown[1] == "Traceback (most recent call last):"
+        assert shown[-1].startswith("ZeroDivisionError: ")
+
+
+def test_a_request_at_which_the_service_fails_says_so() -> None:
+    with LocalCluster(f"{FAILING}:Dividing", member_count=1, sync="none") as cluster:
+        leader = cluster.await_leader()
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            assert client.request(b"by:5").payload == b"20"
+            with pytest.raises(ClusterTimeoutError, match=r"the service failed at record \d+: ZeroDivisionError"):
+                client.request(b"by:0", timeout_s=3.0)
+        (told,) = cluster.log_events(leader, "service.failed")
+        assert told["payload"] == "b'by:0'", "without the header of the request"

@@ -1,0 +1,52 @@
+"""Whether a class is a service: what a typo would make of it is refused when it is loaded, not at the first message."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any
+
+from service_api.native import NativeClusteredService
+from service_api.service import ClusteredService
+
+CALLBACKS = tuple(name for name in vars(ClusteredService) if name.startswith("on_"))
+ALIKE_MIN = 0.75
+_FREE = "other methods of its own must not begin with on_; _on_... may"
+
+
+def find_fault(service: type[Any]) -> str:
+    """What keeps a class derived from ClusteredService or NativeClusteredService from being a service; '': nothing."""
+    if fault := _find_unknown(service):
+        return fault
+    if issubclass(service, NativeClusteredService):
+        return ""
+    takes_one = service.on_session_message is not ClusteredService.on_session_message
+    takes_many = service.on_session_messages is not ClusteredService.on_session_messages
+    if not takes_one and not takes_many:
+        return f"{service.__name__} has no on_session_message: it would take no message"
+    return next((fault for name in CALLBACKS if (fault := _find_misfit(service, name))), "")
+
+
+def _find_unknown(service: type[Any]) -> str:
+    for name in dir(service):
+        if not name.startswith("on_") or name in CALLBACKS or not callable(getattr(service, name)):
+            continue
+        alike = difflib.get_close_matches(name, CALLBACKS, 1, ALIKE_MIN)
+        hint = f"is {alike[0]} meant?" if alike else f"a service has {', '.join(CALLBACKS)};"
+        return f"{service.__name__}.{name} is no callback of a service: {hint} {_FREE}"
+    return ""
+
+
+def _find_misfit(service: type[Any], name: str) -> str:
+    """A callback that could not be called, or that answers with a str."""
+    own, theirs = getattr(service, name), getattr(ClusteredService, name)
+    if own is theirs or not inspect.isfunction(own):
+        return ""
+    found, wanted = inspect.signature(own), inspect.signature(theirs)
+    try:
+        found.bind(*wanted.parameters)
+    except TypeError:
+        return f"{service.__name__}.{name}{found} must take ({', '.join(wanted.parameters)})"
+    if found.return_annotation in (str, "str"):
+        return f"{service.__name__}.{name} returns str, must return bytes: encode it, as text.encode()"
+    return ""
