@@ -30,3 +30,6 @@ class NoService:
 class Unmade(ClusteredService):
     def __init__(self) -> None:
         raise RuntimeError("no configuration found")
+
+    def on_session_message(self, *arguments: object) -> None:
+        return None
