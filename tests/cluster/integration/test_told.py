@@ -61,7 +61,7 @@ def open_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClus
         "from ordo import ClusteredService\n\n\nclass Echo(ClusteredService):\n"
         "    def on_session_message(self, session, timestamp, payload, header):\n"
         "        return bytes(payload)\n\n"
-        "    def on_query(self, session, payload):\n"
+        "    def on_query(self, payload):\n"
         "        return bytes(payload)\n"
     )
     with LocalCluster("echo_beside:Echo", member_count=1, sync="none", root=folder) as cluster:
