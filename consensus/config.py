@@ -91,6 +91,7 @@ class DurableState:
     `terms` are the rows (term id, base position) of the term table, `append_position` the end of the log, scanned.
     A term's row is written when its first record is found in the log, so a row at or beyond `append_position` stands
     for a record that did not survive, and is left out. `commit_position` is a lower bound (the last snapshot, or 0);
+    `known_position` is what it knew to be committed at another time, of use only to refuse what would lose it.
     `configuration` is what a snapshot at that position says of the members, or None. What the log beyond it says is
     reported through `ConsensusCore.on_configuration` before the start. `distrust` is what was lost of all this, so that
     the member may not vote.
@@ -103,6 +104,7 @@ class DurableState:
     commit_position: int = 0
     configuration: Configuration | None = None
     distrust: Distrust = Distrust.NONE
+    known_position: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.commit_position <= self.append_position:

@@ -51,7 +51,7 @@ class Context:
         self.progress.leadership_term_id = self.leadership_term_id
         self.announced_commit_position = durable.commit_position
 
-        self._ask_to_be_trusted(durable.distrust)
+        self._ask_to_be_trusted(durable.distrust, durable.known_position)
         self.ballot: list[Member] = []  # those that canvassed lately when this member nominated itself
 
         self.state_since_ns = 0
@@ -82,7 +82,8 @@ class Context:
             return ConfigurationTable(config.configuration)
         return ConfigurationTable(durable.configuration, durable.commit_position)
 
-    def _ask_to_be_trusted(self, distrust: Distrust) -> None:
+    def _ask_to_be_trusted(self, distrust: Distrust, known_position: int) -> None:
+        self.known_position = known_position  # was committed, as this member knew before it started
         self.distrust = distrust
         self.trust_request_id = self.rng.uniform_int(1, REQUEST_ID_MAX) if distrust else 0
         self.trust_send_ns = 0

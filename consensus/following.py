@@ -45,6 +45,7 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
         ctx.graceful_leader_id = NULL_MEMBER
     ctx.hear_leader()
     ctx.raise_candidate_term(message.leadership_term_id)
+    demand_one_leader(ctx, message)
     verdict, position = compare_with_leader(ctx.terms, ctx.append_position, message)
     leader = f"member {message.leader_member_id} leads term {message.leadership_term_id}"
     if verdict is Verdict.PREFIX:
@@ -61,6 +62,17 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
         )
     elif ctx.state is not ElectionState.CANVASS:
         transitions.canvass(ctx, leader)
+
+
+def demand_one_leader(ctx: Context, message: NewLeadershipTerm) -> None:
+    """Raise ConsensusError where the own log has the leader's term, from another leader of it (Raft §5.2)."""
+    term_id, base_position = ctx.terms.last_term_id, ctx.terms.last_base_position
+    if term_id == message.leadership_term_id and base_position != message.term_base_log_position:
+        raise ConsensusError(
+            f"member {message.leader_member_id} leads term {term_id} from position={message.term_base_log_position} on,"
+            f" and this member's log has that term from {base_position} on: two members have led it, since one forgot"
+            f" its vote (an older copy of its folder?). {transitions.KEEPS}"
+        )
 
 
 def note_progress(ctx: Context) -> None:

@@ -19,6 +19,11 @@ from consensus.messages import NULL_MEMBER, NULL_POSITION, NewLeadershipTerm
 from consensus.states import TRANSITIONS, ElectionState, Role
 from runtime.errors import ConsensusError
 
+KEEPS = (
+    "This member keeps what it has, and ends: stop the cluster and compare the logs. To give up what the others lack,"
+    " keep a copy of this member's folder, and start it with an empty one and `--rejoin`"
+)
+
 
 def transition(ctx: Context, new_state: ElectionState, reason: str) -> None:
     """The one place where the state changes; restarts the state's timer and its periodic sends."""
@@ -73,10 +78,11 @@ def begin_truncation(ctx: Context, position: int, reason: str) -> None:
     """
     assert not ctx.log_is_open
     assert 0 <= position <= ctx.append_position, f"{position=} {ctx.append_position=}"
-    if position < ctx.progress.commit_position:
+    committed_position = max(ctx.progress.commit_position, ctx.known_position)
+    if position < committed_position:
         raise ConsensusError(
-            f"refused to truncate the log to position={position}, below commit_position={ctx.progress.commit_position}"
-            f" ({reason}): the logs of the members contradict each other; stop and compare them"
+            f"refused to truncate the log to position={position}: up to {committed_position} it was committed, and"
+            f" {reason} without that. {KEEPS}"
         )
     if ctx.state is not ElectionState.INIT:
         become(ctx, Role.FOLLOWER)

@@ -8,6 +8,7 @@ from cluster.module.sessions import NULL_VALUE
 
 if TYPE_CHECKING:
     from cluster.module.clock_watch import ClockWatch
+    from cluster.module.join_watch import JoinWatch
     from cluster.module.membership import Membership
     from cluster.module.room_watch import RoomWatch
     from cluster.module.sessions import OpenSessions
@@ -26,6 +27,7 @@ class Chores:
         self,
         membership: Membership,
         trust: TrustWatch,
+        join: JoinWatch,
         clock_watch: ClockWatch,
         upkeep: Upkeep,
         room: RoomWatch,
@@ -35,6 +37,7 @@ class Chores:
         """An election, a join, a transfer or a request is under way."""
         self._membership = membership
         self._trust = trust
+        self._join = join
         self._clock_watch = clock_watch
         self._upkeep = upkeep
         self._room = room
@@ -50,6 +53,7 @@ class Chores:
         self._done_ns, self._append_position = now_ns, append_position
         self._membership.work(now_ns)
         self._trust.work(now_ns)
+        self._join.work(now_ns)
         self._clock_watch.work()
         self._upkeep.work(now_ns)
         self._room.work(now_ns)

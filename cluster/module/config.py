@@ -284,6 +284,8 @@ class ModuleConfig(ClusterSettings):
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
     archive: ArchiveSettings = ArchiveSettings()
+    is_unsynced: bool = False
+    """What is acknowledged need not be on the device."""
     rejoin: bool = False
     """An empty folder is that of a member that had one before."""
     on_error: Literal["stop", "restore"] = "stop"

@@ -21,6 +21,7 @@ from cluster.module.counters import ModuleCounters
 from cluster.module.details import Details
 from cluster.module.draws import UniformDraws
 from cluster.module.group_queries import GroupQueries
+from cluster.module.join_watch import JoinWatch
 from cluster.module.leader_ingress import LeaderIngress
 from cluster.module.log_executor import LogExecutor, LogRecord
 from cluster.module.log_keeper import LogKeeper
@@ -51,12 +52,14 @@ from cluster.wire.members import Member, ingress_endpoints
 from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, MAIN_SERVICE_ID
 from consensus import commands, messages
 from consensus.core import ConsensusCore
+from consensus.distrust import Distrust
 from consensus.states import ElectionState
 from runtime.authentication import AcceptAll, Authenticator, Right
 from runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError, StorageMissingError
 
 if TYPE_CHECKING:
     from archive.archive import Archive
+    from cluster.module.commit_note import CommitNote
     from cluster.module.config import ModuleConfig
     from cluster.module.folder_rows import Claim
     from cluster.module.state_store import StateStore
@@ -93,6 +96,7 @@ class ModuleSeams:
     random: RandomSource
     errors: ComponentErrors
     claim: Claim
+    committed: CommitNote
     folder: str
     """Where the data is, for messages."""
     events: Callable[..., object]
@@ -120,7 +124,12 @@ class ConsensusModule:
         self._seams = seams
         self._serving_term = NULL_VALUE
         self._recovery = recovery = Recovery(
-            seams.archive, seams.store, config, is_single=len(members) == 1, lost_state=seams.lost_state
+            seams.archive,
+            seams.store,
+            config,
+            is_single=len(members) == 1,
+            lost_state=seams.lost_state,
+            known_position=seams.committed.known_position,
         )
         self._terms_known_to = recovery.append_position
         self.counters = ModuleCounters(seams.client, config, recovery)
@@ -144,7 +153,8 @@ class ConsensusModule:
         self.room = RoomWatch(
             self, config.archive, seams.archive, self.log, core, sequencer, self.sessions, counters, self.upkeep
         )
-        self.chores = Chores(self.membership, self.trust, self.clock_watch, self.upkeep, self.room, self.sessions)
+        join = JoinWatch(core, sequencer, self.contacts, self.record_error)
+        self.chores = Chores(self.membership, self.trust, join, self.clock_watch, self.upkeep, self.room, self.sessions)
         self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position)
         self.on_consensus = self._make_intake().on_consensus
         self._make_operators(authenticator)
@@ -173,8 +183,7 @@ class ConsensusModule:
 
     def _make_intake(self) -> MemberIntake:
         numbers = self._seams.random.secret("member proofs")
-        standings = self.upkeep.standings
-        proofs = MemberProofs(self.member_id, self.contacts, numbers, self.on_invalid_request, standings)
+        proofs = MemberProofs(self.member_id, self.contacts, numbers, self.on_invalid_request, self.upkeep.standings)
         return MemberIntake(
             self, self.core, self.contacts, proofs, self.log, self.queries, self.upkeep, self.clock_watch, self.room
         )
@@ -603,6 +612,8 @@ class ConsensusModule:
             self.on_appended(self.sequencer.append_position, now_ns)
         self.core.tick(now_ns)
         self.carry_out(now_ns)
+        is_whole = Distrust.LOG not in self.core.distrust
+        self._seams.committed.raise_to(self.sequencer.commit_position if is_whole else 0, now_ns)
         self.chores.work(self.sequencer.append_position, now_ns)
         self.advance_join(now_ns)
         self.snapshots.work()
@@ -696,6 +707,7 @@ class ConsensusModule:
                 store.put_term(leadership_term_id, base_position)
             case commands.PersistDistrust(distrust):
                 store.put_distrust(distrust)
+                self._seams.committed.on_distrust(distrust, self.sequencer.commit_position)
                 self.counters.distrust.set(int(distrust))
                 self._seams.events("cluster.trust", member_id=self.member_id, distrust=distrust.name or "NONE")
             case commands.PrepareLog(leadership_term_id, base_position):

@@ -51,8 +51,10 @@ class Recovery:
         *,
         is_single: bool = False,
         lost_state: str | None = None,
+        known_position: int = 0,
     ) -> None:
-        """`is_single`: there is no other member. `lost_state`: how an earlier store was lost, if it was."""
+        """`is_single`: there is no other member. `lost_state`: how an earlier store was lost, if it was.
+        `known_position`: so far the log was committed, as this member knew."""
         self._archive, self._store, self._config = archive, store, config
         self._is_single = is_single
         self.findings: list[str] = []
@@ -67,6 +69,8 @@ class Recovery:
         """By service: those of the snapshot."""
         self._choose_start()
         self._check_log()
+        self.known_position = min(known_position, self.append_position)
+        self._check_end(known_position)
         store.truncate_terms(self.append_position)
         self.terms = [(term, base) for term, base in self.state.terms if base < self.append_position]
         if self.append_position > self._log_start:
@@ -133,6 +137,19 @@ class Recovery:
             self._choose_start()
         if self.state.check_log:
             self._store.put_check_log(False)
+
+    def _check_end(self, known_position: int) -> None:
+        """The log has all that was known to be committed; without syncs the system may have lost some of it."""
+        if known_position <= self.append_position or Distrust.LOG in self.distrust:
+            return
+        finding = (
+            f"the log ends at position={self.append_position}, and was committed up to {known_position}: what was "
+            "acknowledged in between is gone from this disk"
+        )
+        if self._is_single or self._config.is_unsynced:
+            self.findings.append(finding)
+        else:
+            self._lose(Distrust.LOG, finding)
 
     def _find_damage(self, from_position: int | None) -> Damage | None:
         if self.log_recording_id == NULL_VALUE:
@@ -299,6 +316,7 @@ class Recovery:
             self.log_position,
             None if named is None else named.ids(),
             self.distrust,
+            self.known_position,
         )
 
     def introduce_members(self, contacts: Contacts) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from archive.archive import Archive
 from archive.catalog import RecordingState
 from archive.lmdb_store import open_lmdb
+from cluster.module.commit_note import CommitNote
 from cluster.module.folder_rows import ACCEPTED_LEAP
 from cluster.module.sessions import NULL_VALUE
 from cluster.node.config import NodeConfig
@@ -29,6 +30,9 @@ def accept_loss(config: NodeConfig) -> str:
             if entry.log_position > end_position:
                 store.put_snapshot(entry._replace(is_valid=False))
         store.put_distrust(Distrust.NONE)
+        note = CommitNote(storage, str(config.cluster_dir))
+        note.put(min(note.known_position, end_position))
+        note.close()
         start = store.folder.start
         store.folder.put_start(start._replace(number=start.number + ACCEPTED_LEAP))
     lost = state.distrust.name or "nothing"

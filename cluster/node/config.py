@@ -564,6 +564,7 @@ class NodeConfig(Settings):
             snapshot=self.snapshot,
             retention=self.retention,
             archive=self.archive,
+            is_unsynced=self.node.sync == "none",
             rejoin=self.node.rejoin,
             check_log=self.node.check_log,
             on_error=self.service.on_error,

@@ -15,6 +15,7 @@ from archive.control.codes import REFUSALS
 from archive.lmdb_store import open_lmdb
 from cluster.container.service_container import ServiceContainer
 from cluster.container.service_loader import load_versions
+from cluster.module.commit_note import CommitNote
 from cluster.module.consensus_module import ConsensusModule, ModuleSeams
 from cluster.module.folder_rows import Claim, Owner, claim
 from cluster.module.sequencer import FLAG_READERS
@@ -195,6 +196,11 @@ class Node:
         draw = self._seams.random.secret("start").getrandbits(START_DRAW_BITS)
         return claim(store.folder, owner, str(config.node.data_dir), draw)
 
+    def _open_note(self) -> CommitNote:
+        note = CommitNote(self._seams.storage, str(self.config.cluster_dir))
+        self._closers.append(note.close)
+        return note
+
     def _make_module(self, store: StateStore, lost_state: str | None, taken: Claim) -> ConsensusModule:
         config, seams = self.config, self._seams
         module_seams = ModuleSeams(
@@ -205,6 +211,7 @@ class Node:
             seams.random,
             self.errors,
             taken,
+            self._open_note(),
             str(config.node.data_dir),
             seams.events,
             lost_state,

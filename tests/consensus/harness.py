@@ -49,6 +49,7 @@ class Harness:
         learner_ids: tuple[int, ...] = (),
         configuration: Configuration | None = None,
         distrust: Distrust = Distrust.NONE,
+        known_position: int = 0,
     ) -> None:
         self.config = ConsensusConfig(
             member_id,
@@ -58,7 +59,7 @@ class Harness:
             app_version=app_version,
         )
         durable = DurableState(
-            candidate_term_id, list(terms), append_position, commit_position, configuration, distrust
+            candidate_term_id, list(terms), append_position, commit_position, configuration, distrust, known_position
         )
         self.core = ConsensusCore(self.config, durable, FixedInts())
         self.now_ns = 0

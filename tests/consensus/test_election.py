@@ -438,6 +438,26 @@ def test_end_of_a_left_log_is_taken_until_the_next_tick() -> None:
 # -- what the disk holds at the start ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("known_position", "is_cut"), [(0, True), (300, True), (301, False), (800, False)])
+def test_what_was_known_to_be_committed_is_not_cut_off(known_position: int, is_cut: bool) -> None:
+    """A leader without it was elected by members that had lost it: the one that still has it keeps it."""
+    node = Harness(terms=((0, 0),), append_position=800, known_position=known_position).canvassing()
+    if is_cut:
+        assert node.announce(1, 5, 300, log_term=0).of(TruncateLog) == [TruncateLog(300)]
+    else:
+        with pytest.raises(ConsensusError, match=f"up to {known_position} it was committed, and member 1 leads term 5"):
+            node.announce(1, 5, 300, log_term=0)
+
+
+def test_a_term_that_two_have_led_is_not_followed() -> None:
+    """A member forgot its vote: the leader's log and the own one have nothing of that term in common."""
+    node = Harness(terms=((0, 0), (5, 400)), append_position=800).canvassing()
+    with pytest.raises(
+        ConsensusError, match="leads term 5 from position=300 on, and this member's log has that term from 400"
+    ):
+        node.announce(1, 5, 300, log_term=5)
+
+
 def test_row_whose_record_did_not_survive_is_removed_first() -> None:
     node = Harness(terms=((0, 0), (3, 800)), append_position=800)
     assert node.core.log_term_id == 0

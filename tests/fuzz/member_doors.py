@@ -60,6 +60,8 @@ CONSENSUS: tuple[Message, ...] = (
     *consensus_codec._TABLES.values(),
     ordo_codecs.MEMBER_CHALLENGE,
     ordo_codecs.MEMBER_PROOF,
+    ordo_codecs.MEMBER_STANDING,
+    ordo_codecs.MEMBER_BEHIND,
     ordo_codecs.FAILURE_REPORT,
     ordo_codecs.VERSIONS_QUESTION,
     codecs.BACKUP_QUERY,

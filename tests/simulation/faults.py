@@ -36,7 +36,7 @@ class FaultSchedule:
         self.is_on = True
         self.random: Random = world.random.stream("faults")
         options = world.options
-        volumes = VolumeFaults(world, self.random, self._later, self._restart)
+        volumes = self._volumes = VolumeFaults(world, self.random, self._later, self._restart)
         links = LinkFaults(world, lambda: self.is_on, self._restart)
         self._kinds: list[tuple[int, Callable[[], None]]] = [
             (options.kill_mean_ns, self.kill),
@@ -109,6 +109,7 @@ class FaultSchedule:
         world.network.heal()
         world.copy_failure_chance = 0.0
         for node in world.nodes:
+            self._volumes.give_back(node)
             node.disk.heal()
             node.disk.sync_delay_ns_max = min(node.disk.sync_delay_ns_max, 2 * MS)
             node.resume(world.now_ns)

@@ -17,6 +17,7 @@ from tests.simulation import (
     planted_renewals,
     planted_requests,
     planted_services,
+    planted_volumes,
 )
 
 Plant = Callable[[Callable[[Any, str, Any], None]], None]
@@ -32,6 +33,7 @@ MODULES = (
     planted_services,
     planted_renewals,
     planted_requests,
+    planted_volumes,
 )
 BY_NAME: dict[str, Plant] = {
     name: found

@@ -130,7 +130,15 @@ RENEWED = Options(
     duration_ns=4 * S, orders_mean_ns=S // 2, renews=True, snapshot_mean_ns=S, heartbeat_timeout_ns=200 * MS,
     heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+VOLUMES = Options(
+    duration_ns=4 * S, operation_mean_ns=5 * MS, volume_mean_ns=300 * MS, kill_mean_ns=S, partition_mean_ns=S,
+    close_mean_ns=2 * S, outage_mean_ns=300 * MS, snapshot_mean_ns=700 * MS, heartbeat_timeout_ns=200 * MS,
+    heartbeat_interval_ns=20 * MS, levels=True,
+)  # fmt: skip
 OPTIONS = {
+    "any_folder_is_taken": VOLUMES,
+    "another_clusters_log_counts": VOLUMES,
+    "older_data_counts": VOLUMES,
     "a_log_begins_anew_behind_an_older_snapshot": RENEWED,
     "a_forgotten_log_goes_on_with_other_lengths": replace(RENEWED, renews_some=True),
     "a_snapshot_counts_that_one_service_has_not_taken": SERVED,

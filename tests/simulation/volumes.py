@@ -8,6 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from cluster.module.folder_rows import Start
+from consensus.messages import NULL_MEMBER
 from tests.simulation.damage import stored_distrust
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.world import World
@@ -34,15 +35,14 @@ class VolumeFaults:
         self._random = random
         self._later = later
         self._restart = restart
+        self._own: dict[int, Image] = {}
+        """By member: what it has to get back."""
 
     def trouble(self) -> None:
         node = self._random.choice(self._world.nodes)
         if node.is_leaving or node.boots == 0 or any(each.has_foreign_volume for each in self._world.nodes):
             return
-        if self._random.random() < 0.5:
-            self._restore_old(node)
-        else:
-            self._exchange(node)
+        self._random.choice((self._restore_old, self._restore_old, self._exchange, self._change_cluster))(node)
 
     def _restore_old(self, node: SimulatedNode) -> None:
         """A copy of before an earlier life. Nobody can see it who has not seen the newest one: so all others have."""
@@ -84,6 +84,45 @@ class VolumeFaults:
         node.disk.restore(own)
         node.has_foreign_volume = False
         self._later(lambda: self._restart(node))
+
+    def _change_cluster(self, node: SimulatedNode) -> None:
+        """The volume says that it is of another cluster: the member is to end, or at least to follow nobody."""
+        row = node.stored_rows.get(b"origin")
+        if row is None or node.has_disk_faults or node.has_old_data:
+            return
+        if node.is_alive:
+            node.kill()
+        self._own[node.member_id] = node.disk.image()
+        node.disk.stores[node.state_path][b"origin"] = bytes([row[0] ^ 1]) + row[1:]
+        node.has_foreign_volume = True
+        self._world.trace.count_fault("volume of another cluster")
+        self._world.note(f"{node.name} got the volume of another cluster")
+        node.boot()
+        self._watch(node, self._world.now_ns + OWN_AGAIN_NS)
+
+    def _watch(self, node: SimulatedNode, until_ns: int) -> None:
+        if not node.has_foreign_volume:
+            return
+        if node.is_alive and node.module.core.leader_member_id != NULL_MEMBER:
+            self._world.fail(f"{node.name} takes part with the volume of another cluster")
+        if node.is_alive and self._world.now_ns < until_ns:
+            self._world.at(10 * MS, lambda: self._watch(node, until_ns))
+        else:
+            self.give_back(node)
+            self._later(lambda: self._restart(node))
+
+    def give_back(self, node: SimulatedNode) -> None:
+        """A member that has another volume gets its own again."""
+        own = self._own.pop(node.member_id, None)
+        if own is None:
+            return
+        if node.is_alive:
+            node.kill()
+        node.disk.restore(own)
+        node.has_foreign_volume = False
+        self._world.note(f"{node.name} got its own volume again")
+        for invariant in self._world.invariants:
+            invariant.on_wiped(node)
 
 
 def _is_older(image: Image, state_path: str, newest: bytes | None) -> bool:

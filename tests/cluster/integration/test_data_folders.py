@@ -116,3 +116,48 @@ def test_an_old_copy_of_the_own_folder_elects_nobody_until_it_has_caught_up(star
         writer.write(200)
         await_trust(cluster, one)
         demand_agreement(cluster, [writer])
+
+
+def test_the_one_member_with_data_does_not_join_those_that_were_emptied(start_cluster: StartCluster) -> None:
+    """They were started first, and have begun another log."""
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(1000)
+    whole, *others = cluster.member_ids
+    cluster.stop_all()
+    for member_id in others:
+        cluster.wipe(member_id)
+        cluster.start_member(member_id)
+    leader = cluster.await_leader(60)
+    assert leader in others
+    cluster.start_member(whole)
+    told = await_end(cluster, whole)
+    assert f"the data folder {cluster.data_dir(whole)} is of another cluster: it has identity" in told, told
+    assert f"members {others} have" in told and "if theirs were emptied or exchanged, stop them" in told
+    assert "Traceback" not in told
+    assert f"member {whole} has the data of another cluster" in errors_of(cluster, leader)
+
+
+def test_a_member_does_not_give_up_what_it_knew_to_be_committed(start_cluster: StartCluster) -> None:
+    """Nobody who was up knew that a member had more than its older copy: the one that has the records says so."""
+    cluster = start_cluster(cluster=OPTIONS)
+    with Writer(cluster.ingress_endpoints) as writer:
+        writer.write(500)
+        leader = cluster.await_leader()
+        one, two = (member_id for member_id in cluster.member_ids if member_id != leader)
+        cluster.stop(one)
+        old = cluster.data_dir(one).with_suffix(".old")
+        shutil.copytree(cluster.data_dir(one), old)
+        cluster.stop(two)
+        cluster.start_member(one)
+        writer.write(500)
+        cluster.kill(leader)
+        cluster.kill(one)
+    exchange(cluster, one, old)
+    cluster.start_member(one)
+    cluster.start_member(two)
+    await_that(lambda: cluster.leader() in (one, two), "nobody who runs knew of the later start")
+    cluster.start_member(leader)
+    told = await_end(cluster, leader)
+    assert "This member keeps what it has, and ends: stop the cluster and compare the logs" in told, told
+    assert "start it with an empty one and `--rejoin`" in told and "Traceback" not in told

@@ -21,10 +21,13 @@ class Counted:
 
     take_counters = work
 
+    def release_unwanted(self) -> None:
+        """Sessions do this with their counters."""
+
 
 class Member:
     def __init__(self) -> None:
-        self.parts = [Counted() for _ in range(6)]
+        self.parts = [Counted() for _ in range(7)]
         parts: Any = self.parts
         self.chores = Chores(*parts)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cluster.module.commit_note import CommitNote
 from cluster.module.state_store import StateStore, StoredState
 from cluster.wire.counter_types import ControlToggle
 from consensus.distrust import Distrust
@@ -134,6 +135,19 @@ def test_a_log_that_ends_below_its_snapshot_is_short() -> None:
     module = boot(node)
     assert module.core.distrust is Distrust.LOG
     assert "a piece of it is missing" in module._recovery.findings[0]
+
+
+def test_a_log_that_ends_below_what_was_committed_is_short() -> None:
+    """A disk that lied: it forgot what it had reported as written."""
+    world, node = cluster()
+    note = CommitNote(SimulatedStorage(node.disk, VirtualClock()), str(node.config.cluster_dir))
+    assert 0 < note.known_position <= boot(node).core.append_position
+    node.kill()
+    note.put(1 << 30)
+    module = boot(node)
+    assert module.core.distrust is Distrust.LOG is stored(node).distrust
+    assert f"and was committed up to {1 << 30}" in module._recovery.findings[0]
+    demand_recovery(world, node)
 
 
 def test_terms_below_the_snapshot_that_were_never_stored_are_found_in_the_snapshot() -> None:

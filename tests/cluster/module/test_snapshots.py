@@ -8,6 +8,7 @@ from cluster.module.sessions import ClusterSession
 from cluster.module.snapshots import ModuleSnapshot, PendingTracker, SnapshotPoint
 from cluster.wire import codecs
 from cluster.wire.configuration import NamedConfiguration
+from cluster.wire.log_identity import LogIdentity
 from cluster.wire.members import parse_members
 from consensus.configuration import Configuration
 from runtime.errors import ClusterError
@@ -43,6 +44,13 @@ def test_a_configuration_of_the_log_goes_with_it() -> None:
     assert found.configuration is not None
     assert found.configuration.ids() == Configuration((0, 2), (1,))
     assert snapshots.decode(list(snapshots.encode(_snapshot()))).configuration is None
+
+
+def test_the_identity_of_the_log_goes_with_it() -> None:
+    original = _snapshot()
+    original.identity = LogIdentity(512, bytes(range(16)))
+    assert snapshots.decode(list(snapshots.encode(original))) == original
+    assert snapshots.decode(list(snapshots.encode(_snapshot()))).identity is None
 
 
 def test_the_stream_has_the_order_and_the_bytes_of_the_worked_example() -> None:

@@ -1,0 +1,39 @@
+"""Planted bugs of members that do not look whose data they have (see `planted.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cluster.module import folder_rows, standings
+from cluster.module.folder_rows import NO_START, FolderRows
+from cluster.module.standings import Standings
+from cluster.node import node
+
+Patch = Callable[[Any, str, Any], None]
+
+
+def any_folder_is_taken(patch: Patch) -> None:
+    """A member starts with the folder of another one."""
+
+    def claim(rows: FolderRows, owner: Any, folder: str, draw: int) -> Any:
+        rows.put_owner(owner)
+        return folder_rows.claim(rows, owner, folder, draw)
+
+    patch(node, "claim", claim)
+
+
+def another_clusters_log_counts(patch: Patch) -> None:
+    """Members take part with the log of another cluster."""
+    patch(standings, "are_of_two_clusters", lambda one, other: False)
+
+
+def older_data_counts(patch: Patch) -> None:
+    """A member that was started with an older copy of its data votes as if it had all of it."""
+    original = Standings.admits
+
+    def admits(self: Standings, values: Any) -> bool:
+        self._starts[values.member_id] = NO_START
+        return original(self, values._replace(previous_number=0, previous_draw=0))
+
+    patch(Standings, "admits", admits)
