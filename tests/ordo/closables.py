@@ -198,7 +198,7 @@ def media_driver(_: str) -> Case:
 
 
 def _folder() -> str:
-    return f"{tempfile.mkdtemp(prefix='ordo-test-', dir='/dev/shm')}/folder"
+    return f"{tempfile.mkdtemp(prefix='ordo-test-')}/folder"
 
 
 CASES: dict[str, Callable[[str], Case]] = {

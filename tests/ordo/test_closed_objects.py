@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +40,9 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def run(*arguments: str, program: str = "closing") -> list[str]:
     """The lines that the program prints; it ends in good order."""
     command = [sys.executable, "-P", "-m", f"tests.ordo.{program}", *arguments]
-    done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60)
+    with tempfile.TemporaryDirectory(prefix="ordo-test-") as folder:  # what a program leaves goes with it
+        environment = {"PYTHONPATH": str(ROOT), "TMPDIR": folder}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout.splitlines()
 
