@@ -81,6 +81,7 @@ class Delivery(NamedTuple):
 
     @property
     def payload(self) -> bytes:
+        """What the client sent with the message."""
         return self.entry.payload
 
 

@@ -77,15 +77,29 @@ class ClientSession(Protocol):
     """One client's open session."""
 
     @property
-    def id(self) -> int: ...
+    def id(self) -> int:
+        """Of the session, the same on every member."""
+        ...
+
     @property
-    def response_stream_id(self) -> int: ...
+    def response_stream_id(self) -> int:
+        """The stream that the client takes answers on."""
+        ...
+
     @property
-    def response_channel(self) -> str: ...
+    def response_channel(self) -> str:
+        """The channel that the client takes answers on."""
+        ...
+
     @property
-    def encoded_principal(self) -> bytes: ...
+    def encoded_principal(self) -> bytes:
+        """Who the client is, as the authenticator of the cluster says; empty without one."""
+        ...
+
     @property
-    def is_closing(self) -> bool: ...
+    def is_closing(self) -> bool:
+        """Whether `close` was called, and the log has not closed the session yet."""
+        ...
 
     def offer(self, payload: Payload) -> int:
         """Sends a message to the client. Never blocks: for a client that is behind it is kept, and sent later.
@@ -118,9 +132,15 @@ class Cluster(Protocol):
     """The cluster as its service sees it."""
 
     @property
-    def member_id(self) -> int: ...
+    def member_id(self) -> int:
+        """The id of this member; no state may depend on it."""
+        ...
+
     @property
-    def role(self) -> Role: ...
+    def role(self) -> Role:
+        """What this member is now; no state may depend on it."""
+        ...
+
     @property
     def log_position(self) -> int:
         """After the record being executed; in `on_start` the snapshot's position or 0."""

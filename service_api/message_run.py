@@ -26,10 +26,14 @@ class MessageRun(Protocol):
         ...
 
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """Of the message that was taken last, in cluster time."""
+        ...
 
     @property
-    def header(self) -> Header: ...
+    def header(self) -> Header:
+        """Of the message that was taken last."""
+        ...
 
     def reply(self, payload: Payload) -> None:
         """Answers the message that was taken last, once, as `session.reply` does. Raises ServiceCallError elsewhere."""

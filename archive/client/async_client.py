@@ -84,6 +84,7 @@ class AsyncArchiveClient:
 
     @property
     def is_closed(self) -> bool:
+        """As ArchiveClient.is_closed."""
         return self._session.is_closed or self._link.transport.is_closed
 
     async def open(self) -> None:

@@ -79,10 +79,12 @@ class ArchiveClient(Closing):
 
     @property
     def archive_id(self) -> int:
+        """The id that the archive gives itself."""
         return self._session.archive_id
 
     @property
     def is_closed(self) -> bool:
+        """Whether the session is over."""
         return self._session.is_closed or self._link.transport.is_closed
 
     def work(self) -> int:

@@ -95,6 +95,7 @@ class Replay:
 
     @property
     def is_done(self) -> bool:
+        """Whether everything that was asked for was handed out."""
         return self.state is ReplayState.ENDED
 
     # --- steps --------------------------------------------------------------------------------------------------------
@@ -316,12 +317,14 @@ class ReplayStream(Closing):
 
     @property
     def position(self) -> int:
+        """The position behind what was handed out, in bytes."""
         position = self._polled.position(self._replay.position)
         assert position is not None, "a replay that is open began somewhere"
         return position
 
     @property
     def is_done(self) -> bool:
+        """Whether everything that was asked for was handed out."""
         return self._replay.is_done and (self._is_closed or not self._polled)
 
     def _work(self) -> int:

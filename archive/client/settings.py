@@ -72,6 +72,7 @@ class ArchiveClientSettings:
 
     @property
     def message_timeout_ns(self) -> int:
+        """`message_timeout_s` in nanoseconds."""
         return round(self.message_timeout_s * SECOND_NS)
 
     @classmethod

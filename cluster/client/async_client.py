@@ -92,14 +92,17 @@ class AsyncClusterClient:
 
     @property
     def session_id(self) -> int:
+        """The id of the session with the cluster; -1 while there is none."""
         return self._client.session_id
 
     @property
     def leader_member_id(self) -> int:
+        """The id of the member that leads; -1 while none is known."""
         return self._client.leader_member_id
 
     @property
     def state(self) -> ClientState:
+        """Where the session stands."""
         return self._client.state
 
     async def open(self) -> None:
@@ -397,6 +400,7 @@ class AsyncClusterClient:
 
     @property
     def identity(self) -> bytes:
+        """As ClusterClient.identity."""
         return self._client.identity
 
     @property

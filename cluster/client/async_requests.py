@@ -31,6 +31,7 @@ class AsyncPendingRequest:
 
     @property
     def payload(self) -> bytes:
+        """What was sent."""
         return self._pending.payload
 
     @property
@@ -40,14 +41,17 @@ class AsyncPendingRequest:
 
     @property
     def is_done(self) -> bool:
+        """Whether there is an answer or an error."""
         return self._pending.is_done
 
     @property
     def answer(self) -> Answer | None:
+        """The answer, once there is one."""
         return self._pending.answer
 
     @property
     def error(self) -> OrdoError | None:
+        """Why there is no answer, once that is known."""
         return self._pending.error
 
     async def result(self, timeout_s: float | None = None) -> Answer:

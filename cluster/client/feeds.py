@@ -277,6 +277,7 @@ class FeedReader(RecordingReader[FeedMessage]):
 
     @property
     def topic(self) -> str:
+        """The name of the topic that is read."""
         return self._follower.topic
 
     @property

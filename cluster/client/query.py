@@ -66,6 +66,7 @@ class PendingQuery:
 
     @property
     def is_done(self) -> bool:
+        """Whether there is an answer or an error."""
         return self.reply is not None or self.error is not None
 
     def result(self) -> QueryReply:

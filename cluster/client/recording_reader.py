@@ -97,6 +97,7 @@ class RecordingReader(Closing, Generic[Item]):
 
     @property
     def is_closed(self) -> bool:
+        """Whether `close` was called."""
         return self._transport.is_closed
 
     def _has_ended(self) -> bool:

@@ -129,6 +129,9 @@ def _tell_waiting(event: ClientEvent) -> None:
 class ClusterClient(ClientCalls, Closing):
     """A session with a cluster.
 
+        with ClusterClient(["10.0.0.1:20000", "10.0.0.2:20000"], "aeron:udp?endpoint=10.0.0.9:0") as client:
+            print(client.request(b"40").payload)
+
     `ingress_endpoints`: every member's `host:port` by member id, or in any order; or what returns them, such as
     `endpoints_from_dns` and `endpoints_from_file`; empty for shared memory and for multicast. Queries to learners need
     theirs by id.
@@ -288,6 +291,7 @@ class ClusterClient(ClientCalls, Closing):
 
     @property
     def is_closed(self) -> bool:
+        """Whether the session is over, and none follows it."""
         return self.state is ClientState.CLOSED or self._loop.is_ended
 
     @property
