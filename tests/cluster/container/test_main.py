@@ -252,8 +252,8 @@ def test_a_service_that_raises_ends_with_status_70_and_its_traceback_is_kept(nod
     position = node.message(b"raise")
     node.run(lambda: node.process.poll() is not None)
     assert node.process.returncode == EXIT_STATUS_SERVICE
-    line = node.process.stderr.read()
-    assert line.count("\n") == 1
+    event, line = node.process.stderr.read().splitlines()
+    assert "service.failed" in event and "services.py" in event and "Traceback" in event and "b'raise'" in event
     assert f"Echo raised in on_session_message at position {position}: ValueError: the order book is empty" in line
     [error] = node.errors()
     assert f"at position {position}" in error.text
