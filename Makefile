@@ -13,8 +13,8 @@ ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz tests/seque
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $(CURDIR)/build/asan/libcoverage.so"
 BIN := .venv/bin
-DEBUG_FOLDERS := runtime,transport,archive,consensus,service_api,cluster,tests
-DEMO_FOLDERS := runtime,transport,archive,consensus,service_api,cluster,ordo
+DEBUG_FOLDERS := runtime,transport,archive,consensus,service_api,sequencer,cluster,tests
+DEMO_FOLDERS := runtime,transport,archive,consensus,service_api,sequencer,cluster
 SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune -o \
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
@@ -79,6 +79,7 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/python -m tools.configuration
 	$(BIN)/python -m tools.metrics_page
 	$(BIN)/python -m tools.errors_page
+	$(BIN)/python -m tools.house_page
 	$(BIN)/python -m tools.top_picture
 
 # What needs nothing but this checkout; the others have a target each.

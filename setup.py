@@ -14,35 +14,25 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-PRODUCT = (
-    "runtime",
-    "transport",
-    "archive",
-    "consensus",
-    "service_api",
-    "cluster",
-    "pipeline",
-    "ordo",
-)
 COLD = (
-    "runtime/agent",
-    "runtime/clock",
-    "runtime/error_log",
-    "runtime/memory",
-    "transport/broadcast",
-    "transport/client_core",
-    "transport/cnc",
-    "transport/driver/media_driver",
-    "transport/driver/system_counters",
-    "archive/archive",
-    "archive/erase",
+    "ordo/runtime/agents/agent",
+    "ordo/runtime/native/clock",
+    "ordo/runtime/native/error_log",
+    "ordo/runtime/native/memory",
+    "ordo/transport/control/broadcast",
+    "ordo/transport/client/client_core",
+    "ordo/transport/control/cnc",
+    "ordo/transport/driver/media_driver",
+    "ordo/transport/driver/frames/system_counters",
+    "ordo/archive/archive",
+    "ordo/archive/segments/erase",
     "tests/archive",
     "tests/cluster",
     "tests/runtime",
     "tests/transport",
 )
 """Modules that do nothing per message: -O1 compiles them in two thirds of the time."""
-HEADERS = ("runtime/atomics.h", "runtime/crc32c.h", "transport/secure/libcrypto.h")
+HEADERS = ("ordo/runtime/native/atomics.h", "ordo/runtime/native/crc32c.h", "ordo/transport/secure/libcrypto.h")
 DEBUG = os.environ.get("ORDO_DEBUG") == "1"
 OPTIMIZE = os.environ.get("ORDO_OPTIMIZE")
 THREADS = int(os.environ.get("ORDO_THREADS") or os.cpu_count() or 1)
@@ -77,9 +67,24 @@ def optimize_args(module_path: str) -> list[str]:
 
 
 def folders() -> tuple[str, ...]:
-    """The folders to build: those asked for; else the product, and the tests' modules when building in place."""
+    """Return the folders to build: those asked for; else the product, and in place the tests' modules as well.
+
+    Modules are named by their folder below `ordo/`, which reaches all others of the product through links.
+    """
     only = tuple(name for name in os.environ.get("ORDO_ONLY", "").split(",") if name)
-    return only or (PRODUCT + (("tests",) if "--inplace" in sys.argv else ()))
+    if only:
+        return tuple(f"ordo/{name}" if Path("ordo", name).is_dir() else name for name in only)
+    return ("ordo", "tests") if "--inplace" in sys.argv else ("ordo",)
+
+
+def sources(folder: str) -> list[Path]:
+    """Return the .pyx files below a folder, through links as well, which `Path.rglob` does not follow."""
+    return sorted(
+        Path(parent, name)
+        for parent, _, names in os.walk(folder, followlinks=True)
+        for name in names
+        if name.endswith(".pyx")
+    )
 
 
 def extensions() -> list[Extension]:
@@ -88,7 +93,7 @@ def extensions() -> list[Extension]:
         Extension(
             ".".join(source.with_suffix("").parts),
             [str(source)],
-            include_dirs=["runtime", "."],
+            include_dirs=["ordo/runtime/native", "."],
             depends=["setup.py", *HEADERS],
             define_macros=[("ORDO_DEBUG", "1")] if DEBUG else [],
             extra_compile_args=[
@@ -102,7 +107,7 @@ def extensions() -> list[Extension]:
         )
         for folder in folders()
         if Path(folder).is_dir()
-        for source in sorted(Path(folder).rglob("*.pyx"))
+        for source in sources(folder)
     ]
 
 

@@ -1,11 +1,11 @@
 """The archive of one node: records images, replays recordings, keeps the catalog."""
 
 from libc.stdint cimport int64_t
-from archive.recorder cimport Recording
-from archive.replay cimport Replay
-from runtime.agent cimport Agent
-from runtime.clock cimport Clock
-from runtime.storage cimport SyncQueue
+from ordo.archive.recorder cimport Recording
+from ordo.archive.replay cimport Replay
+from ordo.runtime.agents.agent cimport Agent
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.io.storage cimport SyncQueue
 
 cdef enum:
     SESSIONS_MAX = 64

@@ -1,19 +1,19 @@
 from collections.abc import Callable
 from typing import Any
 
-from archive.catalog import Catalog, RecordingDescriptor
-from archive.plans import ReplayPlan
-from archive.reader import RecordingReader
-from archive.record_filter import RecordFilter
-from archive.recorder import Recording
-from archive.recovery import Damage, RecoveredRecording
-from archive.replay import Replay
-from runtime.agent import Agent
-from runtime.clock import Clock
-from runtime.counters import Counter
-from runtime.storage import Storage, SyncQueue
-from transport.image import Image
-from transport.publication import ExclusivePublication
+from ordo.archive.recorder import Recording
+from ordo.archive.replay import Replay
+from ordo.archive.replay_plan import ReplayPlan
+from ordo.archive.segments.catalog import Catalog, RecordingDescriptor
+from ordo.archive.segments.reader import RecordingReader
+from ordo.archive.segments.record_filter import RecordFilter
+from ordo.archive.segments.recovery import Damage, RecoveredRecording
+from ordo.runtime.agents.agent import Agent
+from ordo.runtime.io.storage import Storage, SyncQueue
+from ordo.runtime.native.clock import Clock
+from ordo.runtime.native.counters import Counter
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.publication import ExclusivePublication
 
 RECORDING_POSITION_TYPE_ID: int
 LOW_SPACE_BYTES_DEFAULT: int

@@ -9,26 +9,26 @@ recording has a stop position, or is being recorded.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t
-from archive.cursor cimport SegmentCursor
-from archive.frames cimport FAULT_NONE, check_header, frame_error
-from archive.record_filter cimport RecordFilter
-from archive.recorder cimport Recording
-from archive.tail cimport RecordedTail
-from archive.replay cimport Replay
-from archive.scan cimport fault_of_read
-from runtime.agent cimport Agent
-from runtime.clock cimport Clock
-from runtime.counters cimport Counter
-from runtime.storage cimport SegmentFile, SyncQueue
-from transport.image cimport Image
-from transport.logbuffer cimport HEADER_LENGTH
-from transport.publication cimport ExclusivePublication
+from ordo.archive.segments.cursor cimport SegmentCursor
+from ordo.archive.segments.frames cimport FAULT_NONE, check_header, frame_error
+from ordo.archive.segments.record_filter cimport RecordFilter
+from ordo.archive.recorder cimport Recording
+from ordo.archive.segments.tail cimport RecordedTail
+from ordo.archive.replay cimport Replay
+from ordo.archive.segments.scan cimport fault_of_read
+from ordo.runtime.agents.agent cimport Agent
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.io.storage cimport SegmentFile, SyncQueue
+from ordo.transport.streams.image cimport Image
+from ordo.transport.streams.logbuffer cimport HEADER_LENGTH
+from ordo.transport.streams.publication cimport ExclusivePublication
 
-from archive.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor, RecordingState
-from archive.checkpoints import CHECKPOINTS_NAME, Checkpoints
-from archive.channels import replay_channel, strip_channel
-from archive.plans import ReplayPlan
-from archive.positions import (
+from ordo.archive.segments.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor, RecordingState
+from ordo.archive.segments.checkpoints import CHECKPOINTS_NAME, Checkpoints
+from ordo.archive.channels import replay_channel, strip_channel
+from ordo.archive.replay_plan import ReplayPlan
+from ordo.archive.segments.positions import (
     check_detachment,
     check_extension,
     check_replay,
@@ -36,10 +36,10 @@ from archive.positions import (
     recording_counter_key,
     recording_counter_label,
 )
-from archive.reader import RecordingReader
-from archive.recovery import base_of, clear_from, find_damage, recover, remove_below, remove_files
-from archive.segments import SEGMENT_LENGTH_DEFAULT, SEGMENT_LENGTH_MAX, SEGMENT_LENGTH_MIN, segment_name
-from runtime.errors import (
+from ordo.archive.segments.reader import RecordingReader
+from ordo.archive.segments.recovery import base_of, clear_from, find_damage, recover, remove_below, remove_files
+from ordo.archive.segments.segments import SEGMENT_LENGTH_DEFAULT, SEGMENT_LENGTH_MAX, SEGMENT_LENGTH_MIN, segment_name
+from ordo.runtime.errors import (
     ArchiveError,
     ConfigurationError,
     CorruptFrameError,

@@ -1,6 +1,6 @@
 """Channels as the archive keeps and makes them (archive.md A4, A8.1)."""
 
-from transport.uri import ChannelUri
+from ordo.transport.uri import ChannelUri
 
 _KEPT = frozenset(
     {

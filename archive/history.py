@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from archive.archive import Archive
-from archive.catalog import RecordingDescriptor
-from archive.recovery import base_of
-from archive.segments import segment_name
-from runtime.errors import ArchiveError
-from runtime.storage import Storage
+from ordo.archive.archive import Archive
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.archive.segments.recovery import base_of
+from ordo.archive.segments.segments import segment_name
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.io.storage import Storage
 
 _HEADER = struct.Struct("<iBBHiiii")
 _HEADER_STEP = 32

@@ -1,11 +1,11 @@
 """Records one image into segment files."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from archive.frames cimport Layout
-from archive.tail cimport RecordedTail
-from runtime.counters cimport Counter
-from runtime.storage cimport SegmentFile, SyncQueue
-from transport.image cimport Block, Image
+from ordo.archive.segments.frames cimport Layout
+from ordo.archive.segments.tail cimport RecordedTail
+from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.io.storage cimport SegmentFile, SyncQueue
+from ordo.transport.streams.image cimport Block, Image
 
 cdef class Recording:
     """One image on its way into the segment files of one recording.

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 
-from archive.tail import RecordedTail
-from runtime.counters import Counter
-from transport.image import Image
+from ordo.archive.segments.tail import RecordedTail
+from ordo.runtime.native.counters import Counter
+from ordo.transport.streams.image import Image
 
 class Recording:
     limit_position: int

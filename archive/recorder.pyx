@@ -9,17 +9,17 @@ from libc.errno cimport EILSEQ
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
-from archive.tail cimport TAIL_OVERHANG, RecordedTail
-from archive.frames cimport layout_of, seal_frame, segment_base
-from runtime.atomics cimport ordo_get_i32
-from runtime.counters cimport Counter
-from runtime.storage cimport SegmentFile, SyncQueue
-from transport.image cimport Block, Image
-from transport.logbuffer cimport HEADER_LENGTH, align_frame
+from ordo.archive.segments.tail cimport TAIL_OVERHANG, RecordedTail
+from ordo.archive.segments.frames cimport layout_of, seal_frame, segment_base
+from ordo.runtime.native.atomics cimport ordo_get_i32
+from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.io.storage cimport SegmentFile, SyncQueue
+from ordo.transport.streams.image cimport Block, Image
+from ordo.transport.streams.logbuffer cimport HEADER_LENGTH, align_frame
 
-from archive.segments import segment_name
-from runtime.errors import ArchiveError, StorageError
-from runtime.storage import storage_error
+from ordo.archive.segments.segments import segment_name
+from ordo.runtime.errors import ArchiveError, StorageError
+from ordo.runtime.io.storage import storage_error
 
 cdef enum:
     BLOCKS_PER_CYCLE = 8

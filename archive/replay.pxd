@@ -1,11 +1,11 @@
 """Publishes a stretch of a recording again, at its own positions."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from archive.cursor cimport SegmentCursor
-from archive.record_filter cimport RecordFilter
-from archive.recorder cimport Recording
-from runtime.counters cimport Counter
-from transport.publication cimport ExclusivePublication
+from ordo.archive.segments.cursor cimport SegmentCursor
+from ordo.archive.segments.record_filter cimport RecordFilter
+from ordo.archive.recorder cimport Recording
+from ordo.runtime.native.counters cimport Counter
+from ordo.transport.streams.publication cimport ExclusivePublication
 
 cdef class Replay:
     """One replay: blocks of whole frames from the segment files into an exclusive publication.

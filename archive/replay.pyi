@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
-from archive.record_filter import RecordFilter
-from transport.publication import ExclusivePublication
+from ordo.archive.segments.record_filter import RecordFilter
+from ordo.transport.streams.publication import ExclusivePublication
 
 class Replay:
     on_end: Callable[[Replay, Exception | None], object] | None

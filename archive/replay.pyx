@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from archive.cursor cimport SegmentCursor
-from archive.frames cimport (
+from ordo.archive.segments.cursor cimport SegmentCursor
+from ordo.archive.segments.frames cimport (
     CHECKSUM_OFFSET,
     FAULT_NONE,
     FAULT_TRUNCATED,
@@ -13,12 +13,12 @@ from archive.frames cimport (
     check_header,
     frame_error,
 )
-from archive.record_filter cimport RecordFilter
-from archive.recorder cimport Recording
-from archive.scan cimport fault_of_read
-from runtime.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
-from runtime.counters cimport Counter
-from transport.logbuffer cimport (
+from ordo.archive.segments.record_filter cimport RecordFilter
+from ordo.archive.recorder cimport Recording
+from ordo.archive.segments.scan cimport fault_of_read
+from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
+from ordo.runtime.native.counters cimport Counter
+from ordo.transport.streams.logbuffer cimport (
     ADMIN_ACTION,
     BACK_PRESSURED,
     CLOSED,
@@ -31,9 +31,9 @@ from transport.logbuffer cimport (
     TYPE_PAD,
     align_frame,
 )
-from transport.publication cimport ExclusivePublication
+from ordo.transport.streams.publication cimport ExclusivePublication
 
-from runtime.errors import ArchiveError, ArchiveTimeoutError
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError
 
 cdef enum:
     BLOCKS_PER_CYCLE = 4

@@ -10,15 +10,15 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from archive.catalog import RecordingState
-from archive.cursor import SegmentCursor
-from archive.recovery import base_of
-from archive.scan import FrameScanner
-from runtime.errors import CorruptFrameError, StorageError, UnknownRecordingError
+from ordo.archive.segments.catalog import RecordingState
+from ordo.archive.segments.cursor import SegmentCursor
+from ordo.archive.segments.recovery import base_of
+from ordo.archive.segments.scan import FrameScanner
+from ordo.runtime.errors import CorruptFrameError, StorageError, UnknownRecordingError
 
 if TYPE_CHECKING:
-    from archive.archive import Archive
-    from archive.catalog import RecordingDescriptor
+    from ordo.archive.archive import Archive
+    from ordo.archive.segments.catalog import RecordingDescriptor
 
 STEP_BYTES = 64 * 1024
 SECOND_NS = 1_000_000_000

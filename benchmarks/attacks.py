@@ -38,18 +38,18 @@ from typing import Any
 
 from rich.table import Table
 
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.streams import INGRESS_STREAM_ID
-from deploy.launcher import LocalCluster
+from ordo.bench.loads.native_load import NativeLoad
 from ordo.bench.machine import describe_machine
-from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import running_ns
-from runtime.closing import Closing
-from runtime.console import output_console
-from runtime.errors import ClusterTimeoutError
-from transport.client_transport import ClientTransport
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.streams import INGRESS_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.closing import Closing
+from ordo.runtime.errors import ClusterTimeoutError
+from ordo.runtime.reporting.terminal import output_console
+from ordo.transport.client.client_transport import ClientTransport
 
-SERVICE = "ordo.bench.echo:Echo"
+SERVICE = "ordo.bench.loads.echo:Echo"
 PORTS = 5
 BATCH = 50
 WINDOW = 512

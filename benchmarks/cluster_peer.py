@@ -13,7 +13,7 @@ import select
 import sys
 from contextlib import ExitStack
 
-from ordo.bench.native_load import NativeLoad
+from ordo.bench.loads.native_load import NativeLoad
 
 KEEP_S = 0.005
 

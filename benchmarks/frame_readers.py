@@ -20,15 +20,15 @@ from contextlib import ExitStack, contextmanager
 from statistics import median
 from typing import Any, NamedTuple
 
-from archive.client.settings import ArchiveClientSettings
-from cluster.client.endpoints import archive_endpoint
-from deploy.launcher import LocalCluster
+from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.bench.costs import CallsByRole, count_calls
-from ordo.bench.latency import new_histogram, percentiles_us
-from ordo.bench.native_load import NativeLoad
+from ordo.bench.loads.latency import new_histogram, percentiles_us
+from ordo.bench.loads.native_load import NativeLoad
 from ordo.bench.node_cost import kernel_share, running_ns, ticks
-from sequencer.follower import LogFollower
-from transport.client_transport import ClientTransport
+from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.follower import LogFollower
+from ordo.transport.client.client_transport import ClientTransport
 
 BURST = 4_000
 WINDOW = 512

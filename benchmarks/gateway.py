@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from deploy.launcher import ROOT, LocalCluster
-from service_api import ordo_pb2 as pb
-from service_api import ordo_pb2_grpc
+from ordo.deploy.launcher import ROOT, LocalCluster
+from ordo.service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2_grpc
 
 SECONDS = 2.0
 ROUNDS = 5
@@ -171,7 +171,7 @@ def main() -> None:
         return
     found: dict[tuple[str, str], list[Figure]] = {}
     with (
-        LocalCluster("ordo.bench.answering:Answering", member_count=chosen.members, sync="none") as cluster,
+        LocalCluster("ordo.bench.loads.answering:Answering", member_count=chosen.members, sync="none") as cluster,
         ExitStack() as stack,
     ):
         cluster.await_leader(60)

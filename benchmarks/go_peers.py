@@ -14,7 +14,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from deploy.launcher import find_ports
+from ordo.deploy.launcher import find_ports
 from tests.peers.peer_process import cache_folder
 
 MODULES = {

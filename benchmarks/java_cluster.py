@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.pairs import End
 from benchmarks.transport import java_command
-from deploy.launcher import find_ports
-from runtime.closing import Closing
+from ordo.deploy.launcher import find_ports
+from ordo.runtime.closing import Closing
 
 PORTS_PER_MEMBER = 7
 START_TIMEOUT_S = 60.0

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from runtime.closing import Closing
+from ordo.runtime.closing import Closing
 
 LINE_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 10.0

@@ -31,12 +31,12 @@ from benchmarks.page import put_section, table
 from benchmarks.pages import touch_memory
 from benchmarks.pairs import End, Samples, medians, ratio
 from benchmarks.transport import AERON, java_command
-from deploy.launcher import LocalCluster, ServiceMode, SyncMode
 from ordo.bench.machine import Machine, describe_machine
+from ordo.deploy.launcher import LocalCluster, ServiceMode, SyncMode
 from tests.peers.peer_process import PeerMissingError
 
 NAME = "bench-peers"
-SERVICE = "ordo.bench.echo_native:NativeEcho"
+SERVICE = "ordo.bench.loads.echo_native:NativeEcho"
 INLINE, PROCESS = "Ordo, inline", "Ordo, service process"
 MTU_BYTES = 8192
 MEMORY_BYTES = 6 << 30

@@ -31,17 +31,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pipeline.batches import COLUMN_NAMES, BatchBuilder
-from pipeline.cursor import MessageCursor
-from pipeline.decoder import RecordDecoder, RowSelection
-from pipeline.generate import LogShape, generate_log
-from pipeline.options import ReadOptions
-from pipeline.planner import Run, plan, read_runs
-from pipeline.predicates import Predicates
-from pipeline.recordings import open_recordings
-from pipeline.scanner import walk
-from pipeline.session import local_session
-from pipeline.source import log_schema
+from ordo.pipeline.decoding.batches import COLUMN_NAMES, BatchBuilder
+from ordo.pipeline.decoding.cursor import MessageCursor
+from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
+from ordo.pipeline.decoding.scanner import walk
+from ordo.pipeline.generate import LogShape, generate_log
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.planner import Run, plan, read_runs
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recordings import open_recordings
+from ordo.pipeline.spark.session import local_session
+from ordo.pipeline.spark.source import log_schema
 
 BATCH_ROWS = 32_768
 SOME = ("position", "timestamp", "session_id", "kind", "payload_length")

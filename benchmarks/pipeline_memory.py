@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipeline.generate import LogShape, generate_log
+from ordo.pipeline.generate import LogShape, generate_log
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVICE = "tests.pipeline.test_replay_verdict:Tally"
@@ -30,10 +30,10 @@ PLANNING = "planning"
 PLANNING_SCRIPT = """
 import sys
 from pathlib import Path
-from pipeline.options import ReadOptions
-from pipeline.planner import plan
-from pipeline.predicates import Predicates
-from pipeline.recordings import open_recordings
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.planner import plan
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recordings import open_recordings
 
 def read_bytes():
     return int(dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())["rchar"])

@@ -37,19 +37,19 @@ from typing import Any, NamedTuple
 from hdrh.histogram import HdrHistogram
 
 from benchmarks.frame_readers import measure_full_load
-from cluster.client.endpoints import archive_endpoint
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
-from ordo.bench.latency import new_histogram, percentiles_us, record
+from ordo.bench.loads.latency import new_histogram, percentiles_us, record
+from ordo.bench.loads.native_load import NativeLoad
 from ordo.bench.machine import describe_machine
-from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import running_ns
-from sequencer.entries import EntryKind, LogEntry
-from sequencer.ranges import RangeReader, survey
-from sequencer.reader import LogReader
+from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.reader import LogReader
+from ordo.follow.recordings.ranges import RangeReader, survey
 
-ECHO = "ordo.bench.echo:Echo"
-ORDERING = "sequencer.ordering:Ordering"
+ECHO = "ordo.bench.loads.echo:Echo"
+ORDERING = "ordo:Ordering"
 SIZE_BYTES = 32
 CATCH_UP_SIZE_BYTES = 1024
 WINDOW = 512

@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 
-from archive.client.client import ArchiveClient
-from archive.control.config import ControlConfig
-from archive.server import ArchiveServer, ArchiveServerConfig
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.inspection.server import ArchiveServer, ArchiveServerConfig
 
 STREAM_ID = 1001
 RECORDED = "aeron:ipc?term-length=16m|mtu=8192|alias=recorded"

@@ -20,8 +20,8 @@ from statistics import median
 
 from benchmarks.pairs import End
 from benchmarks.transport import AERON, ORDO, java_command
-from deploy.launcher import find_ports
 from ordo.bench.machine import describe_machine
+from ordo.deploy.launcher import find_ports
 from tests.peers.peer_process import PeerMissingError
 
 SIZE_BYTES = 1024

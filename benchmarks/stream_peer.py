@@ -16,13 +16,13 @@ import sys
 import time
 from array import array
 
-from ordo.bench.stream_native import BATCH_BYTES, BATCH_MAX, StreamPeer
-from runtime.clock import SystemClock
-from runtime.memory import FileMemoryProvider
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.publication import Publication
+from ordo.bench.loads.stream_native import BATCH_BYTES, BATCH_MAX, StreamPeer
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.streams.publication import Publication
 
 STREAMS = {"near": (1001, 1002), "far": (1002, 1001)}
 """What an end sends on, and what it receives."""

@@ -21,14 +21,14 @@ from pathlib import Path
 
 from benchmarks.page import table
 from benchmarks.pairs import Samples, medians
-from cluster.wire.latencies import Latencies
-from deploy.launcher import LocalCluster, SyncMode
+from ordo.bench.loads.native_load import NativeLoad
 from ordo.bench.machine import describe_machine
-from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import family, running_ns
-from runtime.memory import FileMemoryProvider
+from ordo.cluster.wire.counters.latencies import Latencies
+from ordo.deploy.launcher import LocalCluster, SyncMode
+from ordo.runtime.native.memory import FileMemoryProvider
 
-SERVICE = "ordo.bench.echo_native:NativeEcho"
+SERVICE = "ordo.bench.loads.echo_native:NativeEcho"
 MODES: tuple[SyncMode, ...] = ("none", "commit")
 MTU_BYTES = 8192
 EGRESS_BUFFER_BYTES = 8 << 20

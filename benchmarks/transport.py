@@ -27,8 +27,8 @@ from pathlib import Path
 
 from benchmarks.page import put_section, table
 from benchmarks.pairs import End, Samples, medians, ratio
-from deploy.launcher import find_ports
 from ordo.bench.machine import Machine, describe_machine
+from ordo.deploy.launcher import find_ports
 from tests.peers.java_peer import AERON_VERSIONS, class_path
 from tests.peers.peer_process import PeerMissingError
 

@@ -6,16 +6,17 @@ inputs give the same commands. Nothing here opens a socket or a file, reads a cl
 
 from collections.abc import Collection
 
-from consensus import deadlines, dispatch, following, invariants, leading, membership, termination, transfer
-from consensus.commands import Command, PersistTerm
-from consensus.config import ConsensusConfig, DurableState, UniformInts
-from consensus.configuration import MEMBERS_MAX, Configuration
-from consensus.context import Context
-from consensus.distrust import Distrust
-from consensus.messages import FORGOTTEN_TERM, Message
-from consensus.progress import Progress
-from consensus.states import ElectionState, Role
-from runtime.errors import ConsensusError
+from ordo.consensus import deadlines, dispatch, invariants
+from ordo.consensus.handlers import following, leading, membership, termination, transfer
+from ordo.consensus.state.commands import Command, PersistTerm
+from ordo.consensus.state.config import ConsensusConfig, DurableState, UniformInts
+from ordo.consensus.state.configuration import MEMBERS_MAX, Configuration
+from ordo.consensus.state.context import Context
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import FORGOTTEN_TERM, Message
+from ordo.consensus.state.progress import Progress
+from ordo.consensus.state.states import ElectionState, Role
+from ordo.runtime.errors import ConsensusError
 
 STRANGERS_MAX = 2 * MEMBERS_MAX
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from consensus.context import Context
-from consensus.messages import NULL_POSITION
-from consensus.states import ElectionState
+from ordo.consensus.state.context import Context
+from ordo.consensus.state.messages import NULL_POSITION
+from ordo.consensus.state.states import ElectionState
 
 FAR_FUTURE_NS = (1 << 63) - 1
 TRANSFER_TICK_NS = 1_000_000

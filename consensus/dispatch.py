@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from consensus import election, following, leading, termination, transfer, trust
-from consensus.context import Context
-from consensus.messages import (
+from ordo.consensus.handlers import election, following, leading, termination, transfer, trust
+from ordo.consensus.state.context import Context
+from ordo.consensus.state.messages import (
     NULL_MEMBER,
     AppendPosition,
     CanvassPosition,
@@ -28,7 +28,7 @@ from consensus.messages import (
     TrustRequest,
     Vote,
 )
-from consensus.states import ElectionState
+from ordo.consensus.state.states import ElectionState
 
 
 def tick(ctx: Context) -> None:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-from consensus.context import Context
-from consensus.distrust import Distrust
-from consensus.messages import NULL_MEMBER, NULL_POSITION
-from consensus.states import ELECTING_STATES, JOINING_STATES, LEADING_STATES, ElectionState, Role
+from ordo.consensus.state.context import Context
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import NULL_MEMBER, NULL_POSITION
+from ordo.consensus.state.states import ELECTING_STATES, JOINING_STATES, LEADING_STATES, ElectionState, Role
 
 
 @dataclass

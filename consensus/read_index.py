@@ -11,8 +11,8 @@ another one, and whoever wanted to read asks again.
 
 from typing import Generic, NamedTuple, TypeVar
 
-from consensus.core import ConsensusCore
-from consensus.messages import (
+from ordo.consensus.core import ConsensusCore
+from ordo.consensus.state.messages import (
     NULL_MEMBER,
     NULL_POSITION,
     NULL_TERM,

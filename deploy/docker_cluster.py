@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from deploy.docker_containers import CONFIG, POLL_INTERVAL_S, SERVICE_LABEL, Containers, host_of
-from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, NoQuorumError
+from ordo.deploy.docker_containers import CONFIG, POLL_INTERVAL_S, SERVICE_LABEL, Containers, host_of
+from ordo.runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, NoQuorumError
 
 MEMBERS_MAX = 7
 PORT = 20_000

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
 
 CLUSTER_LABEL = "ordo.cluster"
 MEMBER_LABEL = "ordo.member"

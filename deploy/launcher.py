@@ -28,11 +28,11 @@ from typing import Any, Literal, TypeVar
 
 import tomlkit
 
-from cluster.node.counters import counter_value, leader_progress
-from cluster.wire.counter_types import CounterType
-from runtime.errors import ClusterTimeoutError, ConfigurationError, ForkedError, OrdoError
+from ordo.cluster.monitoring.counters import counter_value, leader_progress
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, ForkedError, OrdoError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PORTS_PER_MEMBER = 5
 PORTS = range(20_000, 32_000, 8)  # below the range from which the system gives out ports of its own
 POLL_INTERVAL_S = 0.02

@@ -11,25 +11,25 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from gateway.administration import AdministrationCalls
-from gateway.archive_calls import ArchiveCalls
-from gateway.archive_visits import ArchiveVisits
-from gateway.bounds import Bounds
-from gateway.consumer_calls import ConsumerCalls
-from gateway.descriptors import WATCHES_MAX, share_out
-from gateway.operations import Operations
-from gateway.round_trips import RoundTrips
-from gateway.sequencer_calls import SequencerCalls
-from gateway.sessions import GatewaySessions
-from gateway.settings import GatewaySettings, read_file
-from runtime.errors import ConfigurationError
-from runtime.logging import get_logger
-from runtime.open_files import raise_open_files
-from runtime.use import Origin
-from service_api import ordo_pb2, ordo_pb2_grpc
+from ordo.gateway.callers.bounds import Bounds
+from ordo.gateway.callers.descriptors import WATCHES_MAX, share_out
+from ordo.gateway.callers.round_trips import RoundTrips
+from ordo.gateway.callers.sessions import GatewaySessions
+from ordo.gateway.callers.settings import GatewaySettings, read_file
+from ordo.gateway.services.administration import AdministrationCalls
+from ordo.gateway.services.archive_calls import ArchiveCalls
+from ordo.gateway.services.archive_visits import ArchiveVisits
+from ordo.gateway.services.consumer_calls import ConsumerCalls
+from ordo.gateway.services.operations import Operations
+from ordo.gateway.services.sequencer_calls import SequencerCalls
+from ordo.runtime.agents.use import Origin
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.open_files import raise_open_files
+from ordo.runtime.reporting.logging import get_logger
+from ordo.service_api import ordo_pb2, ordo_pb2_grpc
 
 if TYPE_CHECKING:
-    from gateway.console.server import Console
+    from ordo.gateway.console.server import Console
 
 HEALTH_INTERVAL_S = 0.2
 CALLER_PING_INTERVAL_MS = 5_000
@@ -97,7 +97,7 @@ class Gateway:
         self._watch = asyncio.create_task(self._watch_leader(self._sessions))
 
     async def _start_console(self, settings: GatewaySettings, round_trips: RoundTrips, connections: int) -> None:
-        from gateway.console.server import Console
+        from ordo.gateway.console.server import Console
 
         self._console = Console(settings, round_trips, connections)
         await self._console.start()

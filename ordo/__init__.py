@@ -7,43 +7,47 @@ Everything a user imports is here: the base class of a service and what its call
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from runtime.errors import OrdoError, Reject
-from runtime.version import VERSION as __version__
+from ordo.runtime.errors import OrdoError, Reject
+from ordo.runtime.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from archive.catalog import RecordingDescriptor
-    from archive.client.async_client import AsyncArchiveClient, AsyncReplayStream
-    from archive.client.async_subscription import AsyncPersistentSubscription
-    from archive.client.client import ArchiveClient
-    from archive.client.persistent_subscription import PersistentSubscription
-    from archive.client.replay import RecordedMessage, ReplayStream
-    from archive.client.session import SignalEvent
-    from archive.client.settings import ArchiveClientSettings
-    from archive.control.codes import RecordingSignal
-    from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
-    from cluster.client.async_client import AsyncClusterClient, ServiceMessage
-    from cluster.client.async_feeds import AsyncFeedReader
-    from cluster.client.async_requests import AsyncPendingRequest
-    from cluster.client.endpoints import endpoints_from_dns, endpoints_from_file
-    from cluster.client.feeds import FeedMessage, FeedReader
-    from cluster.client.query import PendingQuery, QueryReply
-    from cluster.client.request_window import Answer, PendingRequest
-    from cluster.client.session import ClientEvent, ClientState, ClusterClient
-    from cluster.client.settings import ClientSettings
-    from cluster.client.tracing import Tracing
-    from cluster.wire.codecs import EventCode
-    from pipeline.local import read as read
-    from runtime.authentication import Authenticator, Right, SessionProxy
-    from runtime.credentials import credentials_from_environment, credentials_from_file
-    from sequencer.async_consumer import AsyncConsumer, AsyncSharedConsumer
-    from sequencer.consumer import Consumer
-    from sequencer.entries import EntryKind, LogEntry
-    from sequencer.reader import LogReader
-    from sequencer.shared_consumer import SharedConsumer
-    from sequencer.shared_member import Delivery
-    from service_api.composition import Composition
-    from service_api.native import Header, NativeClusteredService, NativeSession
-    from service_api.service import (
+    from ordo.archive.client.async_client import AsyncArchiveClient, AsyncReplayStream
+    from ordo.archive.client.async_subscription import AsyncPersistentSubscription
+    from ordo.archive.client.client import ArchiveClient
+    from ordo.archive.client.persistent_subscription import PersistentSubscription
+    from ordo.archive.client.replay import RecordedMessage, ReplayStream
+    from ordo.archive.client.session import SignalEvent
+    from ordo.archive.client.settings import ArchiveClientSettings
+    from ordo.archive.protocol.codes import RecordingSignal
+    from ordo.archive.segments.catalog import RecordingDescriptor
+    from ordo.cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
+    from ordo.cluster.client.async_client import AsyncClusterClient, ServiceMessage
+    from ordo.cluster.client.async_requests import AsyncPendingRequest
+    from ordo.cluster.client.connection.endpoints import endpoints_from_dns, endpoints_from_file
+    from ordo.cluster.client.query import PendingQuery, QueryReply
+    from ordo.cluster.client.requests.request_window import Answer, PendingRequest
+    from ordo.cluster.client.requests.tracing import Tracing
+    from ordo.cluster.client.session import ClusterClient
+    from ordo.cluster.client.session_states import ClientEvent, ClientState
+    from ordo.cluster.client.settings import ClientSettings
+    from ordo.cluster.wire.codecs import EventCode
+    from ordo.consumers.async_consumer import AsyncConsumer, AsyncSharedConsumer
+    from ordo.consumers.consumer import Consumer
+    from ordo.consumers.consumer_orders import ConsumerOrders
+    from ordo.consumers.shared_consumer import SharedConsumer
+    from ordo.consumers.shared_member import Delivery
+    from ordo.follow.entries import EntryKind, LogEntry
+    from ordo.follow.reader import LogReader
+    from ordo.follow.topics.async_feeds import AsyncFeedReader
+    from ordo.follow.topics.feeds import FeedMessage, FeedReader
+    from ordo.ordering import Ordering
+    from ordo.pipeline.decoding.envelope import SequenceFilter
+    from ordo.pipeline.sql.local import read as read
+    from ordo.runtime.security.authentication import Authenticator, Right, SessionProxy
+    from ordo.runtime.security.credentials import credentials_from_environment, credentials_from_file
+    from ordo.service_api.composition import Composition
+    from ordo.service_api.native import Header, NativeClusteredService, NativeSession
+    from ordo.service_api.service import (
         ClientSession,
         CloseReason,
         Cluster,
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
         Role,
         TimeUnit,
     )
-    from service_api.snapshot import SnapshotReader, SnapshotWriter
+    from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 __all__ = [
     "Acknowledged",
@@ -81,6 +85,7 @@ __all__ = [
     "ClusteredService",
     "Composition",
     "Consumer",
+    "ConsumerOrders",
     "Delivery",
     "EntryKind",
     "EventCode",
@@ -96,6 +101,7 @@ __all__ = [
     "NewLeadershipTermEvent",
     "OfferResult",
     "OrdoError",
+    "Ordering",
     "Payload",
     "PendingQuery",
     "PendingRequest",
@@ -108,6 +114,7 @@ __all__ = [
     "Reject",
     "Right",
     "Role",
+    "SequenceFilter",
     "ServiceMessage",
     "SessionProxy",
     "SharedConsumer",
@@ -126,67 +133,70 @@ __all__ = [
 
 
 _HOMES = {
-    "Acknowledged": "cluster.client.acknowledgements",
-    "Answer": "cluster.client.request_window",
-    "ArchiveClient": "archive.client.client",
-    "ArchiveClientSettings": "archive.client.settings",
-    "AsyncArchiveClient": "archive.client.async_client",
-    "AsyncClusterClient": "cluster.client.async_client",
-    "AsyncConsumer": "sequencer.async_consumer",
-    "AsyncSharedConsumer": "sequencer.async_consumer",
-    "AsyncFeedReader": "cluster.client.async_feeds",
-    "AsyncPendingRequest": "cluster.client.async_requests",
-    "AsyncPersistentSubscription": "archive.client.async_subscription",
-    "AsyncReplayStream": "archive.client.async_client",
-    "Authenticator": "runtime.authentication",
-    "ClientEvent": "cluster.client.session",
-    "ClientSession": "service_api.service",
-    "ClientSettings": "cluster.client.settings",
-    "ClientState": "cluster.client.session",
-    "CloseReason": "service_api.service",
-    "Cluster": "service_api.service",
-    "ClusterClient": "cluster.client.session",
-    "ClusteredService": "service_api.service",
-    "Composition": "service_api.composition",
-    "Consumer": "sequencer.consumer",
-    "Delivery": "sequencer.shared_member",
-    "EntryKind": "sequencer.entries",
-    "EventCode": "cluster.wire.codecs",
-    "FeedMessage": "cluster.client.feeds",
-    "FeedReader": "cluster.client.feeds",
-    "HandedOver": "cluster.client.acknowledgements",
-    "Header": "service_api.native",
-    "LogEntry": "sequencer.entries",
-    "LogReader": "sequencer.reader",
-    "MessageRun": "service_api.service",
-    "NativeClusteredService": "service_api.native",
-    "NativeSession": "service_api.native",
-    "NewLeadershipTermEvent": "service_api.service",
-    "OfferResult": "service_api.service",
-    "Payload": "service_api.service",
-    "PendingQuery": "cluster.client.query",
-    "PendingRequest": "cluster.client.request_window",
-    "PersistentSubscription": "archive.client.persistent_subscription",
-    "QueryReply": "cluster.client.query",
-    "RecordedMessage": "archive.client.replay",
-    "RecordingDescriptor": "archive.catalog",
-    "RecordingSignal": "archive.control.codes",
-    "ReplayStream": "archive.client.replay",
-    "Right": "runtime.authentication",
-    "Role": "service_api.service",
-    "ServiceMessage": "cluster.client.async_client",
-    "SharedConsumer": "sequencer.shared_consumer",
-    "SessionProxy": "runtime.authentication",
-    "SignalEvent": "archive.client.session",
-    "SnapshotReader": "service_api.snapshot",
-    "SnapshotWriter": "service_api.snapshot",
-    "TimeUnit": "service_api.service",
-    "Tracing": "cluster.client.tracing",
-    "Unsequenced": "cluster.client.acknowledgements",
-    "credentials_from_environment": "runtime.credentials",
-    "credentials_from_file": "runtime.credentials",
-    "endpoints_from_dns": "cluster.client.endpoints",
-    "endpoints_from_file": "cluster.client.endpoints",
+    "Acknowledged": "ordo.cluster.client.acknowledgements",
+    "Answer": "ordo.cluster.client.requests.request_window",
+    "ArchiveClient": "ordo.archive.client.client",
+    "ArchiveClientSettings": "ordo.archive.client.settings",
+    "AsyncArchiveClient": "ordo.archive.client.async_client",
+    "AsyncClusterClient": "ordo.cluster.client.async_client",
+    "AsyncConsumer": "ordo.consumers.async_consumer",
+    "AsyncSharedConsumer": "ordo.consumers.async_consumer",
+    "AsyncFeedReader": "ordo.follow.topics.async_feeds",
+    "AsyncPendingRequest": "ordo.cluster.client.async_requests",
+    "AsyncPersistentSubscription": "ordo.archive.client.async_subscription",
+    "AsyncReplayStream": "ordo.archive.client.async_client",
+    "Authenticator": "ordo.runtime.security.authentication",
+    "ClientEvent": "ordo.cluster.client.session_states",
+    "ClientSession": "ordo.service_api.service",
+    "ClientSettings": "ordo.cluster.client.settings",
+    "ClientState": "ordo.cluster.client.session_states",
+    "CloseReason": "ordo.service_api.service",
+    "Cluster": "ordo.service_api.service",
+    "ClusterClient": "ordo.cluster.client.session",
+    "ClusteredService": "ordo.service_api.service",
+    "Composition": "ordo.service_api.composition",
+    "Consumer": "ordo.consumers.consumer",
+    "ConsumerOrders": "ordo.consumers.consumer_orders",
+    "Delivery": "ordo.consumers.shared_member",
+    "EntryKind": "ordo.follow.entries",
+    "EventCode": "ordo.cluster.wire.codecs",
+    "FeedMessage": "ordo.follow.topics.feeds",
+    "FeedReader": "ordo.follow.topics.feeds",
+    "HandedOver": "ordo.cluster.client.acknowledgements",
+    "Header": "ordo.service_api.native",
+    "LogEntry": "ordo.follow.entries",
+    "LogReader": "ordo.follow.reader",
+    "MessageRun": "ordo.service_api.service",
+    "NativeClusteredService": "ordo.service_api.native",
+    "NativeSession": "ordo.service_api.native",
+    "NewLeadershipTermEvent": "ordo.service_api.service",
+    "Ordering": "ordo.ordering",
+    "OfferResult": "ordo.service_api.service",
+    "Payload": "ordo.service_api.service",
+    "PendingQuery": "ordo.cluster.client.query",
+    "PendingRequest": "ordo.cluster.client.requests.request_window",
+    "PersistentSubscription": "ordo.archive.client.persistent_subscription",
+    "QueryReply": "ordo.cluster.client.query",
+    "RecordedMessage": "ordo.archive.client.replay",
+    "RecordingDescriptor": "ordo.archive.segments.catalog",
+    "RecordingSignal": "ordo.archive.protocol.codes",
+    "ReplayStream": "ordo.archive.client.replay",
+    "Right": "ordo.runtime.security.authentication",
+    "Role": "ordo.service_api.service",
+    "SequenceFilter": "ordo.pipeline.decoding.envelope",
+    "ServiceMessage": "ordo.cluster.client.async_client",
+    "SharedConsumer": "ordo.consumers.shared_consumer",
+    "SessionProxy": "ordo.runtime.security.authentication",
+    "SignalEvent": "ordo.archive.client.session",
+    "SnapshotReader": "ordo.service_api.snapshot",
+    "SnapshotWriter": "ordo.service_api.snapshot",
+    "TimeUnit": "ordo.service_api.service",
+    "Tracing": "ordo.cluster.client.requests.tracing",
+    "Unsequenced": "ordo.cluster.client.acknowledgements",
+    "credentials_from_environment": "ordo.runtime.security.credentials",
+    "credentials_from_file": "ordo.runtime.security.credentials",
+    "endpoints_from_dns": "ordo.cluster.client.connection.endpoints",
+    "endpoints_from_file": "ordo.cluster.client.connection.endpoints",
 }
 """Where the public names are written. A module is imported when a name of it is first used, so that a program which
 needs one of them, such as the command line, starts without the others."""
@@ -211,7 +221,7 @@ def __dir__() -> list[str]:
 
 def _read() -> Any:
     try:
-        from pipeline.local import read
+        from ordo.pipeline.sql.local import read
     except ModuleNotFoundError as error:
         raise OrdoError(f"ordo.read needs {error.name}; run: pip install 'ordo-sequencer[local]'") from error
     return read

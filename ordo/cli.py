@@ -22,7 +22,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from runtime.errors import (
+from ordo.runtime.errors import (
     ArchiveError,
     ArchiveTimeoutError,
     ConfigurationError,
@@ -32,8 +32,8 @@ from runtime.errors import (
     OutcomeUnknownError,
     ServiceError,
 )
-from runtime.exit_status import EXIT_STATUS_SERVICE
-from runtime.output import (
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.reporting.output import (
     EXIT_OUTPUT_LOST,
     EXIT_PIPE_CLOSED,
     OutputLost,
@@ -41,7 +41,7 @@ from runtime.output import (
     escaped_output,
     open_missing_descriptors,
 )
-from runtime.version import VERSION
+from ordo.runtime.version import VERSION
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -67,31 +67,47 @@ class Elsewhere(NamedTuple):
 
 
 ELSEWHERE = {
-    "cluster": Elsewhere("cluster.node.cli:cluster_app", "Look into a running cluster, and control it."),
-    "archive": Elsewhere("archive.cli:archive_app", "Look into the recordings of an archive, or serve one."),
-    "bench": Elsewhere("ordo.bench.cli:bench_app", "Measure Ordo on this machine."),
-    "driver": Elsewhere("transport.cli:driver_app", "Run a media driver that many processes share."),
-    "keys": Elsewhere("transport.secure.cli:keys_app", "Make and trust keys, which encrypt datagrams."),
-    "init": Elsewhere("ordo.new_cli:init", "Write the configuration of a new cluster."),
-    "dev": Elsewhere("ordo.new_cli:dev", "Run a cluster here in the foreground, for development."),
-    "doctor": Elsewhere("cluster.node.cli_look:doctor", "Check this machine for a node."),
-    "size": Elsewhere("cluster.node.cli_size:size", "Compute what one member needs for a load."),
-    "top": Elsewhere("cluster.node.cli_top:top", "Watch members: roles, lags, rates, sessions, disks."),
-    "stat": Elsewhere("cluster.node.cli_look:stat", "The counters of a node."),
-    "errors": Elsewhere("cluster.node.cli_look:errors", "The errors that a node and its service have met."),
-    "streams": Elsewhere("transport.cli:streams", "Every stream of a driver, with its counters."),
-    "backlog": Elsewhere("transport.cli:backlog", "How far publishers and subscribers are behind."),
-    "loss": Elsewhere("transport.cli:loss", "What a driver has lost, and was sent again."),
-    "log-inspect": Elsewhere("transport.cli:log_inspect", "The metadata, tails and frames of a log buffer."),
-    "trace": Elsewhere("transport.cli:trace", "Print what a running driver does."),
-    "log": Elsewhere("sequencer.cli:log", "Print the committed log, from any machine."),
-    "app": Elsewhere("ordo.app_cli:app_app", "Run an instance of an application."),
-    "apps": Elsewhere("ordo.apps_cli:apps", "Show the instances of applications, and their lag."),
-    "consumers": Elsewhere("ordo.consumers_cli:consumers_app", "Look at durable consumers, and move them."),
-    "gateway": Elsewhere("gateway.cli:gateway", "Serve gRPC in front of a cluster."),
-    "deploy": Elsewhere("ordo.deploy_cli:deploy_app", "Run clusters in containers."),
-    "backup": Elsewhere("ordo.backup.cli:backup_app", "Keep a copy of a cluster on another machine."),
-    "restore": Elsewhere("ordo.backup.cli:restore", "Make the folders of a new cluster from a backup."),
+    "cluster": Elsewhere(
+        "ordo.cluster.commands.cluster_commands:cluster_app", "Look into a running cluster, and control it."
+    ),
+    "archive": Elsewhere(
+        "ordo.archive.inspection.archive_commands:archive_app", "Look into the recordings of an archive, or serve one."
+    ),
+    "bench": Elsewhere("ordo.bench.bench_commands:bench_app", "Measure Ordo on this machine."),
+    "driver": Elsewhere(
+        "ordo.transport.inspection.driver_commands:driver_app", "Run a media driver that many processes share."
+    ),
+    "keys": Elsewhere("ordo.transport.secure.key_commands:keys_app", "Make and trust keys, which encrypt datagrams."),
+    "init": Elsewhere("ordo.new_commands:init", "Write the configuration of a new cluster."),
+    "dev": Elsewhere("ordo.new_commands:dev", "Run a cluster here in the foreground, for development."),
+    "doctor": Elsewhere("ordo.cluster.commands.look:doctor", "Check this machine for a node."),
+    "size": Elsewhere("ordo.cluster.commands.size:size", "Compute what one member needs for a load."),
+    "top": Elsewhere("ordo.cluster.commands.top:top", "Watch members: roles, lags, rates, sessions, disks."),
+    "stat": Elsewhere("ordo.cluster.commands.look:stat", "The counters of a node."),
+    "errors": Elsewhere("ordo.cluster.commands.look:errors", "The errors that a node and its service have met."),
+    "streams": Elsewhere(
+        "ordo.transport.inspection.driver_commands:streams", "Every stream of a driver, with its counters."
+    ),
+    "backlog": Elsewhere(
+        "ordo.transport.inspection.driver_commands:backlog", "How far publishers and subscribers are behind."
+    ),
+    "loss": Elsewhere("ordo.transport.inspection.driver_commands:loss", "What a driver has lost, and was sent again."),
+    "log-inspect": Elsewhere(
+        "ordo.transport.inspection.driver_commands:log_inspect", "The metadata, tails and frames of a log buffer."
+    ),
+    "trace": Elsewhere("ordo.transport.inspection.driver_commands:trace", "Print what a running driver does."),
+    "log": Elsewhere("ordo.follow.log_commands:log", "Print the committed log, from any machine."),
+    "app": Elsewhere("ordo.applications.commands.instance_commands:app_app", "Run an instance of an application."),
+    "apps": Elsewhere(
+        "ordo.applications.commands.group_commands:apps", "Show the instances of applications, and their lag."
+    ),
+    "consumers": Elsewhere(
+        "ordo.consumers.consumer_commands:consumers_app", "Look at durable consumers, and move them."
+    ),
+    "gateway": Elsewhere("ordo.gateway.gateway_commands:gateway", "Serve gRPC in front of a cluster."),
+    "deploy": Elsewhere("ordo.deploy_commands:deploy_app", "Run clusters in containers."),
+    "backup": Elsewhere("ordo.backup.backup_commands:backup_app", "Keep a copy of a cluster on another machine."),
+    "restore": Elsewhere("ordo.backup.backup_commands:restore", "Make the folders of a new cluster from a backup."),
 }
 """Commands of other modules, which are imported when the command is used: a start brings in no more than it needs, and
 the list of all commands brings in none of them."""
@@ -207,14 +223,14 @@ def node(
     ] = False,
 ) -> None:
     """Run one node of a cluster until SIGTERM or SIGINT."""
-    from runtime import children
-    from runtime.logging import configure_program
+    from ordo.runtime import children
+    from ordo.runtime.reporting.logging import configure_program
 
     configure_program()
     if die_with_parent and not children.die_with_parent(os.getppid(), signal.SIGTERM):
         raise typer.Exit(EXIT_FAILED)
-    from cluster.node.config import load_config
-    from cluster.node.log_settings import apply_log_settings, watch_log_settings
+    from ordo.cluster.settings.config import load_config
+    from ordo.cluster.settings.log_settings import apply_log_settings, watch_log_settings
 
     load = partial(load_config, config, key_file, trusted_file)
     loaded = load()
@@ -222,7 +238,7 @@ def node(
     watch_log_settings(load)
     asked = {name: True for name, is_asked in (("rejoin", rejoin), ("check_log", check_log)) if is_asked}
     loaded = loaded.model_copy(update={"node": loaded.node.model_copy(update=asked)})
-    from cluster.node.node import run_node
+    from ordo.cluster.node.node import run_node
 
     raise typer.Exit(run_node(loaded, service or ()))
 
@@ -260,7 +276,7 @@ def demo(
 def pipeline(context: typer.Context) -> None:
     """Data frames and jobs over recordings, on Spark."""
     try:
-        pipeline_app = _support("pipeline.cli", "app", "pip install 'ordo-sequencer[pipeline]'")
+        pipeline_app = _support("ordo.pipeline.pipeline_commands", "app", "pip install 'ordo-sequencer[pipeline]'")
     except ConfigurationError as error:
         raise typer.Exit(_fail(error.message, EXIT_NO_LIBRARY)) from error
     try:
@@ -275,7 +291,7 @@ def pipeline(context: typer.Context) -> None:
 
 def _pipeline_status(error: OrdoError) -> int | None:
     """What `ordo pipeline` ends with, apart from what it finds: 1 is for damage and differences. None: as elsewhere."""
-    from pipeline.errors import CorruptRecordingError, MissingLibraryError, PipelineError
+    from ordo.pipeline.decoding.errors import CorruptRecordingError, MissingLibraryError, PipelineError
 
     if isinstance(error, MissingLibraryError):
         return EXIT_NO_LIBRARY
@@ -357,14 +373,14 @@ def _exit_status(error: OrdoError) -> int:
 def _is_refusal_of_archive(error: OrdoError) -> bool:
     if not isinstance(error, ArchiveError):
         return False
-    from archive.control.codes import REFUSALS
+    from ordo.archive.protocol.codes import REFUSALS
 
     return error.code in REFUSALS
 
 
 def _fail(message: str, status: int) -> int:
     """A line for people; where the log was to be JSON, for programs, a line of that."""
-    from runtime.logging import demands_json, get_logger
+    from ordo.runtime.reporting.logging import demands_json, get_logger
 
     if demands_json():
         get_logger().error("ordo.failed", text=message, exit_status=status)

@@ -21,8 +21,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
 from ordo.matching.book import render_book
 from ordo.matching.engine import MatchingCore
 from ordo.matching.flow import OrderFlow
@@ -31,8 +31,8 @@ from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.order_client import OrderClient
 from ordo.matching.protocol import ANSWER, FILL, Kind, encode_request
 from ordo.matching.service import REPORT_EVENT
-from runtime.console import output_console
-from runtime.errors import ClusterError, ConfigurationError
+from ordo.runtime.errors import ClusterError, ConfigurationError
+from ordo.runtime.reporting.terminal import output_console
 
 SERVICE = "ordo.matching.service:MatchingEngine"
 CLIENT_ID = 1

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cluster.container.service_loader import load_service
-from deploy.launcher import LocalCluster
+from ordo.cluster.container.service_loader import load_service
+from ordo.deploy.launcher import LocalCluster
 from ordo.init import MEMBERS_MAX, PORTS_APART
-from runtime.console import output_console
-from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, ServiceError
-from runtime.log_sink import drop_what_cannot_be_written
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, ServiceError
+from ordo.runtime.reporting.log_sink import drop_what_cannot_be_written
+from ordo.runtime.reporting.terminal import output_console
 
 POLL_INTERVAL_S = 0.2
 CHECK_TIMEOUT_S = 30.0

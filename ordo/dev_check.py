@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from cluster.container.service_loader import load_service
-from cluster.container.snapshot_demand import implements_snapshots
-from runtime.errors import OrdoError, PayloadError, ServiceError
-from runtime.failures import one_line
-from service_api.service import Service
-from service_api.testing import CloseSession, Message, OpenSession, ServiceHarness, check_service
+from ordo.cluster.container.service_loader import load_service
+from ordo.cluster.container.snapshot_demand import implements_snapshots
+from ordo.runtime.errors import OrdoError, PayloadError, ServiceError
+from ordo.runtime.reporting.failures import one_line
+from ordo.service_api.service import Service
+from ordo.service_api.testing.harness import CloseSession, Message, OpenSession, ServiceHarness, check_service
 
 PROBES = (b"", b"\x00")
 

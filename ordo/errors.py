@@ -1,6 +1,6 @@
-"""Every exception that Ordo raises: one tree below OrdoError, drawn in `runtime.errors`."""
+"""Every exception that Ordo raises: one tree below OrdoError, drawn in `ordo.runtime.errors`."""
 
-from runtime.errors import (
+from ordo.runtime.errors import (
     AnswerForgottenError,
     AnswerTooLongError,
     ArchiveError,

@@ -10,12 +10,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cluster.node.cli_reach import OPERATOR_TOKEN_FILE
-from cluster.node.config import load_config
-from cluster.node.config_file import render_config
-from runtime.errors import ConfigurationError, StorageError
-from runtime.tokens import hash_token, new_token
-from transport.secure.keys import public_text, write_new_secret
+from ordo.cluster.commands.reaching import OPERATOR_TOKEN_FILE
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.settings.config_file import render_config
+from ordo.runtime.errors import ConfigurationError, StorageError
+from ordo.runtime.security.tokens import hash_token, new_token
+from ordo.transport.secure.keys import public_text, write_new_secret
 
 MEMBERS_MAX = 7
 PORT_DEFAULT = 20_000

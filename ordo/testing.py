@@ -1,13 +1,13 @@
 """For tests of services: in memory without a cluster, or with a whole cluster on this machine.
 
-`ServiceHarness` and `check_service` run a service in the caller's thread; see `service_api.testing`.
+`ServiceHarness` and `check_service` run a service in the caller's thread; see `ordo.service_api.testing.harness`.
 `check_environments` runs it in processes with other hash seeds, garbage collections, time zones and locales.
-`LocalCluster` runs real nodes on loopback ports; see `deploy.launcher`.
+`LocalCluster` runs real nodes on loopback ports; see `ordo.deploy.launcher`.
 """
 
-from deploy.launcher import LocalCluster
-from service_api.environments import check_environments
-from service_api.testing import (
+from ordo.deploy.launcher import LocalCluster
+from ordo.service_api.testing.environments import check_environments
+from ordo.service_api.testing.harness import (
     AdvanceTime,
     CloseSession,
     Effect,

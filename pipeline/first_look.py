@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from pipeline.object_store import parse_storage
-from pipeline.options import ReadOptions
-from pipeline.recordings import open_recordings
-from pipeline.service_names import make_service
+from ordo.pipeline.recordings.object_store import parse_storage
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.recordings import open_recordings
+from ordo.pipeline.replaying.service_names import make_service
 
 
 def look_at_archives(folders: Sequence[str], recording: str, commit: str, storage: str | None) -> None:

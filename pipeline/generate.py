@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from archive.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor
-from archive.lmdb_store import open_lmdb
-from archive.segments import segment_base_position, segment_name
-from pipeline.synthetic import RecordingWriter
-from runtime.storage import FileStorage
+from ordo.archive.segments.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor
+from ordo.archive.segments.segments import segment_base_position, segment_name
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.pipeline.decoding.synthetic import RecordingWriter
+from ordo.runtime.io.storage import FileStorage
 
 SCHEMA_ID, SCHEMA_VERSION = 111, 17
 _HEADER = struct.Struct("<HHHH")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from runtime.errors import TransportError
+from ordo.runtime.errors import TransportError
 
 
 def demand_own_loop(loop: asyncio.AbstractEventLoop | None, what: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.errors import PayloadError
+from ordo.runtime.errors import PayloadError
 
 
 def to_bytes(payload: Any, what: str = "payload") -> bytes:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from runtime.errors import DecodeError
+from ordo.runtime.errors import DecodeError
 
 __all__ = ["ASCII", "BYTES", "HEADER_LENGTH", "DecodeError", "Header", "Message", "NULL_VALUES", "read_header"]
 

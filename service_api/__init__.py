@@ -1,30 +1,4 @@
-"""What a user of Ordo writes a service against."""
+"""What a user writes a service against; its names are public in `ordo`."""
 
-from runtime.errors import Reject
-from service_api.native import Header
-from service_api.service import (
-    ClientSession,
-    CloseReason,
-    Cluster,
-    ClusteredService,
-    MessageRun,
-    NewLeadershipTermEvent,
-    Role,
-    TimeUnit,
-)
-from service_api.snapshot import SnapshotReader, SnapshotWriter
-
-__all__ = [
-    "ClientSession",
-    "CloseReason",
-    "Cluster",
-    "ClusteredService",
-    "Header",
-    "MessageRun",
-    "NewLeadershipTermEvent",
-    "Reject",
-    "Role",
-    "SnapshotReader",
-    "SnapshotWriter",
-    "TimeUnit",
-]
+if __name__ != "ordo.service_api":
+    raise ImportError("import it as ordo.service_api: no module may be imported under two names")

@@ -6,8 +6,8 @@ import difflib
 import inspect
 from typing import Any
 
-from service_api.native import NativeClusteredService
-from service_api.service import ClusteredService
+from ordo.service_api.native import NativeClusteredService
+from ordo.service_api.service import ClusteredService
 
 CALLBACKS = tuple(name for name in vars(ClusteredService) if name.startswith("on_"))
 ALIKE_MIN = 0.75

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import ClassVar
 
-from runtime.errors import Reject, ServiceError, SnapshotError
-from service_api.cluster import (
+from ordo.runtime.errors import Reject, ServiceError, SnapshotError
+from ordo.service_api.cluster import (
     ClientSession,
     CloseReason,
     Cluster,
@@ -17,9 +17,9 @@ from service_api.cluster import (
     Role,
     TimeUnit,
 )
-from service_api.native import Header
-from service_api.service import ClusteredService, check_hash
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClusteredService, check_hash
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 MACHINES_MAX = 256
 TIMER_ID_MAX = (1 << 55) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from runtime.errors import ServiceError
+from ordo.runtime.errors import ServiceError
 
 TOPICS_MAX = 32
 """Each has a stream of its own: 768 KiB of shared memory where it is published, and a recording."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from service_api.cluster import ClientSession, Payload
-from service_api.native import Header
+from ordo.service_api.cluster import ClientSession, Payload
+from ordo.service_api.native import Header
 
 
 class MessageRun(Protocol):

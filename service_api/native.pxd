@@ -15,7 +15,7 @@ cdef enum:
 cdef class NativeSession:
     """A client session as the container sees it; `offer_native` returns a position or a negative result code.
 
-    `reply_native` answers the message being executed, once (service_api.service.ClientSession.reply).
+    `reply_native` answers the message being executed, once (ordo.service_api.service.ClientSession.reply).
     """
     cdef readonly int64_t id
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from service_api.cluster import ClientSession, CloseReason, Cluster, NewLeadershipTermEvent, Payload, Role
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.cluster import ClientSession, CloseReason, Cluster, NewLeadershipTermEvent, Payload, Role
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 class NativeSession:
     @property

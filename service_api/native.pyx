@@ -2,7 +2,7 @@
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
-from runtime.payloads import to_bytes
+from ordo.runtime.payloads import to_bytes
 
 cdef class NativeSession:
     def __init__(self, int64_t id=-1):
@@ -62,7 +62,7 @@ cdef class NativeClusteredService:
         raise NotImplementedError(f"{type(self).__name__} must implement `cdef int on_message(...) except -1`")
 
     def on_session_message(self, NativeSession session, int64_t timestamp, const uint8_t[::1] payload, header):
-        """The same callback for callers in Python, such as `service_api.testing.ServiceHarness`."""
+        """The same callback for callers in Python, such as `ordo.service_api.testing.harness.ServiceHarness`."""
         cdef const uint8_t* data = &payload[0] if payload.shape[0] > 0 else NULL
         self.on_message(session, timestamp, data, payload.shape[0], header.position)
 

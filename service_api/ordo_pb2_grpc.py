@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from service_api import ordo_pb2 as service__api_dot_ordo__pb2
+from ordo.service_api import ordo_pb2 as service__api_dot_ordo__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__

@@ -1,6 +1,6 @@
 """Ids that callers chose for their requests: what was executed for each, whoever sends it again (docs/CLIENT.md).
 
-Nothing here depends on anything but the records that came before, as in `service_api.requests`. Ids belong to a
+Nothing here depends on anything but the records that came before, as in `ordo.service_api.requests`. Ids belong to a
 principal: another one neither reads its answers nor takes its ids. The log has digests of ids, of a fixed length.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
-from runtime.errors import ConfigurationError, RequestOutcome, SnapshotError
+from ordo.runtime.errors import ConfigurationError, RequestOutcome, SnapshotError
 
 ID_BYTES_MAX = 64
 DIGEST_BYTES = 16

@@ -30,7 +30,7 @@ cdef class RequestTable:
     cdef int64_t _identity_bytes_max
     cdef int64_t _answers_max
     cdef int64_t _idle_timeout
-    cdef readonly object ids                   # what callers chose: service_api.request_ids.RequestIds
+    cdef readonly object ids                   # what callers chose: ordo.service_api.request_ids.RequestIds
     cdef bytes _request_id                     # of the request that `admit_by_id` let through, or None
     cdef bytes _payload_digest
 

@@ -2,7 +2,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from service_api.request_ids import RequestIdLimits, RequestIds
+from ordo.service_api.request_ids import RequestIdLimits, RequestIds
 
 class OpenStatus(IntEnum):
     OK = ...

@@ -10,8 +10,8 @@ from libc.stdint cimport int32_t, int64_t
 from enum import IntEnum
 from typing import NamedTuple
 
-from runtime.errors import SnapshotError
-from service_api.request_ids import RequestIds, digest_payload
+from ordo.runtime.errors import SnapshotError
+from ordo.service_api.request_ids import RequestIds, digest_payload
 
 cdef enum:
     ANSWER_OVERHEAD_BYTES = 160        # of a kept answer, whatever its length

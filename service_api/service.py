@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from runtime.errors import ServiceError
-from service_api.cluster import (
+from ordo.runtime.errors import ServiceError
+from ordo.service_api.cluster import (
     NULL_MEMBER_ID,
     NULL_TERM_ID,
     ClientSession,
@@ -31,9 +31,9 @@ from service_api.cluster import (
     Role,
     TimeUnit,
 )
-from service_api.message_run import MessageRun
-from service_api.native import Header, NativeClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.message_run import MessageRun
+from ordo.service_api.native import Header, NativeClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 __all__ = [
     "NULL_MEMBER_ID",

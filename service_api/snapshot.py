@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from runtime.errors import SnapshotError
-from runtime.payloads import view_of
+from ordo.runtime.errors import SnapshotError
+from ordo.runtime.payloads import view_of
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

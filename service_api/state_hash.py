@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service_api.composition import Composition
-from service_api.native import NativeClusteredService
-from service_api.service import ClusteredService, Service, check_hash
+from ordo.service_api.composition import Composition
+from ordo.service_api.native import NativeClusteredService
+from ordo.service_api.service import ClusteredService, Service, check_hash
 
 _NO_HASHES = (ClusteredService.state_hash, NativeClusteredService.state_hash)
 

@@ -9,7 +9,7 @@ from collections import deque
 from pathlib import Path
 
 from tools.check_imports import imports
-from tools.source import ROOT, Problem, files
+from tools.source import Problem, files, import_name
 
 Where = tuple[Path, int]
 """File and line of an import."""
@@ -18,16 +18,11 @@ Graph = dict[str, dict[str, Where]]
 """What each module imports, and where."""
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def read_graph() -> Graph:
     paths = list(files(".py", ".pyi", ".pyx", ".pxd"))
-    graph: Graph = {module_name(path): {} for path in paths}
+    graph: Graph = {import_name(path): {} for path in paths}
     for path in paths:
-        origin = module_name(path)
+        origin = import_name(path)
         for line, target, _ in imports(path):
             module = _resolve(target, graph)
             if module is not None and module != origin:

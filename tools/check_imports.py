@@ -1,4 +1,4 @@
-"""The arrows between the folders, for `import` and `cimport`, and the modules that only some folders may use."""
+"""The arrows between the rooms, for `import` and `cimport`, and the modules that only some folders may use."""
 
 from __future__ import annotations
 
@@ -8,43 +8,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.source import PACKAGES, ROOT, SUPPORT, Problem, files
+from tools.rooms import ROOMS
+from tools.source import FACE, PACKAGES, ROOT, SUPPORT, Problem, files, import_name
 
-ARROWS: dict[str, tuple[str, ...]] = {
+GROUND: dict[str, tuple[str, ...]] = {
     "runtime": (),
     "transport": ("runtime",),
     "archive": ("runtime", "transport"),
     "consensus": ("runtime",),
     "service_api": ("runtime",),
-    "cluster": ("runtime", "transport", "archive", "consensus", "service_api"),
-    "sequencer": ("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire"),
-    "gateway": (
-        *("runtime", "transport", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
-        *("cluster.node.orders", "cluster.node.remote", "cluster.node.top", "cluster.node.upgrading"),
-    ),
-    "pipeline": (
-        *("runtime", "archive", "service_api", "cluster.client", "cluster.wire", "sequencer"),
-        "cluster.module.state_store",
-    ),
-    "deploy": ("runtime.errors", "cluster.node.counters", "cluster.wire.counter_types"),
-    "ordo": (
-        *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer"),
-        *("gateway", "pipeline", "deploy"),
-    ),
+    "deploy": ("runtime", "cluster/monitoring", "cluster/wire/counters"),
 }
-"""What each folder may import besides itself: a package with all below it, or one module (docs/ARCHITECTURE.md)."""
-
-ROOMS: dict[str, tuple[str, ...]] = {
-    "wire": (),
-    "module": ("wire",),
-    "container": ("wire",),
-    "client": ("wire",),
-    "node": ("wire", "module", "container", "client"),
-}
-"""The same between the rooms of `cluster/`."""
+"""What these folders, with all below them, may import beside themselves; the order of rooms alone binds the others."""
 
 ONLY_IN = {
-    "pyspark": ("pipeline",),
+    "pyspark": ("pipeline", "ordo"),
     "grpc": ("gateway", "service_api"),
     "lmdb": ("archive", "cluster"),
     "docker": ("deploy",),
@@ -55,7 +33,7 @@ WORLD = frozenset(
 )
 """What I/O-free code never imports."""
 
-SEAM_FREE = ("transport", "archive", "service_api", "cluster")
+SEAM_FREE = ("transport", "archive", "service_api", "follow", "sequencer", "cluster")
 SEAMS = ("time", "random", "secrets", "uuid")
 SEAM_ALLOWED_PATH = ROOT / "tools" / "seam_allowances.txt"
 
@@ -109,34 +87,46 @@ def imports(path: Path) -> Iterator[Import]:
     return cython_imports(path) if path.suffix in (".pyx", ".pxd") else python_imports(path)
 
 
-def _is_within(module: str, names: Iterable[str]) -> bool:
-    """True when `module` is one of the names, or lies below one."""
-    return any(module == name or module.startswith(f"{name}.") for name in names)
-
-
-def _arrow_problem(package: str, module: str) -> str | None:
-    target = module.split(".")[0]
-    if target == package or target not in (*PACKAGES, *SUPPORT) or _is_within(module, ARROWS[package]):
+def _room(module: str) -> str | None:
+    """Return the room of a module of ours by its import name, None for foreign modules and for support."""
+    parts = module.split(".")
+    if parts[0] != FACE:
         return None
-    return f"{package}/ may not import {module}; allowed: {', '.join(ARROWS[package]) or 'nothing of ours'}"
+    names = parts[1:] if len(parts) > 1 and parts[1] in PACKAGES else parts
+    for count in range(len(names), 0, -1):
+        if "/".join(names[:count]) in ROOMS:
+            return "/".join(names[:count])
+    return None
 
 
-def _room_problem(path: Path, module: str) -> str | None:
-    """The arrows between the rooms of `cluster/`."""
-    origin, target = path.relative_to(ROOT).parts[:3], module.split(".")
-    if origin[0] != "cluster" or len(origin) < 3 or target[0] != "cluster" or len(target) < 2:
+def _is_below(room: str, folders: Iterable[str]) -> bool:
+    return any(room == folder or room.startswith(f"{folder}/") for folder in folders)
+
+
+def _arrow_problem(path: Path, module: str) -> str | None:
+    if module.split(".")[0] in (*SUPPORT, *set(PACKAGES) - {FACE}):
+        return f"may not import {module}"
+    if module.split(".")[0] != FACE:
         return None
-    room = origin[1]
-    if target[1] == room or target[1] in ROOMS.get(room, ()):
+    origin, target = _room(import_name(path)), _room(module)
+    if origin is None:
+        return f"{path.parent.relative_to(ROOT)}/ is no room: give it its place in tools/rooms.py"
+    if target is None or target == origin:
         return None
-    return f"cluster/{room}/ may not import {module}; allowed: {', '.join(ROOMS.get(room, ())) or 'no other room'}"
+    folder = origin.split("/")[0]
+    if folder in GROUND and not _is_below(target, (folder, *GROUND[folder])):
+        return f"{folder}/ may not import {module}; allowed: {', '.join(GROUND[folder]) or 'nothing of ours'}"
+    order = list(ROOMS)
+    if order.index(target) > order.index(origin):
+        return f"{origin}/ may not import {module}: {target}/ stands above it in tools/rooms.py"
+    return None
 
 
 def _world_problem(package: str, module: str, is_seam_allowed: bool) -> str | None:
     target = module.split(".")[0]
     if target in ONLY_IN and package not in ONLY_IN[target]:
         return f"only {' and '.join(ONLY_IN[target])} may import {target}"
-    if package == "consensus" and (target in WORLD or module.startswith("runtime.random")):
+    if package == "consensus" and (target in WORLD or module.startswith("ordo.runtime.random")):
         return f"consensus/ does no I/O and never imports {target}"
     if package in SEAM_FREE and target in SEAMS and not is_seam_allowed:
         return f"{target} is behind a seam: take the clock or the random stream you are given"
@@ -153,7 +143,7 @@ def check() -> list[Problem]:
         for line, module, is_typing_only in imports(path):
             if module.split(".")[0] in SEAMS and name in allowed:
                 used.add(name)
-            text = _arrow_problem(package, module) or _room_problem(path, module)
+            text = _arrow_problem(path, module)
             if text is None and not is_typing_only:
                 text = _world_problem(package, module, name in allowed)
             if text is not None:

@@ -1,4 +1,5 @@
-"""Native code grows memory in one place only, where sizes are checked: no `realloc` outside runtime/native_vector.pyx.
+"""Native code grows memory in one place only, where sizes are checked: no `realloc` outside
+runtime/native/native_vector.pyx.
 
 What grows is a NativeVector. A pool that is not asked to keep its contents (calloc, copy, free) is not meant.
 """
@@ -9,7 +10,7 @@ import re
 
 from tools.source import ROOT, Problem, files
 
-OWNER = "runtime/native_vector.pyx"
+OWNER = "runtime/native/native_vector.pyx"
 _GROWS = re.compile(r"\b(?:realloc|reallocarray|PyMem_(?:Raw)?Realloc|PyMem_Resize)\b")
 
 

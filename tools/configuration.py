@@ -8,10 +8,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from cluster.node.config import NodeConfig
+from ordo.cluster.settings.config import NodeConfig
 from ordo.init import Profile, write_cluster
-from runtime.config import Settings
-from runtime.settings_text import Key, Table, tables_of
+from ordo.runtime.settings.config import Settings
+from ordo.runtime.settings.settings_text import Key, Table, tables_of
 from tools.source import ROOT, Problem
 
 PAGE = ROOT / "docs" / "CONFIGURATION.md"

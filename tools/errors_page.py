@@ -6,8 +6,8 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 
-from runtime import errors
-from runtime.errors import Category, OrdoError, RequestOutcome
+from ordo.runtime import errors
+from ordo.runtime.errors import Category, OrdoError, RequestOutcome
 from tools.source import ROOT, Problem
 
 PAGE = ROOT / "docs" / "ERRORS.md"
@@ -48,7 +48,7 @@ has no outcome. Queries change nothing: they may be asked again.
 
 
 def tree(root: type[OrdoError] = OrdoError) -> Iterator[type[OrdoError]]:
-    """Yields the errors of runtime.errors, each before those below it."""
+    """Yields the errors of ordo.runtime.errors, each before those below it."""
     yield root
     for kind in root.__subclasses__():
         if kind.__module__ == errors.__name__:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cluster.node.metric_names import (
+from ordo.cluster.monitoring.metric_names import (
     DETAIL_TYPES,
     NODE_METRICS,
     OWN_METRICS,
@@ -19,7 +19,7 @@ from tools.source import ROOT, Problem
 PAGE = ROOT / "docs" / "METRICS.md"
 HEAD = """# Metrics of a node
 
-<!-- Written by `make fix` out of cluster/node/metric_names.py; do not edit. -->
+<!-- Written by `make fix` out of cluster/monitoring/metric_names.py; do not edit. -->
 
 Served at `/metrics` where `[metrics] port` is set ([OPERATIONS.md](OPERATIONS.md)). Each has the labels `cluster` and
 `member`. While a node is down, only those are served that do not come from its counters; its process ends with it.

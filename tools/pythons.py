@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = "runtime,transport,archive,consensus,service_api,cluster,ordo,tests/runtime"
+FOLDERS = "runtime,transport,archive,consensus,service_api,sequencer,cluster,ordo/bench,tests/runtime"
 """Without the data pipeline: what it needs is not to be had for every Python, and the tests below do without."""
 TESTS = ("tests/runtime", "tests/consensus", "tests/service_api", "tests/ordo")
 QUICK = "not slow and not spark and not root and not soak and not wheel and not peers"
@@ -48,7 +48,10 @@ def copy_sources(names: list[str], source: Path, target: Path) -> None:
     """Makes `target` hold the named files of `source` as they are now, and none that was there before but is gone."""
     for name in names:
         old, new = source / name, target / name
-        if not old.is_file():
+        if old.is_symlink() and not new.is_symlink():
+            new.parent.mkdir(parents=True, exist_ok=True)
+            new.symlink_to(old.readlink())
+        if old.is_symlink() or not old.is_file():
             continue
         if not new.exists() or new.read_bytes() != old.read_bytes():
             new.parent.mkdir(parents=True, exist_ok=True)

@@ -18,10 +18,10 @@ from pdoc import doc, doc_pyi
 from pdoc.render_helpers import relative_link
 
 import ordo
-from runtime.errors import OrdoError
-from tools.source import PACKAGES, ROOT
+from ordo.runtime.errors import OrdoError
+from tools.source import FACE, ROOT
 
-MODULES = ("ordo", "ordo.errors", "ordo.testing")
+MODULES = ("ordo", "ordo.errors", "ordo.spark", "ordo.testing")
 LAZY = {"ordo": ("read",)}
 """Public names outside `__all__`, because they bring in what not everybody installs."""
 
@@ -103,7 +103,7 @@ def _link(name: str, page: str, modules: dict[str, doc.Module]) -> str:
 def _read_stub(shown: doc.Class) -> None:
     """Gives a class compiled by Cython the types of its stub, and takes Cython's signatures out of its docstrings."""
     home_name = shown.obj.__module__
-    if home_name.split(".")[0] not in PACKAGES or doc_pyi.find_stub_file(home_name) is None:
+    if home_name.split(".")[0] != FACE or doc_pyi.find_stub_file(home_name) is None:
         return
     home = doc.Module(importlib.import_module(home_name))
     doc_pyi.include_typeinfo_from_stub_files(home)

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+FACE = "ordo"
+"""The one name that is imported. Its folder reaches every other folder of the product through a link."""
+
 PACKAGES = (
-    *("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer"),
-    *("gateway", "pipeline", "deploy", "ordo"),
+    *("runtime", "transport", "archive", "consensus", "service_api", "follow", "sequencer", "cluster"),
+    *("consumers", "applications", "gateway", "pipeline", "deploy", FACE),
 )
+"""The folders of the product, by their place in the repository."""
+
 SUPPORT = ("tests", "benchmarks", "examples", "tools")
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
 
@@ -57,6 +62,14 @@ def files(*suffixes: str, packages: tuple[str, ...] = PACKAGES + SUPPORT) -> Ite
         for path in sorted((ROOT / package).rglob("*")):
             if path.suffix in suffixes and "__pycache__" not in path.parts and not GENERATED.search(path.name):
                 yield path
+
+
+def import_name(path: Path) -> str:
+    """Return the name by which a file is imported: `cluster/wire/codecs.py` is `ordo.cluster.wire.codecs`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if parts[0] in PACKAGES and parts[0] != FACE:
+        parts = (FACE, *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def cython_functions(lines: list[str]) -> Iterator[Function]:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cluster.client.operator import MemberLook
-from cluster.node.top import Looks, Top, View
-from cluster.node.top_screen import draw
-from cluster.wire.counter_types import CounterType, ModuleState, NodeRole
-from consensus.distrust import Distrust
-from consensus.states import ElectionState
-from runtime.errors import ClusterTimeoutError
+from ordo.cluster.client.operator import MemberLook
+from ordo.cluster.monitoring.top import Looks, Top, View
+from ordo.cluster.monitoring.top_screen import draw
+from ordo.cluster.wire.counters.counter_types import CounterType, ModuleState, NodeRole
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.states import ElectionState
+from ordo.runtime.errors import ClusterTimeoutError
 
 PAGE = Path(__file__).parents[1] / "docs" / "pictures" / "top.svg"
 WIDTH = 158

@@ -11,17 +11,20 @@ from tools import (
     check_imports,
     check_nogil,
     check_prose,
+    check_rooms,
     check_sizes,
     check_stubs,
     check_vectors,
     configuration,
     errors_page,
+    house_page,
     metrics_page,
 )
 
 CHECKS = {
     "imports": check_imports.check,
     "circles": check_circles.check,
+    "rooms": check_rooms.check,
     "sizes": check_sizes.check,
     "assert": check_assert.check,
     "vectors": check_vectors.check,
@@ -31,6 +34,7 @@ CHECKS = {
     "configuration": configuration.check,
     "metrics": metrics_page.check,
     "errors": errors_page.check,
+    "house": house_page.check,
     "nogil": check_nogil.check,
 }
 

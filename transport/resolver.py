@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from runtime.clock import Clock
-from runtime.errors import TransportError
+from ordo.runtime.errors import TransportError
+from ordo.runtime.native.clock import Clock
 
 FRESH_NS: Final = 2_000_000_000
 _WAITING_MAX: Final = 256

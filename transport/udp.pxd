@@ -1,8 +1,8 @@
-"""UDP sockets behind the datagram seam (runtime/datagram.pxd): one epoll for all of them, batches in and out."""
+"""UDP sockets behind the datagram seam (runtime/io/datagram.pxd): one epoll for all of them, batches in and out."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
-from runtime.native_vector cimport NativeVector
+from ordo.runtime.io.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
+from ordo.runtime.native.native_vector cimport NativeVector
 
 cdef extern from "<sys/socket.h>" nogil:
     cdef struct iovec:

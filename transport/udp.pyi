@@ -1,4 +1,4 @@
-from runtime.datagram import DatagramChannel, DatagramNetwork
+from ordo.runtime.io.datagram import DatagramChannel, DatagramNetwork
 
 _SocketName = tuple[str, int]
 

@@ -16,11 +16,11 @@ import struct
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
-from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
+from ordo.runtime.io.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem, SocketAddress
 
-from runtime.clock import SystemClock
-from runtime.errors import TransportError
-from transport.resolver import NameResolver, resolve
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.errors import TransportError
+from ordo.transport.resolver import NameResolver, resolve
 
 cdef extern from "<errno.h>" nogil:
     int c_errno "errno"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from runtime.errors import ChannelError
+from ordo.runtime.errors import ChannelError
 
 SPY_PREFIX: Final = "aeron-spy:"
 PREFIX: Final = "aeron:"

@@ -15,17 +15,17 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Self, TypeVar, Unpack
 
-from archive.client import calls
-from archive.client.calls import Call
-from archive.client.link import ArchiveLink
-from archive.client.methods import awaiting
-from archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
-from archive.client.session import SignalEvent
-from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
-from runtime.errors import ArchiveError, OrdoError
-from runtime.event_loops import demand_own_loop
-from transport.client import TransportClient
-from transport.client_transport import ClientTransport
+from ordo.archive.client import control_requests
+from ordo.archive.client.connection import ArchiveLink
+from ordo.archive.client.control_requests import Call
+from ordo.archive.client.methods import awaiting
+from ordo.archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
+from ordo.archive.client.session import SignalEvent
+from ordo.archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
+from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.runtime.event_loops import demand_own_loop
+from ordo.transport.client.client import TransportClient
+from ordo.transport.client.client_transport import ClientTransport
 
 ResultT = TypeVar("ResultT")
 IDLE_INTERVAL_S = 0.010
@@ -143,28 +143,28 @@ class AsyncArchiveClient:
 
     # --- recording ----------------------------------------------------------------------------------------------------
 
-    start_recording = awaiting(calls.start_recording)
-    extend_recording = awaiting(calls.extend_recording)
-    stop_recording = awaiting(calls.stop_recording)
-    stop_recording_subscription = awaiting(calls.stop_recording_subscription)
-    stop_recording_by_id = awaiting(calls.stop_recording_by_id)
+    start_recording = awaiting(control_requests.start_recording)
+    extend_recording = awaiting(control_requests.extend_recording)
+    stop_recording = awaiting(control_requests.stop_recording)
+    stop_recording_subscription = awaiting(control_requests.stop_recording_subscription)
+    stop_recording_by_id = awaiting(control_requests.stop_recording_by_id)
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
-    list_recordings = awaiting(calls.list_recordings)
-    describe_recording = awaiting(calls.describe_recording)
-    find_last_recording = awaiting(calls.find_last_recording)
-    list_recorded_streams = awaiting(calls.list_recorded_streams)
-    recording_position = awaiting(calls.recording_position)
-    start_position = awaiting(calls.start_position)
-    stop_position = awaiting(calls.stop_position)
-    max_recorded_position = awaiting(calls.max_recorded_position)
+    list_recordings = awaiting(control_requests.list_recordings)
+    describe_recording = awaiting(control_requests.describe_recording)
+    find_last_recording = awaiting(control_requests.find_last_recording)
+    list_recorded_streams = awaiting(control_requests.list_recorded_streams)
+    recording_position = awaiting(control_requests.recording_position)
+    start_position = awaiting(control_requests.start_position)
+    stop_position = awaiting(control_requests.stop_position)
+    max_recorded_position = awaiting(control_requests.max_recorded_position)
 
     # --- replaying ----------------------------------------------------------------------------------------------------
 
-    start_replay = awaiting(calls.start_replay)
-    stop_replay = awaiting(calls.stop_replay)
-    stop_all_replays = awaiting(calls.stop_all_replays)
+    start_replay = awaiting(control_requests.start_replay)
+    stop_replay = awaiting(control_requests.stop_replay)
+    stop_all_replays = awaiting(control_requests.stop_all_replays)
 
     def open_replay(
         self,
@@ -194,19 +194,19 @@ class AsyncArchiveClient:
 
     # --- taking apart -------------------------------------------------------------------------------------------------
 
-    truncate_recording = awaiting(calls.truncate_recording)
-    purge_recording = awaiting(calls.purge_recording)
-    detach_segments = awaiting(calls.detach_segments)
-    delete_detached_segments = awaiting(calls.delete_detached_segments)
-    purge_segments = awaiting(calls.purge_segments)
-    attach_segments = awaiting(calls.attach_segments)
-    migrate_segments = awaiting(calls.migrate_segments)
-    update_channel = awaiting(calls.update_channel)
+    truncate_recording = awaiting(control_requests.truncate_recording)
+    purge_recording = awaiting(control_requests.purge_recording)
+    detach_segments = awaiting(control_requests.detach_segments)
+    delete_detached_segments = awaiting(control_requests.delete_detached_segments)
+    purge_segments = awaiting(control_requests.purge_segments)
+    attach_segments = awaiting(control_requests.attach_segments)
+    migrate_segments = awaiting(control_requests.migrate_segments)
+    update_channel = awaiting(control_requests.update_channel)
 
     # --- copying from another archive ---------------------------------------------------------------------------------
 
-    replicate = awaiting(calls.replicate)
-    stop_replication = awaiting(calls.stop_replication)
+    replicate = awaiting(control_requests.replicate)
+    stop_replication = awaiting(control_requests.stop_replication)
 
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Self, Unpack
 
-from archive.client.persistent_subscription import PersistentSubscription, SubscriptionOptions
-from archive.client.replay import RecordedMessage
-from runtime.async_reader import AsyncReader
+from ordo.archive.client.persistent_subscription import PersistentSubscription, SubscriptionOptions
+from ordo.archive.client.replay import RecordedMessage
+from ordo.runtime.agents.async_reader import AsyncReader
 
 
 class AsyncPersistentSubscription(AsyncReader[RecordedMessage]):

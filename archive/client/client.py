@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Self, TypeVar, Unpack
 
-from archive.client import calls
-from archive.client.calls import Call
-from archive.client.link import ArchiveLink
-from archive.client.methods import waiting
-from archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay, ReplayStream
-from archive.client.session import SignalEvent
-from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
-from runtime.closing import Closing
-from transport.client import TransportClient
-from transport.client_transport import ClientTransport
+from ordo.archive.client import control_requests
+from ordo.archive.client.connection import ArchiveLink
+from ordo.archive.client.control_requests import Call
+from ordo.archive.client.methods import waiting
+from ordo.archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay, ReplayStream
+from ordo.archive.client.session import SignalEvent
+from ordo.archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
+from ordo.runtime.closing import Closing
+from ordo.transport.client.client import TransportClient
+from ordo.transport.client.client_transport import ClientTransport
 
 ResultT = TypeVar("ResultT")
 PARK_NS = 1_000_000
@@ -132,28 +132,28 @@ class ArchiveClient(Closing):
 
     # --- recording ----------------------------------------------------------------------------------------------------
 
-    start_recording = waiting(calls.start_recording)
-    extend_recording = waiting(calls.extend_recording)
-    stop_recording = waiting(calls.stop_recording)
-    stop_recording_subscription = waiting(calls.stop_recording_subscription)
-    stop_recording_by_id = waiting(calls.stop_recording_by_id)
+    start_recording = waiting(control_requests.start_recording)
+    extend_recording = waiting(control_requests.extend_recording)
+    stop_recording = waiting(control_requests.stop_recording)
+    stop_recording_subscription = waiting(control_requests.stop_recording_subscription)
+    stop_recording_by_id = waiting(control_requests.stop_recording_by_id)
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
-    list_recordings = waiting(calls.list_recordings)
-    describe_recording = waiting(calls.describe_recording)
-    find_last_recording = waiting(calls.find_last_recording)
-    list_recorded_streams = waiting(calls.list_recorded_streams)
-    recording_position = waiting(calls.recording_position)
-    start_position = waiting(calls.start_position)
-    stop_position = waiting(calls.stop_position)
-    max_recorded_position = waiting(calls.max_recorded_position)
+    list_recordings = waiting(control_requests.list_recordings)
+    describe_recording = waiting(control_requests.describe_recording)
+    find_last_recording = waiting(control_requests.find_last_recording)
+    list_recorded_streams = waiting(control_requests.list_recorded_streams)
+    recording_position = waiting(control_requests.recording_position)
+    start_position = waiting(control_requests.start_position)
+    stop_position = waiting(control_requests.stop_position)
+    max_recorded_position = waiting(control_requests.max_recorded_position)
 
     # --- replaying ----------------------------------------------------------------------------------------------------
 
-    start_replay = waiting(calls.start_replay)
-    stop_replay = waiting(calls.stop_replay)
-    stop_all_replays = waiting(calls.stop_all_replays)
+    start_replay = waiting(control_requests.start_replay)
+    stop_replay = waiting(control_requests.stop_replay)
+    stop_all_replays = waiting(control_requests.stop_all_replays)
 
     def open_replay(
         self,
@@ -185,16 +185,16 @@ class ArchiveClient(Closing):
 
     # --- taking apart -------------------------------------------------------------------------------------------------
 
-    truncate_recording = waiting(calls.truncate_recording)
-    purge_recording = waiting(calls.purge_recording)
-    detach_segments = waiting(calls.detach_segments)
-    delete_detached_segments = waiting(calls.delete_detached_segments)
-    purge_segments = waiting(calls.purge_segments)
-    attach_segments = waiting(calls.attach_segments)
-    migrate_segments = waiting(calls.migrate_segments)
-    update_channel = waiting(calls.update_channel)
+    truncate_recording = waiting(control_requests.truncate_recording)
+    purge_recording = waiting(control_requests.purge_recording)
+    detach_segments = waiting(control_requests.detach_segments)
+    delete_detached_segments = waiting(control_requests.delete_detached_segments)
+    purge_segments = waiting(control_requests.purge_segments)
+    attach_segments = waiting(control_requests.attach_segments)
+    migrate_segments = waiting(control_requests.migrate_segments)
+    update_channel = waiting(control_requests.update_channel)
 
     # --- copying from another archive ---------------------------------------------------------------------------------
 
-    replicate = waiting(calls.replicate)
-    stop_replication = waiting(calls.stop_replication)
+    replicate = waiting(control_requests.replicate)
+    stop_replication = waiting(control_requests.stop_replication)

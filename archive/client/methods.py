@@ -1,4 +1,5 @@
-"""Methods of both clients, made from the functions that say what can be asked of an archive (`archive.client.calls`).
+"""Methods of both clients, made from the functions that say what can be asked of an archive
+(`archive.client.control_requests`).
 
 Each has the function's arguments and docstring, and returns what its Call stands for.
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, get_args
 
-from archive.client.calls import Call
+from ordo.archive.client.control_requests import Call
 
 Arguments = ParamSpec("Arguments")
 ResultT = TypeVar("ResultT")

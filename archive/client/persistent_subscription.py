@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal, Self, Unpack
 
-from archive.client.link import client_transport
-from archive.client.replay import FRAGMENTS_PER_POLL, PARK_NS, RecordedMessage
-from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
-from archive.client.stream_follower import StreamFollower
-from runtime.closing import Closing
-from runtime.errors import ConfigurationError, OrdoError
-from runtime.polled_items import PolledMessages
-from transport.client_transport import ClientTransport
+from ordo.archive.client.connection import client_transport
+from ordo.archive.client.replay import FRAGMENTS_PER_POLL, PARK_NS, RecordedMessage
+from ordo.archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
+from ordo.archive.client.stream_follower import StreamFollower
+from ordo.runtime.closing import Closing
+from ordo.runtime.errors import ConfigurationError, OrdoError
+from ordo.runtime.polled_items import PolledMessages
+from ordo.transport.client.client_transport import ClientTransport
 
 SILENCE_S_DEFAULT = 1.0
 

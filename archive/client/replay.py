@@ -7,17 +7,17 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any, NamedTuple
 
-from archive.client import calls
-from archive.client.calls import Call
-from archive.client.link import ArchiveLink
-from archive.client.session import ArchiveSession, Reply
-from archive.control.driver_requests import DriverRequest
-from runtime.closing import Closing
-from runtime.errors import ArchiveError, ArchiveTimeoutError, OrdoError
-from runtime.polled_items import PolledMessages
-from transport.image import Header, Image
-from transport.subscription import Subscription
-from transport.uri import ChannelUri, udp
+from ordo.archive.client import control_requests
+from ordo.archive.client.connection import ArchiveLink
+from ordo.archive.client.control_requests import Call
+from ordo.archive.client.session import ArchiveSession, Reply
+from ordo.archive.protocol.driver_requests import DriverRequest
+from ordo.runtime.closing import Closing
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, OrdoError
+from ordo.runtime.polled_items import PolledMessages
+from ordo.transport.streams.image import Header, Image
+from ordo.transport.streams.subscription import Subscription
+from ordo.transport.uri import ChannelUri, udp
 
 FRAGMENTS_PER_POLL = 256
 BYTES_PER_PASS = 1024 * 1024
@@ -85,7 +85,7 @@ class Replay:
         self._image: Image | None = None
         self.state = ReplayState.MEASURING
         if position is None:
-            self._ask(calls.start_position(recording_id))
+            self._ask(control_requests.start_position(recording_id))
         else:
             self._subscribe()
 
@@ -182,7 +182,7 @@ class Replay:
         self.state = ReplayState.STARTING
         try:
             self._ask(
-                calls.start_replay(
+                control_requests.start_replay(
                     self.recording_id, str(channel), self._stream_id, position=self.position, length=self._length
                 )
             )
@@ -250,7 +250,7 @@ class Replay:
         self._end()
         if is_running and self._session.is_connected:
             with suppress(OrdoError):
-                self._ask(calls.stop_replay(self._replay_session_id))
+                self._ask(control_requests.stop_replay(self._replay_session_id))
 
     @property
     def _is_over(self) -> bool:
@@ -271,7 +271,7 @@ class Replay:
         self.state = ReplayState.ENDING
         self._deadline_ns = self._now_ns + self._session.settings.message_timeout_ns
         try:
-            self._ask(calls.stop_position(self.recording_id))
+            self._ask(control_requests.stop_position(self.recording_id))
         except OrdoError as error:
             self._fail(error)
 

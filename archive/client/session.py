@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
-from archive.client.settings import ArchiveClientSettings
-from archive.control import codecs
-from archive.control.codes import PROTOCOL_VERSION, ErrorCode, RecordingSignal, ResponseCode
-from archive.control.driver_requests import DriverRequests
-from runtime.errors import ArchiveError, ArchiveTimeoutError, DecodeError, OrdoError, UnknownRecordingError
-from runtime.sbe import Message, decode_one_of
-from transport.client import TransportClient
-from transport.image import Header
-from transport.publication import (
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import PROTOCOL_VERSION, ErrorCode, RecordingSignal, ResponseCode
+from ordo.archive.protocol.driver_requests import DriverRequests
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, DecodeError, OrdoError, UnknownRecordingError
+from ordo.runtime.sbe import Message, decode_one_of
+from ordo.transport.client.client import TransportClient
+from ordo.transport.streams.image import Header
+from ordo.transport.streams.publication import (
     RESULT_ADMIN_ACTION,
     RESULT_BACK_PRESSURED,
     ExclusivePublication,
     describe_result,
 )
-from transport.subscription import Subscription
-from transport.uri import ChannelUri
+from ordo.transport.streams.subscription import Subscription
+from ordo.transport.uri import ChannelUri
 
 SIGNALS = frozenset(RecordingSignal)
 KEEP_ALIVE_ID = -1

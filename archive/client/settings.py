@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
-from archive.control.codes import CONTROL_STREAM_ID_DEFAULT, RESPONSE_STREAM_ID_DEFAULT
-from runtime.errors import ConfigurationError
-from transport.secure.settings import Encryption
-from transport.uri import ChannelUri
+from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, RESPONSE_STREAM_ID_DEFAULT
+from ordo.runtime.errors import ConfigurationError
+from ordo.transport.secure.settings import Encryption
+from ordo.transport.uri import ChannelUri
 
 SECOND_NS = 1_000_000_000
 CONTROL_TERM_LENGTH = "64k"

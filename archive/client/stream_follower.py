@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from archive.catalog import RecordingDescriptor
-from archive.client import calls
-from archive.client.calls import Call
-from archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
-from archive.client.session import ArchiveSession, Reply
-from archive.client.settings import ArchiveClientSettings
-from archive.control.codes import NULL_VALUE, REFUSALS, ErrorCode
-from archive.control.driver_requests import DriverRequest, DriverRequests
-from runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
-from transport.client import TransportClient
-from transport.image import Header, Image
-from transport.subscription import Subscription
-from transport.uri import ChannelUri
+from ordo.archive.client import control_requests
+from ordo.archive.client.control_requests import Call
+from ordo.archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
+from ordo.archive.client.session import ArchiveSession, Reply
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.protocol.codes import NULL_VALUE, REFUSALS, ErrorCode
+from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
+from ordo.transport.client.client import TransportClient
+from ordo.transport.streams.image import Header, Image
+from ordo.transport.streams.subscription import Subscription
+from ordo.transport.uri import ChannelUri
 
 RETRY_INTERVAL_NS = 100_000_000
 JOIN_TIMEOUT_NS = 1_000_000_000
@@ -106,7 +106,7 @@ class StreamFollower:
         if self.is_live:
             self._attend_silence()
         elif self._replay is None and not self._is_joining and now_ns >= self._retry_ns:
-            self._ask(calls.describe_recording(self.recording_id), self._on_described)
+            self._ask(control_requests.describe_recording(self.recording_id), self._on_described)
         return work_count
 
     def _attend_session(self, now_ns: int) -> int:
@@ -158,7 +158,7 @@ class StreamFollower:
             unknown = UnknownRecordingError(f"no recording {self.recording_id}", code=ErrorCode.UNKNOWN_RECORDING)
             self._try_again(reply.error or unknown)
             return
-        descriptor = self._descriptor = calls.descriptor_of(reply.items[0])
+        descriptor = self._descriptor = control_requests.descriptor_of(reply.items[0])
         if self.position is None and self._starts_live:
             self._ask_to_join()
             return
@@ -232,7 +232,7 @@ class StreamFollower:
 
     def _ask_to_join(self) -> None:
         """Asks first how far the recording goes: the stream is at least as far wherever it is joined after that."""
-        self._ask(calls.max_recorded_position(self.recording_id), self._on_join_floor)
+        self._ask(control_requests.max_recorded_position(self.recording_id), self._on_join_floor)
 
     def _on_join_floor(self, reply: Reply) -> None:
         if reply.error is not None:
@@ -356,7 +356,7 @@ class StreamFollower:
         if self._recorded_position > self.position:
             self._leave_live(f"the live stream stands still at position={self.position}")
         else:
-            self._ask(calls.max_recorded_position(self.recording_id), self._on_recorded)
+            self._ask(control_requests.max_recorded_position(self.recording_id), self._on_recorded)
 
     def _on_recorded(self, reply: Reply) -> None:
         if reply.error is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from archive.catalog import RecordingDescriptor
-from archive.control import codecs
-from archive.control.codes import ErrorCode
-from runtime.authentication import Authenticator, Right, has_topic
-from runtime.counters import Counter
-from runtime.errors import ArchiveError
-from runtime.sbe import Message
-from transport.uri import ChannelUri
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.counters import Counter
+from ordo.runtime.sbe import Message
+from ordo.runtime.security.authentication import Authenticator, Right, has_topic
+from ordo.transport.uri import ChannelUri
 
 READING = (
     codecs.REPLAY_REQUEST,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from runtime.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator
-from runtime.errors import ArchiveError
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.security.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator
 
 ASK_INTERVAL_NS = 10_000_000
 """An authenticator that has not decided is asked again after this time."""

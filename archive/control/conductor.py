@@ -6,26 +6,26 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from archive.archive import Archive
-from archive.control import codecs
-from archive.control.access import AccessPolicy, FullAccess
-from archive.control.admission import Admission
-from archive.control.codes import ErrorCode
-from archive.control.config import ControlConfig
-from archive.control.driver_requests import DriverRequests
-from archive.control.queries import QueryRequests
-from archive.control.recordings import RecordingRequests
-from archive.control.replays import ReplayRequests
-from archive.control.replication import ReplicationRequests
-from archive.control.session import ControlSession, SessionState
-from archive.control.storage_requests import StorageRequests
-from runtime.agent import Agent
-from runtime.authentication import key_name_of
-from runtime.errors import ArchiveError, Category, DecodeError, OrdoError
-from runtime.sbe import Message, decode_one_of, read_header
-from transport.client import TransportClient
-from transport.image import Header, Image
-from transport.subscription import Subscription
+from ordo.archive.archive import Archive
+from ordo.archive.control.access import AccessPolicy, FullAccess
+from ordo.archive.control.admission import Admission
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.queries import QueryRequests
+from ordo.archive.control.recordings import RecordingRequests
+from ordo.archive.control.replays import ReplayRequests
+from ordo.archive.control.replication import ReplicationRequests
+from ordo.archive.control.session import ControlSession, SessionState
+from ordo.archive.control.storage_requests import StorageRequests
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.archive.protocol.driver_requests import DriverRequests
+from ordo.runtime.agents.agent import Agent
+from ordo.runtime.errors import ArchiveError, Category, DecodeError, OrdoError
+from ordo.runtime.sbe import Message, decode_one_of, read_header
+from ordo.runtime.security.authentication import key_name_of
+from ordo.transport.client.client import TransportClient
+from ordo.transport.streams.image import Header, Image
+from ordo.transport.streams.subscription import Subscription
 
 if TYPE_CHECKING:
     from random import Random

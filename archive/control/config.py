@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archive.control.codes import CONTROL_STREAM_ID_DEFAULT, LOCAL_CONTROL_CHANNEL_DEFAULT
-from runtime.errors import ConfigurationError
-from transport.uri import ChannelUri
+from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, LOCAL_CONTROL_CHANNEL_DEFAULT
+from ordo.runtime.errors import ConfigurationError
+from ordo.transport.uri import ChannelUri
 
 SECOND_NS = 1_000_000_000
 

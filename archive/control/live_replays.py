@@ -10,17 +10,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from archive.archive import Archive
-from archive.control.codes import NULL_VALUE, ErrorCode
-from archive.control.config import ControlConfig
-from archive.control.driver_requests import DriverRequests
-from archive.control.session import ControlSession
-from archive.plans import ReplayPlan
-from archive.replay import Replay
-from runtime.counters import Counter
-from runtime.errors import ArchiveError, OrdoError
-from transport.publication import ExclusivePublication
-from transport.uri import ChannelUri, udp
+from ordo.archive.archive import Archive
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.session import ControlSession
+from ordo.archive.protocol.codes import NULL_VALUE, ErrorCode
+from ordo.archive.protocol.driver_requests import DriverRequests
+from ordo.archive.replay import Replay
+from ordo.archive.replay_plan import ReplayPlan
+from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.runtime.native.counters import Counter
+from ordo.transport.streams.publication import ExclusivePublication
+from ordo.transport.uri import ChannelUri, udp
 
 LIVE_STREAM_ID = 140
 """Clients share a stream, so none of them chooses its id."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from archive.archive import Archive
-from archive.catalog import RecordingDescriptor
-from archive.control import codecs
-from archive.control.access import AccessPolicy
-from archive.control.codes import NULL_POSITION, NULL_VALUE, ErrorCode, ResponseCode
-from archive.control.recordings import RecordingRequests
-from archive.control.session import ControlSession, Listing
-from runtime.errors import ArchiveError, UnknownRecordingError
+from ordo.archive.archive import Archive
+from ordo.archive.control.access import AccessPolicy
+from ordo.archive.control.recordings import RecordingRequests
+from ordo.archive.control.session import ControlSession, Listing
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import NULL_POSITION, NULL_VALUE, ErrorCode, ResponseCode
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.runtime.errors import ArchiveError, UnknownRecordingError
 
 Handler = Callable[[ControlSession, Any], None]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from archive.archive import Archive
-from archive.channels import recording_key
-from archive.control import codecs
-from archive.control.codes import ErrorCode, RecordingSignal, SourceLocation
-from archive.control.config import ControlConfig
-from archive.control.driver_requests import DriverRequests
-from archive.control.session import ControlSession
-from archive.recorder import Recording
-from runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
-from transport.image import Image
-from transport.subscription import Subscription
-from transport.uri import ChannelUri, spy
+from ordo.archive.archive import Archive
+from ordo.archive.channels import recording_key
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.session import ControlSession
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import ErrorCode, RecordingSignal, SourceLocation
+from ordo.archive.protocol.driver_requests import DriverRequests
+from ordo.archive.recorder import Recording
+from ordo.runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.subscription import Subscription
+from ordo.transport.uri import ChannelUri, spy
 
 
 class RecordedSubscription:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from archive.archive import Archive
-from archive.catalog import RecordingDescriptor
-from archive.channels import bounded_channel, strip_channel
-from archive.control import codecs
-from archive.control.access import AccessPolicy
-from archive.control.codes import (
+from ordo.archive.archive import Archive
+from ordo.archive.channels import bounded_channel, strip_channel
+from ordo.archive.control.access import AccessPolicy
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.live_replays import LiveReplays
+from ordo.archive.control.session import ControlSession
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import (
     NULL_LENGTH,
     NULL_POSITION,
     NULL_VALUE,
@@ -18,18 +20,16 @@ from archive.control.codes import (
     REPLAY_ALL_AND_STOP,
     ErrorCode,
 )
-from archive.control.config import ControlConfig
-from archive.control.driver_requests import DriverRequests
-from archive.control.live_replays import LiveReplays
-from archive.control.session import ControlSession
-from archive.plans import ReplayPlan
-from archive.record_filter import RecordFilter
-from archive.replay import Replay
-from runtime.counters import Counter, CountersReader
-from runtime.errors import ArchiveError, OrdoError
-from runtime.sbe import NULL_VALUES
-from transport.publication import ExclusivePublication
-from transport.uri import ChannelUri
+from ordo.archive.protocol.driver_requests import DriverRequests
+from ordo.archive.replay import Replay
+from ordo.archive.replay_plan import ReplayPlan
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.archive.segments.record_filter import RecordFilter
+from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.runtime.native.counters import Counter, CountersReader
+from ordo.runtime.sbe import NULL_VALUES
+from ordo.transport.streams.publication import ExclusivePublication
+from ordo.transport.uri import ChannelUri
 
 FRAME_ALIGNMENT = 32
 REQUEST_LENGTH_MIN = 80

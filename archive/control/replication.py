@@ -6,23 +6,23 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from archive.archive import Archive
-from archive.catalog import RecordingDescriptor
-from archive.client import calls
-from archive.client.calls import Call
-from archive.client.session import ArchiveSession, Reply
-from archive.client.settings import ArchiveClientSettings
-from archive.control import codecs
-from archive.control.codes import NULL_LENGTH, NULL_POSITION, NULL_VALUE, ErrorCode, RecordingSignal
-from archive.control.config import ControlConfig
-from archive.control.driver_requests import DriverRequest, DriverRequests
-from archive.control.session import ControlSession
-from archive.recorder import Recording
-from runtime.errors import ArchiveError, OrdoError
-from transport.client import TransportClient
-from transport.image import Image
-from transport.subscription import Subscription
-from transport.uri import ChannelUri
+from ordo.archive.archive import Archive
+from ordo.archive.client import control_requests
+from ordo.archive.client.control_requests import Call
+from ordo.archive.client.session import ArchiveSession, Reply
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.session import ControlSession
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import NULL_LENGTH, NULL_POSITION, NULL_VALUE, ErrorCode, RecordingSignal
+from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
+from ordo.archive.recorder import Recording
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.transport.client.client import TransportClient
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.subscription import Subscription
+from ordo.transport.uri import ChannelUri
 
 MESSAGE_TIMEOUT_NS = 10_000_000_000
 
@@ -95,7 +95,7 @@ class Replication:
             self._fail(self._source.late_errors.popleft()[1])
         elif self.state is ReplicationState.CONNECTING and self._source.is_connected:
             self.state = ReplicationState.DESCRIBING
-            self._ask(calls.describe_recording(self._source_id), self._on_described)
+            self._ask(control_requests.describe_recording(self._source_id), self._on_described)
         elif self._reply is not None and self._reply.is_done:
             reply, self._reply = self._reply, None
             self._on_reply(reply)
@@ -121,7 +121,7 @@ class Replication:
             )
             self._fail(error)
             return
-        self._source_descriptor = source = calls.descriptor_of(reply.items[0])
+        self._source_descriptor = source = control_requests.descriptor_of(reply.items[0])
         try:
             target = self._prepare_target(source)
         except OrdoError as error:
@@ -179,7 +179,7 @@ class Replication:
         self._deadline_ns = now_ns + MESSAGE_TIMEOUT_NS
         self.state = ReplicationState.STARTING
         self._ask(
-            calls.start_replay(
+            control_requests.start_replay(
                 self._source_id,
                 str(uri.with_params(session_id=self._session_id)),
                 source.stream_id,
@@ -249,7 +249,7 @@ class Replication:
             return
         self.state = ReplicationState.DONE
         if self._replay_id != NULL_VALUE and self._source.is_connected:
-            call = calls.stop_replay(self._replay_id)
+            call = control_requests.stop_replay(self._replay_id)
             self._ask(call, lambda _: None)
         self._signal(RecordingSignal.REPLICATE_END, NULL_POSITION)
         if self._recording is not None:

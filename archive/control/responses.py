@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from archive.catalog import RecordingDescriptor
-from archive.control import codecs
-from archive.control.codes import NULL_VALUE, PROTOCOL_VERSION, RecordingSignal, ResponseCode
-from runtime.errors import ArchiveError, OrdoError, StorageFullError
-from transport.publication import (
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import NULL_VALUE, PROTOCOL_VERSION, RecordingSignal, ResponseCode
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.runtime.errors import ArchiveError, OrdoError, StorageFullError
+from ordo.transport.streams.publication import (
     RESULT_ADMIN_ACTION,
     RESULT_BACK_PRESSURED,
     RESULT_NOT_CONNECTED,

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
-from archive.channels import bounded_channel, strip_channel
-from archive.control.admission import Admission, Verdict
-from archive.control.codes import PROTOCOL_MAJOR_VERSION, ErrorCode, ResponseCode
-from archive.control.config import ControlConfig
-from archive.control.driver_requests import DriverRequest, DriverRequests
-from archive.control.responses import ResponsePublisher, error_text
-from runtime.errors import ArchiveError
-from transport.image import Image
-from transport.publication import ExclusivePublication
-from transport.uri import ChannelUri
+from ordo.archive.channels import bounded_channel, strip_channel
+from ordo.archive.control.admission import Admission, Verdict
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.responses import ResponsePublisher, error_text
+from ordo.archive.protocol.codes import PROTOCOL_MAJOR_VERSION, ErrorCode, ResponseCode
+from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
+from ordo.runtime.errors import ArchiveError
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.publication import ExclusivePublication
+from ordo.transport.uri import ChannelUri
 
 RESEND_INTERVAL_NS = 200_000_000
 TERM_LENGTH_DEFAULT = 64 * 1024

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from archive import history
-from archive.archive import Archive
-from archive.channels import strip_channel
-from archive.control import codecs
-from archive.control.session import ControlSession
-from runtime.errors import ArchiveError
-from transport.uri import ChannelUri
+from ordo.archive import history
+from ordo.archive.archive import Archive
+from ordo.archive.channels import strip_channel
+from ordo.archive.control.session import ControlSession
+from ordo.archive.protocol import codecs
+from ordo.runtime.errors import ArchiveError
+from ordo.transport.uri import ChannelUri
 
 CHANNEL_LENGTH_MAX = 4095
 

@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from cluster.client.link import LeaderSession
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.number_gaps import decode_gaps
-from cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
-from runtime.errors import NotSequencedError
+from ordo.cluster.client.connection.session_view import LeaderSession
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
+from ordo.cluster.wire.sessions.number_gaps import decode_gaps
+from ordo.runtime.errors import NotSequencedError
 
 if TYPE_CHECKING:
-    from transport.publication import ExclusivePublication
+    from ordo.transport.streams.publication import ExclusivePublication
 
 NULL_VALUE = -1
 RETRY_NS = 250_000_000

@@ -7,24 +7,25 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 
-from cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
-from cluster.client.async_feeds import AsyncFeedReader
-from cluster.client.async_requests import AnswersInOrder, Asked, AsyncPendingRequest, late
-from cluster.client.endpoints import Endpoints, EndpointSource
-from cluster.client.feeds import FeedStart
-from cluster.client.query import QueryReply
-from cluster.client.request_window import Answer, PendingRequest
-from cluster.client.session import ClientEvent, ClientState, ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.wire.codecs import EventCode
-from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, RequestOutcome, SessionClosedError
-from runtime.event_loops import demand_own_loop
-from runtime.use import Origin
-from service_api.service import OfferResult
+from ordo.cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
+from ordo.cluster.client.async_requests import AnswersInOrder, Asked, AsyncPendingRequest, late
+from ordo.cluster.client.connection.endpoints import Endpoints, EndpointSource
+from ordo.cluster.client.query import QueryReply
+from ordo.cluster.client.requests.request_window import Answer, PendingRequest
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.session_states import ClientEvent, ClientState
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire.codecs import EventCode
+from ordo.follow.topics.async_feeds import AsyncFeedReader
+from ordo.follow.topics.feeds import FeedStart
+from ordo.runtime.agents.use import Origin
+from ordo.runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, RequestOutcome, SessionClosedError
+from ordo.runtime.event_loops import demand_own_loop
+from ordo.service_api.service import OfferResult
 
 if TYPE_CHECKING:
-    from service_api.service import Payload
-    from transport.client_transport import ClientTransport
+    from ordo.service_api.service import Payload
+    from ordo.transport.client.client_transport import ClientTransport
 
 CYCLE_INTERVAL_S = 0.010
 BUSY_INTERVAL_S = 0.001

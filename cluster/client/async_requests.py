@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cluster.client.request_window import Answer, PendingRequest
-from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
+from ordo.cluster.client.requests.request_window import Answer, PendingRequest
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
 
 if TYPE_CHECKING:
-    from service_api.service import Payload
+    from ordo.service_api.service import Payload
 
 
 Wait = Callable[[PendingRequest, float | None], Awaitable[None]]

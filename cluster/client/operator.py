@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.ordo_codecs import OperatorOrder, OperatorStatus
-from cluster.wire.streams import INGRESS_STREAM_ID, OPERATOR_STREAM_ID
-from runtime.closing import Closing
-from runtime.errors import (
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.ordo_codecs import OperatorOrder, OperatorStatus
+from ordo.cluster.wire.streams import INGRESS_STREAM_ID, OPERATOR_STREAM_ID
+from ordo.runtime.closing import Closing
+from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
     DecodeError,
@@ -28,11 +28,11 @@ from runtime.errors import (
     OrdoError,
     OutcomeUnknownError,
 )
-from runtime.output import printable
-from transport.client_transport import ClientTransport
+from ordo.runtime.reporting.output import printable
+from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
-    from transport.publication import ExclusivePublication
+    from ordo.transport.streams.publication import ExclusivePublication
 
 NULL_VALUE = -1
 MEMBERS_MAX = 64
@@ -65,7 +65,7 @@ class MemberLook(NamedTuple):
 
     values: dict[str, int]
     counters: dict[int, int]
-    """By type id (cluster.wire.counter_types)."""
+    """By type id (ordo.cluster.wire.counters.counter_types)."""
     version: str = ""
 
     def get(self, name: str) -> int:

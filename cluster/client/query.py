@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from cluster.client.ingress import IngressPublications
-from cluster.client.link import LeaderSession
-from cluster.wire import ordo_codecs
-from cluster.wire.instance_codec import GROUP_BYTES_MAX
-from cluster.wire.message_limit import LENGTH_BYTES_MAX, describe_too_long
-from cluster.wire.ordo_codecs import Consistency, QueryStatus
-from runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, QueryFailedError
+from ordo.cluster.client.connection.ingress import IngressPublications
+from ordo.cluster.client.connection.session_view import LeaderSession
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import Consistency, QueryStatus
+from ordo.cluster.wire.sessions.instance_codec import GROUP_BYTES_MAX
+from ordo.cluster.wire.sessions.message_limit import LENGTH_BYTES_MAX, describe_too_long
+from ordo.runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, QueryFailedError
 
 if TYPE_CHECKING:
-    from transport.client import TransportClient
-    from transport.publication import ExclusivePublication
+    from ordo.transport.client.client import TransportClient
+    from ordo.transport.streams.publication import ExclusivePublication
 
 CONNECT_TIMEOUT_NS = 1_000_000_000
 """A member's ingress that is not connected is opened anew after this."""

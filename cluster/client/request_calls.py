@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
-from cluster.client.request_window import Answer, PendingRequest
-from cluster.client.requests import ClientRequests
-from cluster.client.settings import ClientSettings, to_ns
-from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
+from ordo.cluster.client.requests.request_window import Answer, PendingRequest
+from ordo.cluster.client.requests.requests import ClientRequests
+from ordo.cluster.client.settings import ClientSettings, to_ns
+from ordo.runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
 
 if TYPE_CHECKING:
-    from service_api.service import Payload
+    from ordo.service_api.service import Payload
 
 SUBMITTED_MAX = 512
 """So many requests are handed to the ingress together, before what was answered meanwhile is looked at."""

@@ -20,30 +20,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from enum import Enum, auto
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from cluster.client.acknowledgements import Acknowledged, Acknowledgements, Unsequenced
-from cluster.client.calls import TICK_INTERVAL_NS, UNHEARD_NS, ClientCalls
-from cluster.client.connect import SessionConnect
-from cluster.client.endpoints import Endpoints, EndpointSource, NamedEndpoints, check_own_driver
-from cluster.client.ingress import IngressPublications, parse_endpoints
-from cluster.client.journal import Journal
-from cluster.client.keeper import SessionKeeper
-from cluster.client.link import SessionLink
-from cluster.client.loop import ClientLoop, MessageHandler
-from cluster.client.query import ClientQueries, PendingQuery, QueryReply
-from cluster.client.relay import RelayedRequests
-from cluster.client.requests import ClientRequests
-from cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.codecs import EventCode
-from cluster.wire.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_notice
-from cluster.wire.message_limit import decode_message_limit
-from cluster.wire.streams import EGRESS_POLICY_KEY
-from runtime.closing import Closing
-from runtime.errors import (
+from ordo.cluster.client.acknowledgements import Acknowledged, Acknowledgements, Unsequenced
+from ordo.cluster.client.connection.connect import SessionConnect
+from ordo.cluster.client.connection.endpoints import Endpoints, EndpointSource, NamedEndpoints, check_own_driver
+from ordo.cluster.client.connection.ingress import IngressPublications, parse_endpoints
+from ordo.cluster.client.connection.keeper import SessionKeeper
+from ordo.cluster.client.connection.loop import ClientLoop, MessageHandler
+from ordo.cluster.client.connection.session_view import SessionLink
+from ordo.cluster.client.message_calls import TICK_INTERVAL_NS, UNHEARD_NS, ClientCalls
+from ordo.cluster.client.query import ClientQueries, PendingQuery, QueryReply
+from ordo.cluster.client.requests.journal import Journal
+from ordo.cluster.client.requests.relay import RelayedRequests
+from ordo.cluster.client.requests.requests import ClientRequests
+from ordo.cluster.client.session_states import ClientEvent, ClientState
+from ordo.cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.codecs import EventCode
+from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_notice
+from ordo.cluster.wire.sessions.message_limit import decode_message_limit
+from ordo.cluster.wire.streams import EGRESS_POLICY_KEY
+from ordo.runtime.closing import Closing
+from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
     ConfigurationError,
@@ -52,16 +52,16 @@ from runtime.errors import (
     SessionClosedError,
     SessionRejectedError,
 )
-from runtime.logging import tell
-from runtime.payloads import to_bytes
-from runtime.version import VERSION
-from transport.client_transport import ClientTransport
-from transport.secure.settings import Encryption
+from ordo.runtime.payloads import to_bytes
+from ordo.runtime.reporting.logging import tell
+from ordo.runtime.version import VERSION
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
-    from runtime.sbe import Message
-    from service_api.service import Payload
-    from transport.publication import ExclusivePublication
+    from ordo.runtime.sbe import Message
+    from ordo.service_api.service import Payload
+    from ordo.transport.streams.publication import ExclusivePublication
 
 POLL_LIMIT = 64
 NULL_VALUE = -1
@@ -76,16 +76,6 @@ UNCHECKED_TEXT = (
 CLIENT_INFO = "name={} version={} commit=ordo"
 OnMessage = Callable[[int, int, bytes], object] | MessageHandler
 OnMessages = Callable[[int, memoryview, memoryview, bytes], object]
-
-
-class ClientState(Enum):
-    """Where a client's session stands."""
-
-    CONNECTING = auto()
-    CONNECTED = auto()
-    AWAIT_NEW_LEADER = auto()
-    AWAIT_NEW_LEADER_CONNECTION = auto()
-    CLOSED = auto()
 
 
 def _choose_settings(settings: ClientSettings | None, egress_channel: object) -> ClientSettings:
@@ -103,21 +93,6 @@ def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTr
     if settings.key_file:
         raise ConfigurationError("key_file: encryption belongs to the driver, which is another process (aeron_dir)")
     return ClientTransport.connect(aeron_dir)
-
-
-class ClientEvent(NamedTuple):
-    """What has happened to a client's session, for `on_event`.
-
-    "waiting": a session takes long to open; without an `on_event` a line of the log says so. "opened" and "lost": a
-    session, with its id; "leader": another member leads, and takes offers; "refused": no new session could be opened,
-    and it will be tried again; "endpoints": the members have other endpoints than before;
-    "full" and "room": the cluster takes no messages since its disks are full, and takes them again.
-    `detail` is for people to read.
-    """
-
-    kind: str
-    session_id: int
-    detail: str
 
 
 def _tell_waiting(event: ClientEvent) -> None:
@@ -392,7 +367,8 @@ class ClusterClient(ClientCalls, Closing):
 
     @property
     def native(self) -> ClientLoop:
-        """The native half, for programs in Cython: `offer_native`, `drive`, `poll_egress` (cluster/client/loop.pxd).
+        """The native half, for programs in Cython: `offer_native`, `drive`, `poll_egress`
+        (cluster/client/connection/loop.pxd).
 
         They may run without the interpreter, so from now on no other thread does anything for this client.
         """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from cluster.client.tracing import Tracing
-from cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
-from runtime.errors import ConfigurationError
-from transport.secure.settings import Encryption
+from ordo.cluster.client.requests.tracing import Tracing
+from ordo.cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
+from ordo.runtime.errors import ConfigurationError
+from ordo.transport.secure.settings import Encryption
 
 SECOND_NS = 1_000_000_000
 EGRESS_POLICIES = ("disconnect", "drop-oldest")

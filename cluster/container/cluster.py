@@ -1,22 +1,22 @@
-"""The cluster as a service sees it: `service_api.service.Cluster` over a container."""
+"""The cluster as a service sees it: `ordo.service_api.service.Cluster` over a container."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from cluster.wire import codecs, ordo_codecs
-from runtime.errors import ServiceError
-from runtime.payloads import to_bytes
-from service_api.service import ClientSession, Payload, Role, TimeUnit
-from service_api.timers import ServiceTimers
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.runtime.errors import ServiceError
+from ordo.runtime.payloads import to_bytes
+from ordo.service_api.service import ClientSession, Payload, Role, TimeUnit
+from ordo.service_api.timers import ServiceTimers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cluster.container.control import ContainerControl
-    from cluster.container.feeds import ContainerFeeds
-    from cluster.container.loop import ContainerSession
+    from ordo.cluster.container.streams.control import ContainerControl
+    from ordo.cluster.container.streams.feeds import ContainerFeeds
+    from ordo.cluster.container.streams.loop import ContainerSession
 
 
 class ClusterHost(Protocol):

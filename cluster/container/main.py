@@ -13,26 +13,26 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from archive.lmdb_store import open_lmdb
-from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT
-from cluster.container.process_copy import ProcessCopier
-from cluster.container.service_container import (
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.container.process_copy import ProcessCopier
+from ordo.cluster.container.service_container import (
     APP_VERSION_DEFAULT,
     QUERIES_MAX_DEFAULT,
     ServiceContainer,
     open_recording_in,
 )
-from cluster.container.service_loader import load_versions
-from cluster.wire.app_version import format_version, parse_version
-from cluster.wire.counter_types import CounterType, find_counter
-from cluster.wire.dropped_lines import counted_drops
-from cluster.wire.latencies import Latencies, ServiceSamples
-from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS
-from cluster.wire.traces import ServiceTraces, find_traces, threshold_of
-from runtime.children import die_with_parent
-from runtime.clock import SystemClock
-from runtime.counters import Counter
-from runtime.errors import (
+from ordo.cluster.container.service_loader import load_versions
+from ordo.cluster.container.streams.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT
+from ordo.cluster.wire.app_version import format_version, parse_version
+from ordo.cluster.wire.counters.counter_types import CounterType, find_counter
+from ordo.cluster.wire.counters.dropped_lines import counted_drops
+from ordo.cluster.wire.counters.latencies import Latencies, ServiceSamples
+from ordo.cluster.wire.counters.mark_file import LIVENESS_TIMEOUT_MS
+from ordo.cluster.wire.counters.traces import ServiceTraces, find_traces, threshold_of
+from ordo.runtime.agents.idle import BackoffIdle, FutexParker
+from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.children import die_with_parent
+from ordo.runtime.errors import (
     ClusterTimeoutError,
     ConfigurationError,
     DriverTimeoutError,
@@ -40,15 +40,15 @@ from runtime.errors import (
     ServiceError,
     StorageInUseError,
 )
-from runtime.exit_status import EXIT_STATUS_SERVICE
-from runtime.idle import BackoffIdle, FutexParker
-from runtime.logging import configure_program, demands_json, get_logger
-from runtime.memory import FileMemoryProvider
-from runtime.output import LINES, printable
-from runtime.storage import FileStorage
-from runtime.wake import ParkFlag
-from transport.client import TransportClient
-from transport.cnc import FILE_NAME as CNC_FILE_NAME
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.counters import Counter
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.reporting.logging import configure_program, demands_json, get_logger
+from ordo.runtime.reporting.output import LINES, printable
+from ordo.transport.client.client import TransportClient
+from ordo.transport.control.cnc import FILE_NAME as CNC_FILE_NAME
 
 FAILED_STATUS = 1
 USAGE_STATUS = 2
@@ -123,7 +123,7 @@ class ContainerRunner:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m cluster.container.main", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m ordo.cluster.container.main", description=__doc__)
     parser.add_argument("--cluster-dir", required=True, help="the node's cluster folder, for the mark file")
     parser.add_argument("--archive-dir", required=True, help="the node's archive folder, read only")
     parser.add_argument("--aeron-dir", required=True, help="folder of the node's media driver")

@@ -20,10 +20,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
-from cluster.wire.snapshot_digest import MessagesDigest
-from runtime.children import die_with_parent
-from runtime.errors import SnapshotError
-from runtime.failures import one_line, traceback_of
+from ordo.cluster.wire.snapshots.snapshot_digest import MessagesDigest
+from ordo.runtime.children import die_with_parent
+from ordo.runtime.errors import SnapshotError
+from ordo.runtime.reporting.failures import one_line, traceback_of
 
 Append = Callable[[bytes], None]
 Write = Callable[[Append], None]

@@ -1,20 +1,20 @@
 """Records that a container is not to execute, or not yet, and the one that its service failed at.
 
 What the consensus module says of records (RecordOrder) is kept in the loop's `marks`, which it looks at before each
-record; cluster/module/skips.py decides.
+record; cluster/module/versions/skips.py decides.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from cluster.wire.counter_types import CounterType, find_counter
-from cluster.wire.ordo_codecs import RecordOrder
+from ordo.cluster.wire.counters.counter_types import CounterType, find_counter
+from ordo.cluster.wire.ordo_codecs import RecordOrder
 
 if TYPE_CHECKING:
-    from cluster.container.control import ContainerControl
-    from runtime.counters import CountersReader
-    from runtime.errors import ServiceError
+    from ordo.cluster.container.streams.control import ContainerControl
+    from ordo.runtime.errors import ServiceError
+    from ordo.runtime.native.counters import CountersReader
 
 HOLD_ORDERS = 8
 """The orders of the time before this start are not all there."""

@@ -6,7 +6,7 @@
     TERMINATED the termination position was reached and acknowledged
 
 It reads the log from the archive's segment files, so it holds up nothing in the node however long a callback takes.
-`python -m cluster.container.main --help` runs it as a process of its own; inline it is one more agent of the node.
+`python -m ordo.cluster.container.main --help` runs it as a process of its own; inline it is one more agent of the node.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cluster.container.cluster import ContainerCluster
-from cluster.container.consumers import ContainerConsumers
-from cluster.container.control import ContainerControl
-from cluster.container.egress import EgressPublications
-from cluster.container.feeds import HOLD_FEEDS, ContainerFeeds
-from cluster.container.loop import ContainerLoop, ContainerSession
-from cluster.container.message_numbers import MessageNumbers
-from cluster.container.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT, EgressBuffers
-from cluster.container.queries import ContainerQueries
-from cluster.container.record_orders import RECORD_CALLBACKS, RecordOrders
-from cluster.container.snapshots import ContainerSnapshots
-from cluster.container.versions import HOLD_VERSION, ServiceVersions, VersionSwitch
-from cluster.wire import codecs, container_snapshot, ordo_codecs
-from cluster.wire.app_version import concerns
-from cluster.wire.codecs import ClusterAction
-from cluster.wire.component_errors import ComponentErrors
-from cluster.wire.container_snapshot import ServiceSnapshot
-from cluster.wire.counter_types import CounterType, find_counter
-from cluster.wire.levels import REQUEST_ID_LEVEL
-from cluster.wire.mark_file import ComponentType, container_mark_file_name
-from cluster.wire.snapshot_digest import digest_of
-from cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
-from runtime.errors import Category, ClusterError, OrdoError, PayloadError, ServiceError, SnapshotError
-from runtime.failures import traceback_of
-from runtime.logging import tell
-from runtime.memory import FileMemoryProvider, MemoryProvider
-from service_api import snapshot as service_snapshot
-from service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
-from service_api.state_hash import hash_state, implements_state_hash
-from service_api.timers import ServiceTimers
-from transport.publication import MAX_MESSAGE_LENGTH
+from ordo.cluster.container.cluster import ContainerCluster
+from ordo.cluster.container.record_orders import RECORD_CALLBACKS, RecordOrders
+from ordo.cluster.container.snapshots import ContainerSnapshots
+from ordo.cluster.container.streams.control import ContainerControl
+from ordo.cluster.container.streams.egress import EgressPublications
+from ordo.cluster.container.streams.feeds import HOLD_FEEDS, ContainerFeeds
+from ordo.cluster.container.streams.loop import ContainerLoop, ContainerSession
+from ordo.cluster.container.streams.outbox import SESSION_BYTES_MAX_DEFAULT, TOTAL_BYTES_MAX_DEFAULT, EgressBuffers
+from ordo.cluster.container.streams.queries import ContainerQueries
+from ordo.cluster.container.tables.consumers import ContainerConsumers
+from ordo.cluster.container.tables.message_numbers import MessageNumbers
+from ordo.cluster.container.versions import HOLD_VERSION, ServiceVersions, VersionSwitch
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.app_version import concerns
+from ordo.cluster.wire.codecs import ClusterAction
+from ordo.cluster.wire.counters.component_errors import ComponentErrors
+from ordo.cluster.wire.counters.counter_types import CounterType, find_counter
+from ordo.cluster.wire.counters.mark_file import ComponentType, container_mark_file_name
+from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
+from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
+from ordo.cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
+from ordo.runtime.errors import Category, ClusterError, OrdoError, PayloadError, ServiceError, SnapshotError
+from ordo.runtime.native.memory import FileMemoryProvider, MemoryProvider
+from ordo.runtime.reporting.failures import traceback_of
+from ordo.runtime.reporting.logging import tell
+from ordo.service_api import snapshot as service_snapshot
+from ordo.service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
+from ordo.service_api.state_hash import hash_state, implements_state_hash
+from ordo.service_api.timers import ServiceTimers
+from ordo.transport.streams.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
-    from archive.reader import RecordingReader
-    from runtime.clock import Clock
-    from runtime.counters import Counter
-    from runtime.sbe import Message
-    from transport.client import TransportClient
+    from ordo.archive.segments.reader import RecordingReader
+    from ordo.runtime.native.clock import Clock
+    from ordo.runtime.native.counters import Counter
+    from ordo.runtime.sbe import Message
+    from ordo.transport.client.client import TransportClient
 
 HOLD_CONTROL = 1
 """Something waits for the control stream."""
@@ -89,7 +90,7 @@ class ContainerState(Enum):
 
 def open_recording_in(storage: Any, archive_dir: str) -> OpenRecording:
     """Reads the segment files of another process's archive."""
-    from archive.reader import RecordingReader
+    from ordo.archive.segments.reader import RecordingReader
 
     return lambda recording_id, position: RecordingReader.open(storage, archive_dir, recording_id, position)
 

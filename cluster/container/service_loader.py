@@ -8,21 +8,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from cluster.container.versions import ServiceVersions
-from runtime.errors import ConfigurationError
-from runtime.failures import HOUSE, OWN_PACKAGES, place_of
-from service_api.callbacks import find_fault
-from service_api.native import NativeClusteredService
-from service_api.service import ClusteredService, Service
+from ordo.cluster.container.versions import ServiceVersions
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.reporting.failures import HOUSE, place_of
+from ordo.service_api.callbacks import find_fault
+from ordo.service_api.native import NativeClusteredService
+from ordo.service_api.service import ClusteredService, Service
 
 
 def _refuse_clashes(folder: Path) -> None:
-    """Refuses a user's module named like a package of Ordo: one of the two would hide the other."""
-    for name in OWN_PACKAGES if folder.resolve() != HOUSE else ():
-        for path in (folder / f"{name}.py", folder / name / "__init__.py"):
-            if path.exists():
-                found = path.parent if path.name == "__init__.py" else path
-                raise ConfigurationError(f"{found} has the name of a package of Ordo, which must not be: rename it")
+    """Refuse a user's module named `ordo`: one of the two would hide the other."""
+    for path in (folder / f"{HOUSE.name}.py", folder / HOUSE.name / "__init__.py"):
+        if path.exists() and path.resolve().parent != HOUSE.resolve():
+            found = path.parent if path.name == "__init__.py" else path
+            raise ConfigurationError(f"{found} has the name of Ordo's own package, which must not be: rename it")
 
 
 def _extend_path(folder: Path | None) -> list[str]:

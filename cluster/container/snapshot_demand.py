@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.errors import ServiceError
-from service_api.native import NativeClusteredService
-from service_api.service import ClusteredService, Service
+from ordo.runtime.errors import ServiceError
+from ordo.service_api.native import NativeClusteredService
+from ordo.service_api.service import ClusteredService, Service
 
 _NO_SNAPSHOTS = (ClusteredService.on_take_snapshot, NativeClusteredService.on_take_snapshot)
 

@@ -1,6 +1,6 @@
 """The service's part of a snapshot: the state at one record, published over the duty cycles that follow.
 
-A copy of the process writes it while the service goes on (`cluster.container.process_copy`), or, where there is no
+A copy of the process writes it while the service goes on (`ordo.cluster.container.process_copy`), or, where there is no
 copier or the service cannot be copied, `on_take_snapshot` runs between two records and the service stands still until
 everything is recorded. What is written is the same, and so is what the consensus module is told at the end:
 
@@ -13,26 +13,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from cluster.container.process_copy import Append, Copier, SnapshotCopy
-from cluster.container.snapshot_demand import demand_snapshots
-from cluster.container.state_keeper import StateKeeper
-from cluster.wire import codecs, container_snapshot
-from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
-from cluster.wire.snapshot_digest import digest_of
-from cluster.wire.snapshot_writer import SnapshotWriter
-from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, local_stream
-from runtime.errors import SnapshotError
-from runtime.failures import one_line
-from runtime.logging import tell
-from service_api import snapshot as service_snapshot
-from service_api.service import Service
+from ordo.cluster.container.process_copy import Append, Copier, SnapshotCopy
+from ordo.cluster.container.snapshot_demand import demand_snapshots
+from ordo.cluster.container.state_keeper import StateKeeper
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.cluster.wire.snapshots.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
+from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
+from ordo.cluster.wire.snapshots.snapshot_writer import SnapshotWriter
+from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, local_stream
+from ordo.runtime.errors import SnapshotError
+from ordo.runtime.reporting.failures import one_line
+from ordo.runtime.reporting.logging import tell
+from ordo.service_api import snapshot as service_snapshot
+from ordo.service_api.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cluster.container.control import ContainerControl
-    from cluster.container.feeds import ContainerFeeds
-    from transport.client import TransportClient
+    from ordo.cluster.container.streams.control import ContainerControl
+    from ordo.cluster.container.streams.feeds import ContainerFeeds
+    from ordo.transport.client.client import TransportClient
 
 HOLD_SNAPSHOT = 4
 """A snapshot is being recorded while the service stands still, or one is due before the last is recorded."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster.wire.snapshot_writer import SnapshotWriter
-from runtime.errors import SnapshotError
+from ordo.cluster.wire.snapshots.snapshot_writer import SnapshotWriter
+from ordo.runtime.errors import SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from transport.client import TransportClient
+    from ordo.transport.client.client import TransportClient
 
 NULL_VALUE = -1
 SILENCE_NS_MAX = 5_000_000_000

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from cluster.container.snapshot_demand import demand_snapshots, implements_snapshots
-from cluster.wire import ordo_codecs
-from cluster.wire.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX
-from cluster.wire.version_rows import HANDS_OVER, HASHES, Code, encode_codes
-from runtime.errors import Category, OrdoError, ServiceError
-from service_api.service import Cluster, Role, Service
-from service_api.snapshot import SnapshotReader, SnapshotWriter
-from service_api.state_hash import implements_state_hash
+from ordo.cluster.container.snapshot_demand import demand_snapshots, implements_snapshots
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.snapshots.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX
+from ordo.cluster.wire.version_rows import HANDS_OVER, HASHES, Code, encode_codes
+from ordo.runtime.errors import Category, OrdoError, ServiceError
+from ordo.service_api.service import Cluster, Role, Service
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.state_hash import implements_state_hash
 
 if TYPE_CHECKING:
-    from cluster.container.control import ContainerControl
+    from ordo.cluster.container.streams.control import ContainerControl
 
 HOLD_VERSION = 64
 """There is no code of the version in force."""
@@ -73,7 +73,7 @@ class ServiceVersions:
 
 
 def _flags_of(service_class: type) -> int:
-    """What code can do, as rows of `cluster.wire.version_rows` say it."""
+    """What code can do, as rows of `ordo.cluster.wire.version_rows` say it."""
     hands_over = HANDS_OVER if implements_snapshots(service_class) else 0
     return hands_over | (HASHES if implements_state_hash(service_class) else 0)
 

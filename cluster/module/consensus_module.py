@@ -1,6 +1,6 @@
 """The consensus module: one member's part in the cluster.
 
-This is the Python half. What happens once a message is in `cluster.module.sequencer`; what consensus decides is in
+This is the Python half. What happens once a message is in `ordo.sequencer.sequencer`; what consensus decides is in
 `consensus`; this module carries decisions out: it moves the log, executes what is committed, and speaks with clients
 and the service.
 """
@@ -11,64 +11,64 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-from cluster.module.backup_description import BackupDescription
-from cluster.module.backup_queries import BackupQueries
-from cluster.module.chores import Chores
-from cluster.module.clock_watch import ClockWatch
-from cluster.module.contacts import Contacts
-from cluster.module.control import ClusterControl
-from cluster.module.counters import ModuleCounters
-from cluster.module.details import Details
-from cluster.module.draws import UniformDraws
-from cluster.module.group_queries import GroupQueries
-from cluster.module.join_watch import JoinWatch
-from cluster.module.leader_ingress import LeaderIngress
-from cluster.module.log_executor import LogExecutor, LogRecord
-from cluster.module.log_keeper import LogKeeper
-from cluster.module.member_intake import MemberIntake
-from cluster.module.member_proofs import MemberProofs
-from cluster.module.membership import Membership
-from cluster.module.operators import Operators
-from cluster.module.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
-from cluster.module.query_gate import QueryGate
-from cluster.module.recovery import Recovery
-from cluster.module.room_watch import RoomWatch
-from cluster.module.self_look import SelfLook
-from cluster.module.sequencer import Sequencer
-from cluster.module.service_watch import ServiceWatch
-from cluster.module.services import Services
-from cluster.module.session_requests import SessionBounds, SessionRequests
-from cluster.module.sessions import NULL_VALUE, OpenSessions
-from cluster.module.snapshot_taker import SnapshotTaker
-from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint, capture
-from cluster.module.termination import Termination
-from cluster.module.tool_questions import ToolQuestions
-from cluster.module.transfer import LeadershipTransfer
-from cluster.module.trust_watch import TrustWatch
-from cluster.module.upkeep import OwnData, Upkeep
-from cluster.wire import codecs, consensus_codec, ordo_codecs
-from cluster.wire.counter_types import ModuleState
-from cluster.wire.members import Member, ingress_endpoints
-from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, MAIN_SERVICE_ID
-from consensus import commands, messages
-from consensus.core import ConsensusCore
-from consensus.distrust import Distrust
-from consensus.states import ElectionState
-from runtime.authentication import AcceptAll, Authenticator, Right
-from runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError, StorageMissingError
+from ordo.cluster.module.log.cluster_control import ClusterControl
+from ordo.cluster.module.log.log_executor import LogExecutor, LogRecord
+from ordo.cluster.module.log.log_keeper import LogKeeper
+from ordo.cluster.module.member_intake import MemberIntake
+from ordo.cluster.module.members.member_proofs import MemberProofs
+from ordo.cluster.module.members.membership import Membership
+from ordo.cluster.module.members.trust_watch import TrustWatch
+from ordo.cluster.module.operators.backup_description import BackupDescription
+from ordo.cluster.module.operators.backup_queries import BackupQueries
+from ordo.cluster.module.operators.member_report import Details
+from ordo.cluster.module.operators.operators import Operators
+from ordo.cluster.module.operators.self_report import SelfLook
+from ordo.cluster.module.operators.tool_questions import ToolQuestions
+from ordo.cluster.module.periodic_work import Chores
+from ordo.cluster.module.services.service_watch import ServiceWatch
+from ordo.cluster.module.services.services import Services
+from ordo.cluster.module.sessions.group_queries import GroupQueries
+from ordo.cluster.module.sessions.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
+from ordo.cluster.module.sessions.query_gate import QueryGate
+from ordo.cluster.module.sessions.session_requests import SessionBounds, SessionRequests
+from ordo.cluster.module.sessions.sessions import NULL_VALUE, OpenSessions
+from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
+from ordo.cluster.module.state.clock_watch import ClockWatch
+from ordo.cluster.module.state.counters import ModuleCounters
+from ordo.cluster.module.state.module_snapshot import ModuleSnapshot, SnapshotPoint, capture
+from ordo.cluster.module.state.peers import Contacts
+from ordo.cluster.module.state.random_source import UniformDraws
+from ordo.cluster.module.state.recovery import Recovery
+from ordo.cluster.module.state.termination import Termination
+from ordo.cluster.module.state.transfer import LeadershipTransfer
+from ordo.cluster.module.upkeep.disk_space_watch import RoomWatch
+from ordo.cluster.module.upkeep.join_watch import JoinWatch
+from ordo.cluster.module.upkeep.upkeep import OwnData, Upkeep
+from ordo.cluster.wire import codecs, consensus_codec, ordo_codecs
+from ordo.cluster.wire.counters.counter_types import ModuleState
+from ordo.cluster.wire.members import Member, ingress_endpoints
+from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, MAIN_SERVICE_ID
+from ordo.consensus.core import ConsensusCore
+from ordo.consensus.state import commands, messages
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.states import ElectionState
+from ordo.runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError, StorageMissingError
+from ordo.runtime.security.authentication import AcceptAll, Authenticator, Right
+from ordo.sequencer.leader_ingress import LeaderIngress
+from ordo.sequencer.sequencer import Sequencer
 
 if TYPE_CHECKING:
-    from archive.archive import Archive
-    from cluster.module.commit_note import CommitNote
-    from cluster.module.config import ModuleConfig
-    from cluster.module.folder_rows import Claim
-    from cluster.module.state_store import StateStore
-    from cluster.wire.component_errors import ComponentErrors
-    from runtime.clock import Clock
-    from runtime.random import RandomSource
-    from runtime.sbe import Message
-    from transport.client import TransportClient
-    from transport.image import Image
+    from ordo.archive.archive import Archive
+    from ordo.cluster.module.state.commit_note import CommitNote
+    from ordo.cluster.module.state.config import ModuleConfig
+    from ordo.cluster.module.state.folder_rows import Claim
+    from ordo.cluster.module.state.state_store import StateStore
+    from ordo.cluster.wire.counters.component_errors import ComponentErrors
+    from ordo.runtime.native.clock import Clock
+    from ordo.runtime.random import RandomSource
+    from ordo.runtime.sbe import Message
+    from ordo.transport.client.client import TransportClient
+    from ordo.transport.streams.image import Image
 
 SESSION_ID_MAX = 2**62
 SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)

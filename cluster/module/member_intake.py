@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.module.member_proofs import MemberProofs, find_disbelief
-from cluster.wire import consensus_codec, ordo_codecs
-from cluster.wire.members import parse_member
-from consensus import messages
-from consensus.states import ElectionState
-from runtime.errors import ConfigurationError, DecodeError
+from ordo.cluster.module.members.member_proofs import MemberProofs, find_disbelief
+from ordo.cluster.wire import consensus_codec, ordo_codecs
+from ordo.cluster.wire.members import parse_member
+from ordo.consensus.state import messages
+from ordo.consensus.state.states import ElectionState
+from ordo.runtime.errors import ConfigurationError, DecodeError
 
 if TYPE_CHECKING:
-    from cluster.module.clock_watch import ClockWatch
-    from cluster.module.contacts import Contacts
-    from cluster.module.log_keeper import LogKeeper
-    from cluster.module.queries import Queries
-    from cluster.module.room_watch import RoomWatch
-    from cluster.module.sources import ConsensusSource
-    from cluster.module.upkeep import Upkeep
-    from consensus.core import ConsensusCore
-    from runtime.sbe import Message
+    from ordo.cluster.module.log.log_keeper import LogKeeper
+    from ordo.cluster.module.sessions.queries import Queries
+    from ordo.cluster.module.state.clock_watch import ClockWatch
+    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.upkeep.disk_space_watch import RoomWatch
+    from ordo.cluster.module.upkeep.upkeep import Upkeep
+    from ordo.consensus.core import ConsensusCore
+    from ordo.runtime.sbe import Message
+    from ordo.sequencer.sources import ConsensusSource
 
 NULL_MEMBER = -1
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from archive.control.access import ReadOnlyAccess, check_log_right
-from archive.control.codes import ErrorCode
-from archive.control.conductor import ControlConductor
-from archive.control.config import ControlConfig
-from cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID, is_feed, topic_of
-from runtime.errors import ArchiveError
+from ordo.archive.control.access import ReadOnlyAccess, check_log_right
+from ordo.archive.control.conductor import ControlConductor
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID, is_feed, topic_of
+from ordo.runtime.errors import ArchiveError
 
 if TYPE_CHECKING:
     from random import Random
 
-    from archive.archive import Archive
-    from archive.catalog import RecordingDescriptor
-    from runtime.authentication import Authenticator
-    from runtime.counters import Counter
-    from transport.client import TransportClient
+    from ordo.archive.archive import Archive
+    from ordo.archive.segments.catalog import RecordingDescriptor
+    from ordo.runtime.native.counters import Counter
+    from ordo.runtime.security.authentication import Authenticator
+    from ordo.transport.client.client import TransportClient
 
 
 SESSIONS_BESIDE = 32

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from cluster.container.service_loader import load_class
-from runtime.authentication import ALL_TOPICS, EVERYTHING, Right
-from runtime.errors import ConfigurationError
-from runtime.key_authentication import KeyAuthenticator
-from runtime.tokens import TokenAuthenticator
-from transport.secure.keys import TrustedRoles
+from ordo.cluster.container.service_loader import load_class
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.security.authentication import ALL_TOPICS, EVERYTHING, Right
+from ordo.runtime.security.key_authentication import KeyAuthenticator
+from ordo.runtime.security.tokens import TokenAuthenticator
+from ordo.transport.secure.keys import TrustedRoles
 
 if TYPE_CHECKING:
-    from cluster.node.config import NodeConfig
-    from runtime.authentication import Authenticator
-    from runtime.clock import Clock
+    from ordo.cluster.settings.config import NodeConfig
+    from ordo.runtime.native.clock import Clock
+    from ordo.runtime.security.authentication import Authenticator
 
 METHODS = ("on_connect_request", "on_challenge_response", "on_connected_session", "on_challenged_session")
 

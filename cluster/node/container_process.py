@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from cluster.wire.app_version import format_version
-from cluster.wire.component_errors import read_component_errors
-from cluster.wire.mark_file import container_mark_file_name
-from runtime.children import end_children
-from runtime.exit_status import EXIT_STATUS_SERVICE
-from runtime.memory import FileMemoryProvider
+from ordo.cluster.wire.app_version import format_version
+from ordo.cluster.wire.counters.component_errors import read_component_errors
+from ordo.cluster.wire.counters.mark_file import container_mark_file_name
+from ordo.runtime.children import end_children
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.native.memory import FileMemoryProvider
 
 if TYPE_CHECKING:
-    from cluster.node.config import NodeConfig
+    from ordo.cluster.settings.config import NodeConfig
 
 STOP_TIMEOUT_S = 5.0
 HASH_SEED = "0"
@@ -24,7 +24,8 @@ WATCH_INTERVAL_NS = 100_000_000
 
 
 class ContainerProcess:
-    """Starts, watches and ends `python -m cluster.container.main`; the child also dies with its parent by itself."""
+    """Starts, watches and ends `python -m ordo.cluster.container.main`; the child also dies with its parent by
+    itself."""
 
     def __init__(self, config: NodeConfig, service_names: Mapping[int, str], service_id: int = 0) -> None:
         """`service_names`: module:Class by version."""
@@ -32,7 +33,7 @@ class ContainerProcess:
             sys.executable,
             "-P",  # a file of the user's must not be taken for a package of Ordo's
             "-m",
-            "cluster.container.main",
+            "ordo.cluster.container.main",
             "--cluster-dir",
             str(config.cluster_dir),
             "--archive-dir",

@@ -2,19 +2,19 @@
 
 from libc.stdint cimport int64_t
 
-from archive.archive cimport Archive
-from cluster.container.loop cimport ContainerLoop
-from cluster.module.cluster_clock cimport ClusterClock
-from cluster.module.sequencer cimport Sequencer
-from cluster.wire.latencies cimport LogSamples
-from cluster.wire.traces cimport LogTraces
-from runtime.agent cimport Agent
-from runtime.clock cimport Clock
-from runtime.counters cimport Counter
-from runtime.spinning cimport Spinning
-from runtime.wake cimport ParkFlag
-from transport.client_core cimport ClientCore
-from transport.driver.media_driver cimport MediaDriver
+from ordo.archive.archive cimport Archive
+from ordo.cluster.container.streams.loop cimport ContainerLoop
+from ordo.sequencer.cluster_clock cimport ClusterClock
+from ordo.sequencer.sequencer cimport Sequencer
+from ordo.cluster.wire.counters.latencies cimport LogSamples
+from ordo.cluster.wire.counters.traces cimport LogTraces
+from ordo.runtime.agents.agent cimport Agent
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.agents.spinning cimport Spinning
+from ordo.runtime.agents.wake cimport ParkFlag
+from ordo.transport.client.client_core cimport ClientCore
+from ordo.transport.driver.media_driver cimport MediaDriver
 
 cdef class NodeCycle(Agent):
     """One duty cycle in the order a message takes: receive, sequence, send, record, commit, replay, serve, send.

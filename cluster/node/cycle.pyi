@@ -1,14 +1,14 @@
 from collections.abc import Callable, Sequence
 
-from archive.archive import Archive
-from cluster.container.loop import ContainerLoop
-from cluster.module.consensus_module import ConsensusModule
-from cluster.wire.latencies import LogSamples
-from runtime.agent import Agent
-from runtime.clock import Clock
-from runtime.wake import ParkFlag
-from transport.client import TransportClient
-from transport.driver.media_driver import MediaDriver
+from ordo.archive.archive import Archive
+from ordo.cluster.container.streams.loop import ContainerLoop
+from ordo.cluster.module.consensus_module import ConsensusModule
+from ordo.cluster.wire.counters.latencies import LogSamples
+from ordo.runtime.agents.agent import Agent
+from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.native.clock import Clock
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.media_driver import MediaDriver
 
 class NodeCycle(Agent):
     @property

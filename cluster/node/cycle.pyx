@@ -1,7 +1,7 @@
 """The duty cycle of a node: driver, archive, consensus module and an inline service on one thread."""
 
-from runtime.wake cimport PARK_FUTEX
-from transport.driver.system_counters cimport CYCLE_THRESHOLD_NS
+from ordo.runtime.agents.wake cimport PARK_FUTEX
+from ordo.transport.driver.frames.system_counters cimport CYCLE_THRESHOLD_NS
 
 cdef enum:
     SLOW_TICK_NS = 10000000

@@ -1,6 +1,7 @@
 """What a process does whose node ended because its disk was full: it waits for room, and starts the node again.
 
-The marks of the disk (cluster.module.room_watch) stop a member before that; something else can still fill the disk
+The marks of the disk (cluster.module.upkeep.disk_space_watch) stop a member before that; something else can still fill
+the disk
 between two looks at it. What was acknowledged is on the disk, so that the node starts from there as after a crash.
 """
 
@@ -12,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.node.observation import free_bytes
-from runtime.clock import SystemClock
-from runtime.errors import StorageFullError
+from ordo.cluster.monitoring.observation import free_bytes
+from ordo.runtime.errors import StorageFullError
+from ordo.runtime.native.clock import SystemClock
 
 if TYPE_CHECKING:
-    from cluster.node.config import NodeConfig
+    from ordo.cluster.settings.config import NodeConfig
 
 WAIT_NS_MIN = 1_000_000_000
 LOOK_INTERVAL_S = 0.1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from transport.driver.config import MediaDriverConfig
+from ordo.transport.driver.channels.config import MediaDriverConfig
 
 if TYPE_CHECKING:
-    from cluster.module.config import ClusterSettings
+    from ordo.cluster.module.state.config import ClusterSettings
 
 MEBIBYTE = 1 << 20
 LOG_IMAGES = 4

@@ -6,12 +6,12 @@ import ipaddress
 from pathlib import Path
 from typing import Any
 
-from cluster.node.config import NodeConfig
-from cluster.wire.members import ENDPOINT_NAMES
-from runtime.errors import TransportError
-from runtime.version import VERSION
-from transport.resolver import resolve
-from transport.secure.keys import public_text, read_secret
+from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.wire.members import ENDPOINT_NAMES
+from ordo.runtime.errors import TransportError
+from ordo.runtime.version import VERSION
+from ordo.transport.resolver import resolve
+from ordo.transport.secure.keys import public_text, read_secret
 
 MEGABYTE = 1024 * 1024
 

@@ -8,12 +8,12 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from runtime.children import end_children
-from runtime.errors import ConfigurationError
-from runtime.spans import check_packages
+from ordo.runtime.children import end_children
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.reporting.spans import check_packages
 
 if TYPE_CHECKING:
-    from cluster.node.config import NodeConfig
+    from ordo.cluster.settings.config import NodeConfig
 
 RESTART_INTERVAL_NS = 5_000_000_000
 STOP_TIMEOUT_S = 5.0
@@ -71,7 +71,7 @@ class MetricsProcess:
             "data-dir": config.node.data_dir.absolute(),
             "disk-free-min": config.metrics.disk_free_bytes_min,
         }
-        command = [sys.executable, "-P", "-m", "cluster.node.metrics_main"]
+        command = [sys.executable, "-P", "-m", "ordo.cluster.monitoring.metrics_main"]
         command += [f"--{name}={value}" for name, value in options.items()]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[] if listener is None else [listener])
 

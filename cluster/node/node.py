@@ -9,68 +9,75 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from archive.archive import Archive
-from archive.catalog import CATALOG_NAME
-from archive.control.codes import REFUSALS
-from archive.lmdb_store import open_lmdb
-from cluster.container.service_container import ServiceContainer
-from cluster.container.service_loader import load_versions
-from cluster.module.commit_note import CommitNote
-from cluster.module.consensus_module import ConsensusModule, ModuleSeams
-from cluster.module.folder_rows import Claim, Owner, claim
-from cluster.module.sequencer import FLAG_READERS
-from cluster.module.sessions import NULL_VALUE
-from cluster.module.state_store import open_state_store
-from cluster.node.archive_service import serve_archive
-from cluster.node.authentication import make_authenticator
-from cluster.node.config import NodeConfig
-from cluster.node.container_process import ContainerProcess, end_containers
-from cluster.node.cycle import NodeCycle
-from cluster.node.disk_wait import DiskWait, is_want_of_room
-from cluster.node.driver_bounds import driver_bounds
-from cluster.node.life_log import log_start, log_stop
-from cluster.node.metrics_process import MetricsProcess
-from cluster.node.needs import files_reserved, look_ahead
-from cluster.node.observation import free_bytes
-from cluster.node.shared_driver import connect_shared_driver
-from cluster.wire.component_errors import ComponentErrors
-from cluster.wire.counter_types import CounterType
-from cluster.wire.dropped_lines import counted_drops
-from cluster.wire.latencies import SYNC, Latencies, LogSamples, ServiceSamples, latencies_path
-from cluster.wire.look_durations import durations_to_numbers
-from cluster.wire.mark_file import MODULE_MARK_FILE_NAME, ComponentType
-from cluster.wire.streams import (
+from ordo.archive.archive import Archive
+from ordo.archive.protocol.codes import REFUSALS
+from ordo.archive.segments.catalog import CATALOG_NAME
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.checks.requirements import files_reserved, look_ahead
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.container.service_loader import load_versions
+from ordo.cluster.module.consensus_module import ConsensusModule, ModuleSeams
+from ordo.cluster.module.sessions.sessions import NULL_VALUE
+from ordo.cluster.module.state.commit_note import CommitNote
+from ordo.cluster.module.state.folder_rows import Claim, Owner, claim
+from ordo.cluster.module.state.state_store import open_state_store
+from ordo.cluster.monitoring.observation import free_bytes
+from ordo.cluster.node.archive_service import serve_archive
+from ordo.cluster.node.authentication import make_authenticator
+from ordo.cluster.node.container_process import ContainerProcess, end_containers
+from ordo.cluster.node.cycle import NodeCycle
+from ordo.cluster.node.disk_wait import DiskWait, is_want_of_room
+from ordo.cluster.node.driver_bounds import driver_bounds
+from ordo.cluster.node.life_log import log_start, log_stop
+from ordo.cluster.node.metrics_process import MetricsProcess
+from ordo.cluster.node.shared_driver import connect_shared_driver
+from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.wire.counters.component_errors import ComponentErrors
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.counters.dropped_lines import counted_drops
+from ordo.cluster.wire.counters.latencies import SYNC, Latencies, LogSamples, ServiceSamples, latencies_path
+from ordo.cluster.wire.counters.look_durations import durations_to_numbers
+from ordo.cluster.wire.counters.mark_file import MODULE_MARK_FILE_NAME, ComponentType
+from ordo.cluster.wire.counters.traces import (
+    FollowerTraces,
+    LogTraces,
+    ServiceTraces,
+    create_traces,
+    threshold_of,
+    traces_path,
+)
+from ordo.cluster.wire.streams import (
     CONTROL_CHANNEL,
     INGRESS_STREAM_ID,
     TO_MODULE_STREAM_ID,
     TO_SERVICE_STREAM_ID,
     local_stream,
 )
-from cluster.wire.traces import FollowerTraces, LogTraces, ServiceTraces, create_traces, threshold_of, traces_path
-from runtime.clock import Clock, SystemClock
-from runtime.counters import local_counter
-from runtime.errors import ArchiveError, ClusterError, ConfigurationError, OrdoError, StorageFullError
-from runtime.exit_status import EXIT_STATUS_SERVICE
-from runtime.file_access import choose_file_access
-from runtime.logging import get_logger
-from runtime.memory import FileMemoryProvider, MemoryProvider
-from runtime.random import RandomSource
-from runtime.storage import FileStorage, Storage, SyncQueue
-from runtime.version import VERSION
-from runtime.wake import ParkFlag
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.directory import WAKE_SOCKET_NAME
-from transport.driver.media_driver import MediaDriver
-from transport.udp import UdpNetwork
+from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, OrdoError, StorageFullError
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.io.storage import FileStorage, Storage, SyncQueue
+from ordo.runtime.native.clock import Clock, SystemClock
+from ordo.runtime.native.counters import local_counter
+from ordo.runtime.native.file_access import choose_file_access
+from ordo.runtime.native.memory import FileMemoryProvider, MemoryProvider
+from ordo.runtime.random import RandomSource
+from ordo.runtime.reporting.logging import get_logger
+from ordo.runtime.version import VERSION
+from ordo.sequencer.sequencer import FLAG_READERS
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.udp import UdpNetwork
 
 if TYPE_CHECKING:
-    from archive.control.conductor import ControlConductor
-    from cluster.container.versions import ServiceVersions
-    from cluster.module.state_store import StateStore
-    from runtime.datagram import DatagramNetwork
-    from service_api.service import Service
-    from transport.ring import ManyToOneRing
+    from ordo.archive.control.conductor import ControlConductor
+    from ordo.cluster.container.versions import ServiceVersions
+    from ordo.cluster.module.state.state_store import StateStore
+    from ordo.runtime.io.datagram import DatagramNetwork
+    from ordo.service_api.service import Service
+    from ordo.transport.control.ring import ManyToOneRing
 
 TIMER_INTERVAL_NS = 100_000_000
 FAREWELL_NS = 3 * TIMER_INTERVAL_NS

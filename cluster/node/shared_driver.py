@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster.wire.counter_types import CounterType, find_counter
-from runtime.errors import ClusterError
-from transport.client import TransportClient
+from ordo.cluster.wire.counters.counter_types import CounterType, find_counter
+from ordo.runtime.errors import ClusterError
+from ordo.transport.client.client import TransportClient
 
 if TYPE_CHECKING:
-    from cluster.node.config import NodeConfig
-    from runtime.clock import Clock
-    from runtime.memory import MemoryProvider
+    from ordo.cluster.settings.config import NodeConfig
+    from ordo.runtime.native.clock import Clock
+    from ordo.runtime.native.memory import MemoryProvider
 
 GRACE_NS = 2_000_000_000
 """Beyond the time in which a driver gives up on a client that died."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError
 
 NO_VERSION = 0
 ALL_SERVICES = -1

@@ -1,4 +1,4 @@
-"""Every message of the cluster's schema (id 111, version 17), as tables for `runtime.sbe`.
+"""Every message of the cluster's schema (id 111, version 17), as tables for `ordo.runtime.sbe`.
 
 cluster-client.md §2 (clients), cluster-consensus.md §3 (members), §11 (log), §12 (service control), §16 (snapshots).
 `MESSAGES` finds a message by its template id; `decode` reads any of them. Field names are the specification's in
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
-from runtime.sbe import Message, by_template_id, decode_one_of
+from ordo.runtime.sbe import Message, by_template_id, decode_one_of
 
 SCHEMA_ID = 111
 SCHEMA_VERSION = 17
@@ -306,5 +306,5 @@ _SCHEMAS = {SCHEMA_ID: MESSAGES}
 
 
 def decode(buffer: Any) -> tuple[Message, Any] | None:
-    """As `runtime.sbe.decode_one_of`, for messages of the cluster's schema."""
+    """As `ordo.runtime.sbe.decode_one_of`, for messages of the cluster's schema."""
     return decode_one_of(_SCHEMAS, buffer)

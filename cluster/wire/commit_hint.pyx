@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-from runtime.atomics cimport ordo_crc32c
+from ordo.runtime.native.atomics cimport ordo_crc32c
 
 cdef enum:
     HINT_UNIT_SHIFT = 5                # positions are multiples of 32

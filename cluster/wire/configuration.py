@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from cluster.wire import ordo_codecs
-from cluster.wire.members import Member, encode_members, parse_members
-from consensus.configuration import Configuration
-from runtime.errors import ClusterError, ConfigurationError
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.members import Member, encode_members, parse_members
+from ordo.consensus.state.configuration import Configuration
+from ordo.runtime.errors import ClusterError, ConfigurationError
 
 
 class NamedConfiguration(NamedTuple):

@@ -1,12 +1,13 @@
-"""Consensus messages between their values (consensus.messages) and their bytes (cluster.wire.codecs, ordo_codecs)."""
+"""Consensus messages between their values (consensus.state.messages) and their bytes (cluster.wire.codecs,
+ordo_codecs)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cluster.wire import codecs, ordo_codecs
-from consensus import messages
-from runtime.errors import DecodeError
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.consensus.state import messages
+from ordo.runtime.errors import DecodeError
 
 NUMBER_MAX = 2**62
 

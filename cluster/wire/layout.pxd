@@ -6,7 +6,7 @@ Read with ordo_get_*, write with ordo_put_*: nothing is aligned.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
-from runtime.atomics cimport ordo_get_u16, ordo_put_i64
+from ordo.runtime.native.atomics cimport ordo_get_u16, ordo_put_i64
 
 cdef enum:
     SBE_HEADER_LENGTH = 8

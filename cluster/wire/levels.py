@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.wire import ordo_codecs
-from cluster.wire.app_version import is_of_one_service
-from runtime.sbe import Message
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.app_version import is_of_one_service
+from ordo.runtime.sbe import Message
 
 FIRST_LEVEL = 0
 """Of releases that say nothing of it."""

@@ -10,10 +10,10 @@ import hashlib
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cluster.wire import codecs
+from ordo.cluster.wire import codecs
 
 if TYPE_CHECKING:
-    from runtime.sbe import Message
+    from ordo.runtime.sbe import Message
 
 IDENTITY_BYTES = 16
 _FIRST_RECORD = struct.Struct("<qqqii")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from runtime.errors import ConfigurationError
-from transport.commands import IPC_IDENTITY
+from ordo.runtime.errors import ConfigurationError
+from ordo.transport.control.commands import IPC_IDENTITY
 
 ENDPOINT = re.compile(r"[\w.\-:\[\]%]+:\d{1,5}", re.ASCII)
 ENDPOINT_NAMES = ("ingress", "consensus", "log", "catchup", "archive")

@@ -1,6 +1,6 @@
 """Messages of Ordo's own, beside the cluster's schema: id 901, version 1. Members and clients of Aeron ignore them.
 
-docs/ARCHITECTURE.md says what they are for. Tables and `decode` are as in `cluster.wire.codecs`.
+docs/ARCHITECTURE.md says what they are for. Tables and `decode` are as in `ordo.cluster.wire.codecs`.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from cluster.wire import codecs
-from cluster.wire.codecs import HEADER_LENGTH_BYTES, columns
-from runtime.sbe import Message, by_template_id, decode_one_of
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.codecs import HEADER_LENGTH_BYTES, columns
+from ordo.runtime.sbe import Message, by_template_id, decode_one_of
 
 SCHEMA_ID = 901
 SCHEMA_VERSION = 1
@@ -231,16 +231,16 @@ GROUP_ANSWER = _message(
 """Ingress, from an instance; the leader makes the asker's QueryResponse of it."""
 
 TRUST_REQUEST = _message("TrustRequest", 30, "request_id i64; member_id i32")
-"""Of a member that may not vote (consensus.trust)."""
+"""Of a member that may not vote (ordo.consensus.handlers.trust)."""
 STANDS_BACK = _message("StandsBack", 32, "member_id i32")
-"""Of a member that votes and does not want to lead (consensus.trust)."""
+"""Of a member that votes and does not want to lead (ordo.consensus.handlers.trust)."""
 TRUST_ANSWER = _message(
     "TrustAnswer",
     31,
     "request_id i64; candidate_term_id i64; leadership_term_id i64; log_position i64; member_id i32",
 )
 
-# Membership; members as in the text of cluster.wire.members
+# Membership; members as in the text of ordo.cluster.wire.members
 CONFIGURATION_EVENT = _message(
     "ConfigurationEvent", 20, "leadership_term_id i64; timestamp i64", "voters ascii; learners ascii"
 )
@@ -257,8 +257,8 @@ MEMBER_PROOF = _message(
     version=2,
 )
 """The nonce of a challenge, in the stream whose sender proves with it that it is member `member_id`; since version 2
-also whose data it has (`cluster.module.standings`). The start's term and position: what the member was bound to, and
-where its log ended, when it started."""
+also whose data it has (`cluster.module.members.standings`). The start's term and position: what the member was bound
+to, and where its log ended, when it started."""
 MEMBER_STANDING = _message(
     "MemberStanding",
     82,
@@ -418,7 +418,7 @@ KEPT_ANSWER = _message("KeptAnswer", 45, "number i64; log_position i64; status i
 """A service's snapshot: an answer to the Identity before it. The next one of its number goes on with its payload."""
 REQUEST_IDS = _message("RequestIds", 50, "part i32; parts i32", "principal bytes; rows bytes")
 """A service's snapshot, before its END marker, of a log that may have RequestsById: the ids of one principal and what
-was answered, in parts (service_api.request_ids). One without a part says only that the log may have them."""
+was answered, in parts (ordo.service_api.request_ids). One without a part says only that the log may have them."""
 
 # Messages of `send` and `offer`: which of them the log has (docs/CLIENT.md, What became of a message)
 MESSAGE_MARK = _message(
@@ -455,8 +455,8 @@ CONSUMER_COMMAND = _message(
     "member_key i64; number i64; epoch i64; position i64; from_position i64; filter_hash i64; ack_timeout i64;"
     "kind i32; mode i32; in_flight_max i32; tries_max i32; name_length i32; flags i32",
 )
-"""Ingress and log; the name and the rows follow to the end (cluster.wire.consumer_codec). `number`: the member's
-commands are numbered, and each is executed once. `ack_timeout` in ms."""
+"""Ingress and log; the name and the rows follow to the end (cluster.wire.sessions.consumer_codec). `number`: the
+member's commands are numbered, and each is executed once. `ack_timeout` in ms."""
 CONSUMER_ANSWER = _message(
     "ConsumerAnswer",
     121,
@@ -481,7 +481,7 @@ APP_REPORT = _message(
     "app_version i32; flags i32; group_length i32; instance_length i32",
 )
 """Ingress, log, and a service's snapshot before its END marker: how far an instance of an application is. Two texts
-follow to the end (cluster.wire.instance_codec)."""
+follow to the end (ordo.cluster.wire.sessions.instance_codec)."""
 APP_DIFFERENCE = _message(
     "AppDifference",
     125,
@@ -490,7 +490,7 @@ APP_DIFFERENCE = _message(
     "instance_length i32; filler pad4",
 )
 """Ingress, log, and a service's snapshot before its END marker: an output that a canary and its group did not write
-alike. Two names and two payloads follow to the end (cluster.wire.difference_codec)."""
+alike. Two names and two payloads follow to the end (ordo.cluster.wire.sessions.difference_codec)."""
 
 # Feeds (docs/spec/feeds.md)
 FEED_MESSAGE = _message(
@@ -526,7 +526,8 @@ def join_identity(values: Any) -> bytes:
 
 # Snapshots (docs/ARCHITECTURE.md, A log that forgets)
 SNAPSHOT_DIGEST = _message("SnapshotDigest", 60, "log_position i64; service_id i32", "digest bytes")
-"""From a service to its module, before the ack of a snapshot: `cluster.wire.snapshot_digest` over its messages."""
+"""From a service to its module, before the ack of a snapshot: `cluster.wire.snapshots.snapshot_digest` over its
+messages."""
 SNAPSHOT_REPORT = _message("SnapshotReport", 61, "needed_position i64; member_id i32", "snapshots bytes")
 """Which snapshots a member holds whole: rows of i64 log position and 16 bytes of digest, the newest first.
 `needed_position`: the log from here on is what this member still lacks."""
@@ -538,7 +539,7 @@ CATCHUP_REFUSAL = _message(
     "digest bytes; source ascii",
 )
 """From a leader whose log begins above the position that a member asked for: which snapshot to take, and where; the
-source as in `cluster.wire.members`, for the member may not know it."""
+source as in `ordo.cluster.wire.members`, for the member may not know it."""
 SNAPSHOT_REQUEST = _message(
     "SnapshotRequest",
     63,
@@ -580,7 +581,8 @@ STATE_KEPT = _message("StateKept", 77, "log_position i64; recording_id i64; serv
 SNAPSHOT_FAILURE = _message("SnapshotFailure", 78, "log_position i64; service_id i32", "text bytes")
 """From a service container to its module: why the next ack has no part of the snapshot at this position."""
 STATE_HASH_REPORT = _message("StateHashReport", 74, "member_id i32", "hashes bytes")
-"""Between members: what services had at the newest StateHashEvents, as rows of `cluster.module.snapshot_reports`."""
+"""Between members: what services had at the newest StateHashEvents, as rows of
+`cluster.module.snapshots.snapshot_reports`."""
 
 # What members of several releases may write (docs/UPGRADES.md, Releases of Ordo itself)
 LEVEL_EVENT = _message("LevelEvent", 75, "leadership_term_id i64; timestamp i64; level i32; member_id i32")
@@ -638,7 +640,7 @@ def split_request_digest(digest: bytes) -> dict[str, int]:
 
 
 def decode(buffer: Any) -> tuple[Message, Any] | None:
-    """As `runtime.sbe.decode_one_of`, for messages of Ordo's own schema."""
+    """As `ordo.runtime.sbe.decode_one_of`, for messages of Ordo's own schema."""
     return decode_one_of(_OWN_SCHEMA, buffer)
 
 

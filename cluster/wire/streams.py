@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from transport.uri import ChannelUri
+from ordo.transport.uri import ChannelUri
 
 LOG_STREAM_ID = 100
 INGRESS_STREAM_ID = 101

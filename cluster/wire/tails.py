@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from cluster.wire.codecs import HEADER_LENGTH_BYTES
+from ordo.cluster.wire.codecs import HEADER_LENGTH_BYTES
 
 _BLOCK = struct.Struct("<H")
 

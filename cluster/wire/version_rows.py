@@ -8,8 +8,8 @@ from functools import reduce
 from operator import and_
 from typing import NamedTuple
 
-from cluster.wire.app_version import NO_VERSION
-from runtime.errors import DecodeError
+from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.runtime.errors import DecodeError
 
 HANDS_OVER = 1
 """The code can give its state to that of another version: it implements on_take_snapshot."""

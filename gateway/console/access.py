@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from gateway.console.watch import Watch
+from ordo.gateway.console.watch import Watch
 
 LOGINS_MAX = 32
 IDLE_S = 3_600.0

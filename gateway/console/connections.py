@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Callable
 
-from runtime.logging import get_logger
+from ordo.runtime.reporting.logging import get_logger
 
 ADDRESS_SHARE = 4
 """One address may have a quarter of the connections: 64 of 256."""

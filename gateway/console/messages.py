@@ -9,10 +9,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
-from gateway.console.story import exact
-from runtime.errors import ConfigurationError
-from sequencer.entries import EntryKind, LogEntry
-from sequencer.reader import LogReader
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.reader import LogReader
+from ordo.gateway.console.cluster_view import exact
+from ordo.runtime.errors import ConfigurationError
 
 ENTRIES_MAX = 200
 READ_TIMEOUT_S = 3.0

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from cluster.node import orders
-from gateway.members import remote_cluster
-from gateway.settings import GatewaySettings
-from runtime.errors import ConfigurationError, OrdoError
-from sequencer.consumer_orders import ConsumerOrders
+from ordo.cluster.admin import orders
+from ordo.consumers.consumer_orders import ConsumerOrders
+from ordo.gateway.callers.members import remote_cluster
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.runtime.errors import ConfigurationError, OrdoError
 
 FIND_TIMEOUT_S = 5.0
 CONSUMERS_TIMEOUT_S = 5.0
@@ -27,7 +27,7 @@ _CLUSTER: dict[str, tuple[str, Callable[[Any, int | None], object]]] = {
 
 
 def give_order(settings: GatewaySettings, credentials: bytes, name: str, target: int | None) -> str:
-    """Carries out one order, and returns what was done. Blocks. Raises what cluster.node.orders raises."""
+    """Carries out one order, and returns what was done. Blocks. Raises what ordo.cluster.admin.orders raises."""
     if name not in _CLUSTER:
         raise ConfigurationError(f"order {name[:40]!r}: must be one of {', '.join(_CLUSTER)}")
     text, give = _CLUSTER[name]

@@ -24,16 +24,17 @@ from typing import Any
 
 from aiohttp import web
 
-from gateway.console.access import HEADERS, Login, Logins, why_foreign
-from gateway.console.connections import BACKLOG, Connections
-from gateway.console.messages import ENTRIES_MAX, MessageBrowser, Wanted, load_decoder
-from gateway.console.orders import Consumers, give_order
-from gateway.console.story import POINTS_MAX, exact
-from gateway.console.watch import Watch
-from gateway.descriptors import WATCHES_MAX
-from gateway.round_trips import NOTHING, RoundTrips, Second
-from gateway.settings import GatewaySettings
-from runtime.errors import (
+from ordo.follow.entries import EntryKind
+from ordo.gateway.callers.descriptors import WATCHES_MAX
+from ordo.gateway.callers.round_trips import NOTHING, RoundTrips, Second
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.gateway.console.access import HEADERS, Login, Logins, why_foreign
+from ordo.gateway.console.cluster_view import POINTS_MAX, exact
+from ordo.gateway.console.connections import BACKLOG, Connections
+from ordo.gateway.console.messages import ENTRIES_MAX, MessageBrowser, Wanted, load_decoder
+from ordo.gateway.console.orders import Consumers, give_order
+from ordo.gateway.console.watch import Watch
+from ordo.runtime.errors import (
     ClusterTimeoutError,
     ConfigurationError,
     NoQuorumError,
@@ -42,8 +43,7 @@ from runtime.errors import (
     OutcomeUnknownError,
     SessionRejectedError,
 )
-from runtime.logging import get_logger
-from sequencer.entries import EntryKind
+from ordo.runtime.reporting.logging import get_logger
 
 BODY_BYTES_MAX = 16 * 1024
 BODY_TIMEOUT_S = 10.0
@@ -94,7 +94,7 @@ class Console:
         self._one_page = asyncio.Lock()
         self._names = {one.lower() for one in (*settings.console_names, settings.console.rpartition(":")[0])}
         self._files = {
-            path: (files("gateway.console") / "page" / name).read_bytes() for path, (name, _) in PAGE.items()
+            path: (files("ordo.gateway.console") / "page" / name).read_bytes() for path, (name, _) in PAGE.items()
         }
         self._runner: web.AppRunner | None = None
         self._ticker: asyncio.Task[None] | None = None

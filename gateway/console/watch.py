@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cluster.client.operator import MemberLook
-from cluster.node.remote import RemoteCluster
-from cluster.node.top import Looks
-from gateway.console.story import Story
-from gateway.members import remote_cluster
-from gateway.round_trips import Second
-from gateway.settings import GatewaySettings
-from runtime.errors import ClusterError, ClusterTimeoutError, NotPermittedError, OrdoError
+from ordo.cluster.admin.remote import RemoteCluster
+from ordo.cluster.client.operator import MemberLook
+from ordo.cluster.monitoring.top import Looks
+from ordo.gateway.callers.members import remote_cluster
+from ordo.gateway.callers.round_trips import Second
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.gateway.console.cluster_view import Story
+from ordo.runtime.errors import ClusterError, ClusterTimeoutError, NotPermittedError, OrdoError
 
 LOOK_INTERVAL_S = 1.0
 LOOK_TIMEOUT_S = 0.6

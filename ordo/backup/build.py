@@ -6,24 +6,24 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archive.archive import Archive
-from archive.catalog import Catalog, RecordingDescriptor
-from archive.lmdb_store import open_lmdb
-from archive.recovery import base_of
-from archive.segments import segment_name
-from cluster.module.state_store import StateStore
-from cluster.wire.streams import LOG_STREAM_ID
+from ordo.archive.archive import Archive
+from ordo.archive.segments.catalog import Catalog, RecordingDescriptor
+from ordo.archive.segments.recovery import base_of
+from ordo.archive.segments.segments import segment_name
+from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import ARCHIVE, STATE, BackupFolder
-from runtime.clock import SystemClock
-from runtime.errors import OrdoError, StorageError
-from runtime.file_access import file_mode
-from runtime.storage import FileStorage
-from transport.client_transport import ClientTransport
+from ordo.cluster.module.state.state_store import StateStore
+from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.runtime.errors import OrdoError, StorageError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.file_access import file_mode
+from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from archive.recorder import Recording
+    from ordo.archive.recorder import Recording
     from ordo.backup.plan import Plan
 
 COPY_BYTES = 1 << 20

@@ -1,7 +1,7 @@
 """The folder of a backup.
 
     <folder>/archive/      recordings as in a node: stretches of the log, and the two parts of each snapshot
-    <folder>/state.mdb     which recordings are whole snapshots, with their digests (cluster.module.state_store)
+    <folder>/state.mdb     which recordings are whole snapshots, with their digests (cluster.module.state.state_store)
     <folder>/backup.json   the cluster that it is of: members, and what they were asked with
     <folder>/status.json   what the running `ordo backup run` does; written once a second
 
@@ -17,16 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from archive.archive import Archive
-from archive.catalog import Catalog, RecordingDescriptor, RecordingState
-from archive.lmdb_store import open_lmdb
-from cluster.module.state_store import SnapshotEntry, StateStore
-from cluster.wire.streams import LOG_STREAM_ID
-from runtime.clock import SystemClock
-from runtime.closing import Closing
-from runtime.errors import ConfigurationError, StorageError, StorageInUseError
-from runtime.storage import FileStorage, Storage
-from transport.client import TransportClient
+from ordo.archive.archive import Archive
+from ordo.archive.segments.catalog import Catalog, RecordingDescriptor, RecordingState
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
+from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.runtime.closing import Closing
+from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
+from ordo.runtime.io.storage import FileStorage, Storage
+from ordo.runtime.native.clock import SystemClock
+from ordo.transport.client.client import TransportClient
 
 ARCHIVE = "archive"
 STATE = "state.mdb"

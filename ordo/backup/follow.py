@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from archive.client.settings import ArchiveClientSettings
+from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.backup.folder import BackupFolder, Report
 from ordo.backup.log_copy import LogCopy
 from ordo.backup.query import Description, MemberQuery
 from ordo.backup.snapshot_copy import SnapshotCopy
-from runtime.errors import ConfigurationError, NotPermittedError, OrdoError
+from ordo.runtime.errors import ConfigurationError, NotPermittedError, OrdoError
 
 if TYPE_CHECKING:
-    from transport.client import TransportClient
+    from ordo.transport.client.client import TransportClient
 
 SECOND_NS = 1_000_000_000
 RETRY_INTERVAL_NS = SECOND_NS

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from archive.client.settings import ArchiveClientSettings
+from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.backup.folder import Report
-from runtime.errors import ArchiveError, OrdoError, StorageError
-from sequencer.follower import LogFollower
+from ordo.follow.follower import LogFollower
+from ordo.runtime.errors import ArchiveError, OrdoError, StorageError
 
 if TYPE_CHECKING:
-    from archive.archive import Archive
-    from archive.catalog import RecordingDescriptor
-    from archive.recorder import Recording
-    from cluster.client.log_source import LogSource
-    from transport.client import TransportClient
+    from ordo.archive.archive import Archive
+    from ordo.archive.recorder import Recording
+    from ordo.archive.segments.catalog import RecordingDescriptor
+    from ordo.follow.recordings.log_source import LogSource
+    from ordo.transport.client.client import TransportClient
 
 SILENCE_S = 2.0
 RECORDED_CHANNEL = "aeron:udp?alias=log"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from archive.catalog import RecordingDescriptor
-from cluster.module.state_store import SnapshotEntry
+from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.backup.folder import BackupFolder, Contents
 from ordo.backup.snapshot_copy import check_snapshot
 from ordo.backup.survey import Survey
-from runtime.errors import CorruptFrameError, OrdoError
+from ordo.cluster.module.state.state_store import SnapshotEntry
+from ordo.runtime.errors import CorruptFrameError, OrdoError
 
 
 class Target(NamedTuple):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archive.client.settings import ArchiveClientSettings
-from cluster.wire import codecs
-from cluster.wire.members import Member, parse_members
-from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, SERVICES_MAX
-from runtime.errors import ConfigurationError, DecodeError, NotPermittedError, OrdoError
-from transport.pending_registrations import PendingRegistrations
-from transport.uri import ChannelUri, udp
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.members import Member, parse_members
+from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, SERVICES_MAX
+from ordo.runtime.errors import ConfigurationError, DecodeError, NotPermittedError, OrdoError
+from ordo.transport.client.pending_registrations import PendingRegistrations
+from ordo.transport.uri import ChannelUri, udp
 
 if TYPE_CHECKING:
-    from transport.client import TransportClient
-    from transport.image import Header
-    from transport.publication import ExclusivePublication
-    from transport.subscription import Subscription
+    from ordo.transport.client.client import TransportClient
+    from ordo.transport.streams.image import Header
+    from ordo.transport.streams.publication import ExclusivePublication
+    from ordo.transport.streams.subscription import Subscription
 
 ANSWER_TIMEOUT_NS = 2_000_000_000
 RESEND_INTERVAL_NS = 250_000_000

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from archive.tools import verify as verify_archive
+from ordo.archive.inspection.recording_inspection import verify as verify_archive
 from ordo.backup.folder import ARCHIVE, CLUSTER, STATUS, BackupFolder, look, read_json
 from ordo.backup.snapshot_copy import check_snapshot
-from runtime.errors import OrdoError
+from ordo.runtime.errors import OrdoError
 
 
 def describe_backup(path: Path) -> dict[str, Any]:

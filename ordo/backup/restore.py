@@ -23,17 +23,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cluster.node.config import NodeConfig
-from cluster.wire import codecs
-from cluster.wire.app_version import format_versions
-from cluster.wire.configuration import NamedConfiguration
-from cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.backup.build import build_member
 from ordo.backup.folder import BackupFolder, demand_backup
 from ordo.backup.plan import Plan, Target, find_plan
 from ordo.backup.survey import Survey
-from runtime.errors import ConfigurationError
-from runtime.file_access import choose_file_access
+from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.app_version import format_versions
+from ordo.cluster.wire.configuration import NamedConfiguration
+from ordo.cluster.wire.streams import MAIN_SERVICE_ID
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.file_access import choose_file_access
 
 TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30

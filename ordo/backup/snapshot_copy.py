@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.client.settings import ArchiveClientSettings
-from cluster.client.log_source import LogSource, SourceState
-from cluster.module.recovery import check_parts
-from cluster.module.snapshots import decode as decode_module
-from cluster.module.state_store import SnapshotEntry
-from cluster.wire import container_snapshot
-from cluster.wire.snapshot_digest import combine, digest_of
+from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.backup.query import OfferedSnapshot
-from runtime.errors import ArchiveError, OrdoError, SnapshotError, StorageError
+from ordo.cluster.module.state.module_snapshot import decode as decode_module
+from ordo.cluster.module.state.recovery import check_parts
+from ordo.cluster.module.state.state_store import SnapshotEntry
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.cluster.wire.snapshots.snapshot_digest import combine, digest_of
+from ordo.follow.recordings.log_source import LogSource, SourceState
+from ordo.runtime.errors import ArchiveError, OrdoError, SnapshotError, StorageError
 
 if TYPE_CHECKING:
-    from archive.archive import Archive
-    from archive.recorder import Recording
-    from cluster.module.snapshots import ModuleSnapshot
-    from transport.client import TransportClient
+    from ordo.archive.archive import Archive
+    from ordo.archive.recorder import Recording
+    from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
+    from ordo.transport.client.client import TransportClient
 
 RECORDED_CHANNEL = "aeron:udp?alias=snapshot"
 STANDSTILL_NS = 10_000_000_000

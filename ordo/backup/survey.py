@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cluster.module.version_log import VersionChange
-from cluster.wire.app_version import NO_VERSION
-from runtime.errors import ArchiveError
-from sequencer.entries import EntryKind, LogEntry, decode_entry
+from ordo.cluster.module.versions.version_log import VersionChange
+from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.follow.entries import EntryKind, LogEntry, decode_entry
+from ordo.runtime.errors import ArchiveError
 
 if TYPE_CHECKING:
-    from archive.reader import RecordedMessage
-    from cluster.module.snapshots import ModuleSnapshot
+    from ordo.archive.segments.reader import RecordedMessage
+    from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
 
 
 STAMPED = (EntryKind.MESSAGE, EntryKind.SESSION_OPEN, EntryKind.SESSION_CLOSE, EntryKind.TIMER)

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archive.archive import Archive
-from archive.lmdb_store import open_lmdb
-from archive.recorder import Recording
-from deploy.launcher import SHARED_MEMORY, SyncMode
-from runtime.clock import SystemClock
-from runtime.errors import ArchiveError
-from runtime.memory import FileMemoryProvider
-from runtime.random import RandomSource
-from runtime.storage import FileStorage
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.udp import UdpNetwork
+from ordo.archive.archive import Archive
+from ordo.archive.recorder import Recording
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.deploy.launcher import SHARED_MEMORY, SyncMode
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.random import RandomSource
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.udp import UdpNetwork
 
 MEBIBYTE = 1024 * 1024
 MESSAGE_BYTES = 1024

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.launcher import LocalCluster
-from ordo.bench.load_process import LoadPlan
+from ordo.bench.loads.load_process import LoadPlan
 from ordo.bench.node_cost import family, running_ns
-from runtime.errors import ConfigurationError
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ConfigurationError
 
 ATTACHED = re.compile(rb"attached")
 SUMMARY_LINE = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$")
@@ -33,7 +33,7 @@ class LoadProcess:
 
     def __init__(self, plan: LoadPlan) -> None:
         self.plan = plan
-        command = [sys.executable, "-m", "ordo.bench.load_process", plan.to_json()]
+        command = [sys.executable, "-m", "ordo.bench.loads.load_process", plan.to_json()]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.pid = self._process.pid
         self._await("ready")

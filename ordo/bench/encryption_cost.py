@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from deploy.launcher import LocalCluster
-from ordo.bench.latency import percentiles_us
-from ordo.bench.native_load import NativeLoad
+from ordo.bench.loads.latency import percentiles_us
+from ordo.bench.loads.native_load import NativeLoad
+from ordo.deploy.launcher import LocalCluster
 
 KINDS = {"plain": False, "encrypted": True}
 SHOWN = ("p50", "p99")

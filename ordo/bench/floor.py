@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ordo.bench.floor_native import drive, follow, lead
-from ordo.bench.latency import new_histogram, percentiles_us, record
+from ordo.bench.loads.floor_native import drive, follow, lead
+from ordo.bench.loads.latency import new_histogram, percentiles_us, record
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SPIN_NS = 20_000
 WARM_UP_COUNT = 500
 

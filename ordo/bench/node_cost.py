@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from deploy.launcher import LocalCluster
+from ordo.deploy.launcher import LocalCluster
 
 KIBIBYTES_PER_MEBIBYTE = 1024
 

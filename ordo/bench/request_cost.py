@@ -9,13 +9,13 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
-from ordo.bench.echo_session import EchoSession, echo_settings
-from ordo.bench.latency import new_histogram, percentiles_us, record
-from runtime.closing import Closing
+from ordo.bench.loads.echo_session import EchoSession, echo_settings
+from ordo.bench.loads.latency import new_histogram, percentiles_us, record
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.closing import Closing
 
-SERVICE = "ordo.bench.answering:Answering"
+SERVICE = "ordo.bench.loads.answering:Answering"
 SHOWN = ("p50", "p99")
 BATCH_LENGTH = 4_096
 

@@ -7,16 +7,19 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from cluster.node.config import load_config
-from cluster.node.orders import take_snapshot
-from cluster.node.tools import LocalMember
-from deploy.launcher import LocalCluster
-from ordo.bench.echo_session import EchoSession
-from ordo.bench.large_state import FORKS_VARIABLE, STATE_MB_VARIABLE
-from ordo.bench.latency import percentiles_us
+from ordo.bench.loads.echo_session import EchoSession
+from ordo.bench.loads.large_state import FORKS_VARIABLE, STATE_MB_VARIABLE
+from ordo.bench.loads.latency import percentiles_us
 from ordo.bench.node_cost import family
+from ordo.cluster.admin.local_member import LocalMember
+from ordo.cluster.admin.orders import take_snapshot
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
 
-SERVICES = {"forked": "ordo.bench.large_state:ForkedState", "standing": "ordo.bench.large_state:StandingState"}
+SERVICES = {
+    "forked": "ordo.bench.loads.large_state:ForkedState",
+    "standing": "ordo.bench.loads.large_state:StandingState",
+}
 SIZE_BYTES = 32
 ROUND_TRIPS = 20
 """Between two looks whether the snapshot is done."""

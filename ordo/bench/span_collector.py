@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from runtime.closing import Closing
+from ordo.runtime.closing import Closing
 
 STATUS_TAKEN = 200
 

@@ -46,24 +46,24 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from deploy.launcher import LocalCluster, ServiceMode, SyncMode
 from ordo.bench.archive_rate import measure_record_mb_per_s, measure_replay_mb_per_s
 from ordo.bench.costs import measure_calls, measure_cpu_us
-from ordo.bench.echo_session import EchoSession
 from ordo.bench.encryption_cost import measure_encryption
 from ordo.bench.floor import measure_floor
-from ordo.bench.latency import percentiles_us
-from ordo.bench.load_process import LoadPlan
+from ordo.bench.loads.echo_session import EchoSession
+from ordo.bench.loads.latency import percentiles_us
+from ordo.bench.loads.load_process import LoadPlan
+from ordo.bench.loads.native_load import NativeLoad
 from ordo.bench.machine import describe_machine
-from ordo.bench.native_load import NativeLoad
 from ordo.bench.node_cost import measure_idle_cpu_percent, measure_pss_mb, measure_rss_mb
 from ordo.bench.request_cost import measure_requests
 from ordo.bench.snapshot_pause import measure_snapshot_pause
 from ordo.bench.waterfall import measure_waterfall, show_waterfall
-from runtime.console import output_console
+from ordo.deploy.launcher import LocalCluster, ServiceMode, SyncMode
+from ordo.runtime.reporting.terminal import output_console
 
-PYTHON_ECHO = "ordo.bench.echo:Echo"
-NATIVE_ECHO = "ordo.bench.echo_native:NativeEcho"
+PYTHON_ECHO = "ordo.bench.loads.echo:Echo"
+NATIVE_ECHO = "ordo.bench.loads.echo_native:NativeEcho"
 SERVICES = {"python": PYTHON_ECHO, "cython": NATIVE_ECHO}
 SIZES_BYTES = (32, 288, 1024)
 SYNC_MODES: tuple[SyncMode, ...] = ("none", "commit")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.client.tracing import Tracing
-from deploy.launcher import LocalCluster, ServiceMode, SyncMode, Table
-from ordo.bench.latency import new_histogram, percentiles_us, record
-from runtime.errors import OrdoError
-from runtime.spans import REQUEST, check_packages
+from ordo.bench.loads.latency import new_histogram, percentiles_us, record
+from ordo.cluster.client.requests.tracing import Tracing
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.deploy.launcher import LocalCluster, ServiceMode, SyncMode, Table
+from ordo.runtime.errors import OrdoError
+from ordo.runtime.reporting.spans import REQUEST, check_packages
 
 if TYPE_CHECKING:
     from ordo.bench.span_collector import SpanCollector
 
-SERVICE = "ordo.bench.answering:Answering"
+SERVICE = "ordo.bench.loads.answering:Answering"
 KINDS: dict[str, tuple[ServiceMode, SyncMode]] = {
     "inline, sync none": ("inline", "none"),
     "process, sync none": ("process", "none"),

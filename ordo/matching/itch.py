@@ -20,7 +20,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from runtime.errors import ConfigurationError, DecodeError
+from ordo.runtime.errors import ConfigurationError, DecodeError
 
 PRICE_SCALE = 10_000
 CHUNK_BYTES = 1 << 18

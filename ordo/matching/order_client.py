@@ -13,7 +13,7 @@ from typing import Protocol
 
 from ordo.matching.engine import ANSWERS_KEPT
 from ordo.matching.protocol import ANSWER, REQUEST, Kind, Status
-from runtime.errors import ClusterTimeoutError, ConfigurationError
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
 
 RESEND_AFTER_NS = 500_000_000
 GIVE_UP_AFTER_NS = 30_000_000_000

@@ -9,9 +9,9 @@ import structlog
 from ordo.matching.book import BUY, SELL, OrderBook
 from ordo.matching.engine import MatchingCore
 from ordo.matching.protocol import QUERY, REQUEST, TOP_OF_BOOK, Kind, decode_answer
-from service_api.native import Header
-from service_api.service import ClientSession, CloseReason, Cluster, ClusteredService, OfferResult
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, CloseReason, Cluster, ClusteredService, OfferResult
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 _OWNER_COUNT = Struct("<I")
 _OWNER = Struct("<Iq")  # client id, session id

@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pipeline.auditor import compare_segments
-from pipeline.batches import BatchBuilder
-from pipeline.decoder import RecordDecoder, RowSelection
-from pipeline.errors import CorruptRecordingError
-from pipeline.recordings import Recording, Segment, open_cursor
+from ordo.pipeline.decoding.auditor import compare_segments
+from ordo.pipeline.decoding.batches import BatchBuilder
+from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
+from ordo.pipeline.decoding.errors import CorruptRecordingError
+from ordo.pipeline.recordings.recordings import Recording, Segment, open_cursor
 
 FRAME_FIELDS = ((0, "frame length"), (4, "version"), (5, "flags"), (6, "type"), (8, "term offset"), (12, "checksum"),
                 (16, "stream id"), (20, "term id"), (24, "reserved value"), (32, "payload"))  # fmt: skip

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pipeline.auditor import SegmentAudit
-from pipeline.jobs import agreement
-from pipeline.jobs.agreement import AuditedLog
-from pipeline.jobs.order import check_holes, check_terms, check_times
-from pipeline.recordings import Recording, Segment, open_cursor, open_recordings
-from pipeline.tasks import collect_tasks
+from ordo.pipeline.decoding.auditor import SegmentAudit
+from ordo.pipeline.jobs import agreement
+from ordo.pipeline.jobs.agreement import AuditedLog
+from ordo.pipeline.jobs.order import check_holes, check_terms, check_times
+from ordo.pipeline.recordings.recordings import Recording, Segment, open_cursor, open_recordings
+from ordo.pipeline.spark.tasks import collect_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

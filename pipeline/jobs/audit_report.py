@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.report import GREEN, GREY, RED, Report, new_figure, position_axis
-from pipeline.time_unit import moment
+from ordo.pipeline.jobs.report import GREEN, GREY, RED, Report, new_figure, position_axis
+from ordo.pipeline.recordings.time_unit import moment
 
 
 def write_report(facts: dict[str, Any], folder: str) -> str:

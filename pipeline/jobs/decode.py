@@ -1,4 +1,4 @@
-"""Decode: application payloads into columns of a data frame (pipeline/payloads.py)."""
+"""Decode: application payloads into columns of a data frame (pipeline/decoding/payloads.py)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from pipeline.payloads import PayloadDecoder, decode_batches, decoded_schema
+from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
 
 
 def decode(log: DataFrame, decoder: PayloadDecoder, column: str = "payload") -> DataFrame:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.errors import PipelineError
-from pipeline.local import LocalLog
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.sql.local import LocalLog
 
 COMPARABLE = ("kind", "session_id", "payload", "correlation_id", "leadership_term", "timestamp", "position")
 COMPARED_DEFAULT = ("kind", "session_id", "payload")

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, GroupedData, Window
 from pyspark.sql import functions as F
 
-from pipeline.errors import PipelineError
-from pipeline.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
-from pipeline.report import Report, new_figure, time_axis, utc
-from pipeline.rows import KeptRows, keep_rows, rows_of
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
+from ordo.pipeline.jobs.report import Report, new_figure, time_axis, utc
+from ordo.pipeline.spark.rows import KeptRows, keep_rows, rows_of
 
 STATISTICS = ("count", "p50", "p90", "p99", "p999", "max", "mean")
 KEYS = ("node", "recording", "session_id", "kind", "timestamp")

@@ -21,11 +21,11 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from pipeline.jobs.replay import observed
-from pipeline.payloads import MESSAGE_KINDS, application_bytes
-from pipeline.replay_cluster import Effect, ReplayCluster
-from pipeline.report import BLUE, GREY, Report, new_figure, price
-from pipeline.rows import keep_rows, rows_of
+from ordo.pipeline.decoding.payloads import MESSAGE_KINDS, application_bytes
+from ordo.pipeline.jobs.replay import observed
+from ordo.pipeline.jobs.report import BLUE, GREY, Report, new_figure, price
+from ordo.pipeline.replaying.replay_cluster import Effect, ReplayCluster
+from ordo.pipeline.spark.rows import keep_rows, rows_of
 
 ANSWER = struct.Struct("<BBHIQQIIII")
 FILL = struct.Struct("<QQII")

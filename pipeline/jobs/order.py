@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from pipeline.recordings import Recording
+from ordo.pipeline.recordings.recordings import Recording
 
 NULL_TERM = -1
 Run = dict[str, Any]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline.jobs.stretches import cut_log
-from pipeline.jobs.verdict import AGREES, DIFFERS, guarded, open_cluster, run_stretch, verdict_of
-from pipeline.replay_cluster import Effect, ReplayCluster
-from pipeline.report import Report
-from pipeline.tasks import collect_tasks
+from ordo.pipeline.jobs.report import Report
+from ordo.pipeline.jobs.stretches import cut_log
+from ordo.pipeline.jobs.verdict import AGREES, DIFFERS, guarded, open_cluster, run_stretch, verdict_of
+from ordo.pipeline.replaying.replay_cluster import Effect, ReplayCluster
+from ordo.pipeline.spark.tasks import collect_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline.payloads import MESSAGE_KINDS
+from ordo.pipeline.decoding.payloads import MESSAGE_KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
-from pipeline.report import BLUE, Report, new_figure, time_axis, utc
-from pipeline.rows import KeptRows, keep_rows, rows_of
-from pipeline.session_records import parse_event
+from ordo.pipeline.decoding.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
+from ordo.pipeline.decoding.session_records import parse_event
+from ordo.pipeline.jobs.report import BLUE, Report, new_figure, time_axis, utc
+from ordo.pipeline.spark.rows import KeptRows, keep_rows, rows_of
 
 DRAWN_MAX = 500
 _EVENTS = pa.schema([
@@ -72,7 +72,7 @@ def sessions(log: DataFrame) -> DataFrame:
 
 
 def _head_bytes() -> Column:
-    """How many bytes of a payload come before the application's (`pipeline.payloads.application_bytes`)."""
+    """How many bytes of a payload come before the application's (`pipeline.decoding.payloads.application_bytes`)."""
     low, high = F.hex(F.substring("payload", 1, 1)), F.hex(F.substring("payload", 2, 1))
     block_length = F.conv(F.concat(high, low), 16, 10).cast("int")
     return F.when(F.col("kind") == "request", block_length + SBE_HEADER_BYTES).otherwise(0)

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
-from pipeline.errors import CorruptRecordingError, PipelineError
-from pipeline.planner import Run, read_runs, whole_runs
-from pipeline.predicates import Predicates
-from pipeline.recorded_feeds import feed_runs
-from pipeline.recordings import Recording, open_recordings, with_owners
-from pipeline.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
-from pipeline.skips import find_skips
-from pipeline.snapshot_owners import SnapshotOwner
-from pipeline.tasks import collect_tasks
-from pipeline.time_unit import time_unit_of
-from pipeline.version_events import refuse_version_event
+from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
+from ordo.pipeline.recordings.planner import Run, read_runs, whole_runs
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recorded_feeds import feed_runs
+from ordo.pipeline.recordings.recordings import Recording, open_recordings, with_owners
+from ordo.pipeline.recordings.snapshot_owners import SnapshotOwner
+from ordo.pipeline.recordings.time_unit import time_unit_of
+from ordo.pipeline.replaying.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
+from ordo.pipeline.replaying.skips import find_skips
+from ordo.pipeline.replaying.version_events import refuse_version_event
+from ordo.pipeline.spark.tasks import collect_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,12 +14,12 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pipeline.errors import CorruptRecordingError, PipelineError, VersionChangesError
-from pipeline.jobs.stretches import Stretch, read_snapshot
-from pipeline.recorded_feeds import RecordedFeeds
-from pipeline.recorded_hashes import RecordedHashes
-from pipeline.replay_cluster import Effect, OfferCheck, ReplayCluster, SnapshotState, lockstep
-from pipeline.service_names import make_service
+from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError, VersionChangesError
+from ordo.pipeline.jobs.stretches import Stretch, read_snapshot
+from ordo.pipeline.recordings.recorded_feeds import RecordedFeeds
+from ordo.pipeline.recordings.recorded_hashes import RecordedHashes
+from ordo.pipeline.replaying.replay_cluster import Effect, OfferCheck, ReplayCluster, SnapshotState, lockstep
+from ordo.pipeline.replaying.service_names import make_service
 
 AGREES, DIFFERS, NOT_CHECKED, PARTLY = "agrees", "differs", "not checked", "partly checked"
 NO_SNAPSHOT = "no snapshot"

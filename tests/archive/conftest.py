@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from archive.archive import Archive
-from archive.lmdb_store import open_lmdb
-from runtime.clock import VirtualClock
-from runtime.storage import FileStorage
+from ordo.archive.archive import Archive
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import VirtualClock
 from tests.archive.served import Served
 from tests.archive.streams import Sink
 

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from archive.archive import Archive
-from archive.client.calls import Call
-from archive.client.session import ArchiveSession, SignalEvent
-from archive.client.settings import ArchiveClientSettings
-from archive.control.access import AccessPolicy
-from archive.control.conductor import ControlConductor
-from archive.control.config import ControlConfig
-from archive.lmdb_store import open_lmdb
-from runtime.storage import FileStorage
+from ordo.archive.archive import Archive
+from ordo.archive.client.control_requests import Call
+from ordo.archive.client.session import ArchiveSession, SignalEvent
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.control.access import AccessPolicy
+from ordo.archive.control.conductor import ControlConductor
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.runtime.io.storage import FileStorage
+from ordo.transport.client.client import TransportClient
 from tests.transport.driver_world import Node, World
-from transport.client import TransportClient
 
 SEGMENT_LENGTH = 64 * 1024
 ResultT = TypeVar("ResultT")

@@ -34,7 +34,8 @@ def crc32c(data: bytes) -> int:
 
 
 def header_mask(header: bytes) -> int:
-    """What the header of a recorded data frame adds to its checksum (archive/frames.pxd), as a signed 32-bit number."""
+    """What the header of a recorded data frame adds to its checksum (archive/segments/frames.pxd), as a signed 32-bit
+    number."""
     crc = crc32c(header[:12] + bytes(4) + header[16:32]) & 0xFFFFFFFF
     mask = crc ^ (crc << 1 & 0xFFFFFFFF | crc >> 31)
     return int.from_bytes((mask or 3).to_bytes(4, "little"), "little", signed=True)

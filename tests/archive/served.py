@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from archive.client.client import ArchiveClient
-from archive.control.codes import RecordingSignal
-from runtime.tokens import hash_token
-from transport.publication import Publication
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.protocol.codes import RecordingSignal
+from ordo.runtime.security.tokens import hash_token
+from ordo.transport.streams.publication import Publication
 
 STREAM = 42
 

@@ -3,15 +3,15 @@
 import random
 from typing import Any
 
-from runtime.clock import VirtualClock
-from runtime.counters import CountersManager, local_counter
-from runtime.memory import HeapMemoryProvider, allocate
-from transport.client_core import make_client_counter
-from transport.image import Image
-from transport.logbuffer import LOG_TYPE_EXCLUSIVE, create_log
-from transport.publication import ExclusivePublication
-from transport.subscription import Subscription
-from transport.uri import ChannelUri
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.counters import CountersManager, local_counter
+from ordo.runtime.native.memory import HeapMemoryProvider, allocate
+from ordo.transport.client.client_core import make_client_counter
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.logbuffer import LOG_TYPE_EXCLUSIVE, create_log
+from ordo.transport.streams.publication import ExclusivePublication
+from ordo.transport.streams.subscription import Subscription
+from ordo.transport.uri import ChannelUri
 
 TERM_LENGTH = 64 * 1024
 MTU = 1408

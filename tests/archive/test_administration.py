@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from archive import administration, tools
-from archive.archive import Archive
-from archive.catalog import Catalog, RecordingDescriptor, RecordingState
-from archive.export import crc32c, encode_catalog, encode_mark_file
+from ordo.archive.archive import Archive
+from ordo.archive.inspection import administration, recording_inspection
+from ordo.archive.inspection.export import crc32c, encode_catalog, encode_mark_file
+from ordo.archive.segments.catalog import Catalog, RecordingDescriptor, RecordingState
 from ordo.cli import run
-from runtime.errors import ArchiveError, CorruptFrameError, StorageInUseError, UnknownRecordingError
-from runtime.storage import FileStorage
+from ordo.runtime.errors import ArchiveError, CorruptFrameError, StorageInUseError, UnknownRecordingError
+from ordo.runtime.io.storage import FileStorage
 from tests.archive.model import TYPE_DATA, TYPE_PAD, as_aeron_writes
 from tests.archive.streams import MTU, Stream
 from tests.archive.test_reader import flip
@@ -68,7 +68,7 @@ def test_the_mark_file_is_of_an_archive_that_is_not_running() -> None:
 
 
 def test_messages_are_dumped_with_their_positions(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    messages = list(tools.dump(folder, 0))
+    messages = list(recording_inspection.dump(folder, 0))
     assert len(messages) == 40
     assert run(["archive", "dump", folder, "0", "--from", str(messages[9].position), "--count", "2"]) == 0
     shown = capsys.readouterr().out
@@ -82,11 +82,11 @@ def test_messages_are_dumped_with_their_positions(folder: str, capsys: pytest.Ca
 
 def test_a_recording_is_marked_and_trusted_again(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["archive", "mark-invalid", folder, "0"]) == 0
-    assert tools.list_recordings(folder)[0].state is RecordingState.INVALID
+    assert recording_inspection.list_recordings(folder)[0].state is RecordingState.INVALID
     with pytest.raises(ArchiveError, match="is INVALID, so it cannot become invalid"):
         administration.mark_invalid(folder, 0)
     assert run(["archive", "mark-valid", folder, "0"]) == 0
-    assert tools.list_recordings(folder)[0].state is RecordingState.VALID
+    assert recording_inspection.list_recordings(folder)[0].state is RecordingState.VALID
     with pytest.raises(ArchiveError, match="is VALID, so it cannot become valid"):
         administration.mark_valid(folder, 0)
     with pytest.raises(UnknownRecordingError):
@@ -102,7 +102,7 @@ def test_a_damaged_recording_does_not_become_valid(folder: str) -> None:
     path.write_bytes(content)
     with pytest.raises(CorruptFrameError, match="checksum"):
         administration.mark_valid(folder, 0)
-    assert tools.list_recordings(folder)[0].state is RecordingState.INVALID
+    assert recording_inspection.list_recordings(folder)[0].state is RecordingState.INVALID
 
 
 def test_orphans_are_deleted_when_the_user_says_so(folder: str) -> None:
@@ -133,11 +133,11 @@ def test_compaction_finishes_purges_and_shrinks_the_catalog(folder: str, storage
     assert done.finished_purges == 100
     assert done.length_after_bytes < done.length_before_bytes
     assert not (Path(folder) / "3-0.rec").exists()
-    assert [found.recording_id for found in tools.list_recordings(folder)] == [0]
+    assert [found.recording_id for found in recording_inspection.list_recordings(folder)] == [0]
     reopened = Catalog.open(storage, folder)
     assert reopened.next_recording_id == 101
     reopened.close()
-    assert len(list(tools.dump(folder, 0))) == 40
+    assert len(list(recording_inspection.dump(folder, 0))) == 40
 
 
 def test_frames_of_aerons_checksum_get_the_one_that_covers_headers(
@@ -211,4 +211,4 @@ def test_nothing_is_changed_while_a_process_owns_the_folder(open_archive: Callab
     ):
         with pytest.raises(StorageInUseError):
             action()
-    assert len(list(tools.dump(folder, 0))) == 40
+    assert len(list(recording_inspection.dump(folder, 0))) == 40

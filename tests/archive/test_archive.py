@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from archive.archive import Archive
-from archive.catalog import NULL_POSITION
-from archive.reader import RecordingReader
-from runtime.errors import (
+from ordo.archive.archive import Archive
+from ordo.archive.segments.catalog import NULL_POSITION
+from ordo.archive.segments.reader import RecordingReader
+from ordo.runtime.errors import (
     ArchiveError,
     ConfigurationError,
     StorageFullError,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from archive.client import calls
-from archive.client.async_client import AsyncArchiveClient
-from archive.client.client import ArchiveClient
-from archive.client.session import SignalEvent
-from archive.control.codes import ErrorCode, RecordingSignal
-from runtime.errors import ArchiveError, ArchiveTimeoutError
+from ordo.archive.client import control_requests
+from ordo.archive.client.async_client import AsyncArchiveClient
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.client.session import SignalEvent
+from ordo.archive.protocol.codes import ErrorCode, RecordingSignal
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError
 from tests.archive.served import STREAM, Served, record
 from tests.snippets import texts_of
 
@@ -35,7 +35,7 @@ def methods(client: type) -> dict[str, tuple[str, str]]:
 def test_both_clients_have_every_request() -> None:
     requests = {
         name
-        for name, value in vars(calls).items()
+        for name, value in vars(control_requests).items()
         if inspect.isfunction(value)
         and not name.startswith("_")
         and str(inspect.signature(value).return_annotation).startswith("Call[")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.catalog import (
+from ordo.archive.segments.catalog import (
     NULL_POSITION,
     NULL_TIMESTAMP,
     Catalog,
@@ -18,7 +18,7 @@ from archive.catalog import (
     decode_descriptor,
     encode_descriptor,
 )
-from runtime.errors import ArchiveError, ConfigurationError, StorageError, UnknownRecordingError
+from ordo.runtime.errors import ArchiveError, ConfigurationError, StorageError, UnknownRecordingError
 
 SAMPLE = RecordingDescriptor(
     recording_id=3,
@@ -113,7 +113,7 @@ def test_unknown_recordings(catalog: Catalog) -> None:
 def test_another_process_reads_while_this_one_writes(catalog: Catalog, tmp_path: Path) -> None:
     catalog.add(SAMPLE)
     program = (
-        "import sys; from archive.tools import list_recordings\n"
+        "import sys; from ordo.archive.inspection.recording_inspection import list_recordings\n"
         "print([d.stop_position for d in list_recordings(sys.argv[1])])"
     )
     for stop in (-1, 96):

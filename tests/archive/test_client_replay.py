@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from archive.client import calls
-from archive.client.replay import RecordedMessage, Replay
-from archive.control import codecs
-from archive.control.codes import ResponseCode
-from runtime.errors import ArchiveError, ArchiveTimeoutError
-from runtime.sbe import Message
+from ordo.archive.client import control_requests
+from ordo.archive.client.replay import RecordedMessage, Replay
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import ResponseCode
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError
+from ordo.runtime.sbe import Message
 from tests.archive.control_world import Caller, ControlWorld, Server
 from tests.archive.test_control import record
 from tests.fuzz.answer_doors import SESSION, LyingArchive
@@ -117,7 +117,7 @@ def test_a_replay_that_another_stops_has_not_come_to_the_end(world: ControlWorld
     """The recording is longer than the window, so that not all of it is sent before any of it is taken."""
     server, caller = recorded(world, [bytes(8_000)] * 200)
     replay = open_replay(world, caller, length)
-    world.remote_caller(server, "10.0.0.8").call(calls.stop_all_replays(0))
+    world.remote_caller(server, "10.0.0.8").call(control_requests.stop_all_replays(0))
     assert 0 < len(take_all(world, replay)) < 200
     assert isinstance(replay.error, ArchiveTimeoutError)
     assert f"broken off at position={replay.position}, and the archive does not say why" in replay.error.message

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from archive.client import calls
-from archive.control import codecs
-from archive.control.codes import ErrorCode, RecordingSignal
-from archive.control.session import SessionState
-from runtime.errors import ArchiveError, ArchiveTimeoutError, UnknownRecordingError
+from ordo.archive.client import control_requests
+from ordo.archive.control.session import SessionState
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import ErrorCode, RecordingSignal
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, UnknownRecordingError
 from tests.archive.control_world import Caller, ControlWorld, Server
 from tests.archive.test_with_driver import payloads
 from tests.transport.driver_world import MS, S
@@ -34,15 +34,15 @@ def world(tmp_path: Path) -> Iterator[ControlWorld]:
 def record(world: ControlWorld, server: Server, caller: Caller, sent: list[bytes], channel: str = CHANNEL) -> int:
     """Records a publication of the archive's host, whole; its recording id."""
     publication = server.node.client.add_exclusive_publication(channel, STREAM)
-    subscription_id = caller.call(calls.start_recording(channel, STREAM, local=True, auto_stop=False))
+    subscription_id = caller.call(control_requests.start_recording(channel, STREAM, local=True, auto_stop=False))
     world.until(lambda: publication.is_connected)
     world.send(publication, sent)
     world.until(lambda: caller.signals and caller.signals[-1].subscription_id == subscription_id)
     recording_id, position = caller.signals[-1].recording_id, publication.position
-    world.until(lambda: caller.call(calls.recording_position(recording_id)) == position)
+    world.until(lambda: caller.call(control_requests.recording_position(recording_id)) == position)
     publication.close()
     world.until(lambda: caller.signals[-1].signal is RecordingSignal.STOP)
-    caller.call(calls.stop_recording(channel, STREAM))
+    caller.call(control_requests.stop_recording(channel, STREAM))
     return recording_id
 
 
@@ -65,7 +65,7 @@ def test_several_sessions_are_told_apart(world: ControlWorld) -> None:
     callers = [world.remote_caller(server), world.remote_caller(server), world.local_caller(server)]
     assert len({caller.session.control_session_id for caller in callers}) == 3
     for caller in callers:
-        assert caller.call(calls.list_recordings()) == []
+        assert caller.call(control_requests.list_recordings()) == []
 
 
 def test_a_client_that_disappears_is_forgotten(world: ControlWorld) -> None:
@@ -130,7 +130,7 @@ def test_requests_of_somebody_elses_session_are_dropped(world: ControlWorld) -> 
     world.run(100 * MS)
     assert not reply.is_done
     assert "which its sender has not" in str(server.errors[0])
-    assert caller.call(calls.list_recordings()) == []
+    assert caller.call(control_requests.list_recordings()) == []
 
 
 def test_requests_that_come_after_the_end_of_their_session_are_dropped_without_a_word(world: ControlWorld) -> None:
@@ -157,7 +157,7 @@ def test_whatever_a_stranger_sends_the_archive_goes_on(world: ControlWorld, junk
     world.until(lambda: stranger.is_connected)
     world.send(stranger, [junk])
     world.run(20 * MS)
-    assert caller.call(calls.list_recordings()) == []
+    assert caller.call(control_requests.list_recordings()) == []
 
 
 def test_a_response_channel_that_is_none_is_an_error_of_the_archives_log(world: ControlWorld) -> None:
@@ -184,7 +184,7 @@ def test_a_recording_starts_and_stops_with_its_signals(world: ControlWorld) -> N
     sent = payloads(50)
     recording_id = record(world, server, caller, sent)
     assert caller.signal_names() == ["START", "STOP"]
-    descriptor = caller.call(calls.describe_recording(recording_id))
+    descriptor = caller.call(control_requests.describe_recording(recording_id))
     assert descriptor is not None
     assert descriptor == server.archive.descriptor(recording_id)
     assert caller.signals[1].position == descriptor.stop_position
@@ -195,19 +195,19 @@ def test_a_publication_of_another_host_is_recorded(world: ControlWorld) -> None:
     server = world.server()
     caller = world.remote_caller(server)
     channel = "aeron:udp?endpoint=10.0.0.1:7777"
-    caller.call(calls.start_recording(channel, STREAM, local=False, auto_stop=True))
+    caller.call(control_requests.start_recording(channel, STREAM, local=False, auto_stop=True))
     publication = caller.client.add_exclusive_publication(f"{channel}|term-length=64k|linger=0", STREAM)
     world.until(lambda: publication.is_connected)
     sent = payloads(30)
     world.send(publication, sent)
     position = publication.position
-    world.until(lambda: caller.call(calls.recording_position(0)) == position)
-    assert caller.call(calls.stop_position(0)) is None
-    assert caller.call(calls.max_recorded_position(0)) == position
+    world.until(lambda: caller.call(control_requests.recording_position(0)) == position)
+    assert caller.call(control_requests.stop_position(0)) is None
+    assert caller.call(control_requests.max_recorded_position(0)) == position
     publication.close()
     world.until(lambda: caller.signal_names() == ["START", "STOP"], step_ns=1 * MS, timeout_ns=30 * S)
-    assert caller.call(calls.stop_position(0)) == position
-    assert caller.call(calls.list_recorded_streams()) == []
+    assert caller.call(control_requests.stop_position(0)) == position
+    assert caller.call(control_requests.list_recorded_streams()) == []
     assert [message.payload for message in server.archive.reader(0).messages()] == sent
 
 
@@ -216,7 +216,7 @@ def test_a_local_udp_publication_is_recorded_through_a_spy(world: ControlWorld) 
     caller = world.remote_caller(server)
     channel = "aeron:udp?endpoint=10.0.0.9:7777|ssc=true"
     record(world, server, caller, payloads(5), channel)
-    descriptor = caller.call(calls.describe_recording(0))
+    descriptor = caller.call(control_requests.describe_recording(0))
     assert descriptor is not None
     assert descriptor.original_channel == channel
     assert descriptor.stripped_channel == "aeron:udp?endpoint=10.0.0.9:7777"
@@ -225,26 +225,26 @@ def test_a_local_udp_publication_is_recorded_through_a_spy(world: ControlWorld) 
 def test_recordings_that_cannot_start(world: ControlWorld) -> None:
     server = world.server(recordings_max=2)
     caller = world.remote_caller(server)
-    caller.call(calls.start_recording(CHANNEL, 1, local=True, auto_stop=False))
+    caller.call(control_requests.start_recording(CHANNEL, 1, local=True, auto_stop=False))
     with pytest.raises(ArchiveError, match="is being recorded already") as refused:
-        caller.call(calls.start_recording("aeron:ipc?term-length=128k", 1, local=True, auto_stop=False))
+        caller.call(control_requests.start_recording("aeron:ipc?term-length=128k", 1, local=True, auto_stop=False))
     assert refused.value.code == ErrorCode.ACTIVE_SUBSCRIPTION
     with pytest.raises(ArchiveError, match="must start with aeron:udp"):
-        caller.call(calls.start_recording("nonsense", 2, local=True, auto_stop=False))
+        caller.call(control_requests.start_recording("nonsense", 2, local=True, auto_stop=False))
     with pytest.raises(ArchiveError, match="needs endpoint"):
-        caller.call(calls.start_recording("aeron:udp", 2, local=False, auto_stop=False))
-    caller.call(calls.start_recording(CHANNEL, 2, local=True, auto_stop=False))
+        caller.call(control_requests.start_recording("aeron:udp", 2, local=False, auto_stop=False))
+    caller.call(control_requests.start_recording(CHANNEL, 2, local=True, auto_stop=False))
     with pytest.raises(ArchiveError, match="the most this archive allows") as refused:
-        caller.call(calls.start_recording(CHANNEL, 3, local=True, auto_stop=False))
+        caller.call(control_requests.start_recording(CHANNEL, 3, local=True, auto_stop=False))
     assert refused.value.code == ErrorCode.MAX_RECORDINGS
-    caller.call(calls.stop_recording(CHANNEL, 1))
-    caller.call(calls.start_recording(CHANNEL, 3, local=True, auto_stop=False))
+    caller.call(control_requests.stop_recording(CHANNEL, 1))
+    caller.call(control_requests.start_recording(CHANNEL, 3, local=True, auto_stop=False))
 
 
 def test_no_more_images_are_recorded_than_allowed(world: ControlWorld) -> None:
     server = world.server(recordings_max=1)
     caller = world.remote_caller(server)
-    caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=False))
+    caller.call(control_requests.start_recording(CHANNEL, STREAM, local=True, auto_stop=False))
     for _ in range(2):
         server.node.client.add_exclusive_publication(CHANNEL, STREAM)
     world.until(lambda: caller.session.late_errors)
@@ -259,23 +259,23 @@ def test_a_recording_is_stopped_in_three_ways(world: ControlWorld) -> None:
     caller = world.remote_caller(server)
     publication = server.node.client.add_exclusive_publication(CHANNEL, STREAM)
     for way in range(3):
-        subscription_id = caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=False))
+        subscription_id = caller.call(control_requests.start_recording(CHANNEL, STREAM, local=True, auto_stop=False))
         world.until(lambda: caller.signals and caller.signals[-1].signal is RecordingSignal.START)
-        streams = caller.call(calls.list_recorded_streams(channel="ipc", stream_id=STREAM))
+        streams = caller.call(control_requests.list_recorded_streams(channel="ipc", stream_id=STREAM))
         assert [stream.subscription_id for stream in streams] == [subscription_id]
         if way == 0:
-            caller.call(calls.stop_recording(CHANNEL, STREAM))
+            caller.call(control_requests.stop_recording(CHANNEL, STREAM))
         elif way == 1:
-            caller.call(calls.stop_recording_subscription(subscription_id))
+            caller.call(control_requests.stop_recording_subscription(subscription_id))
         else:
-            assert caller.call(calls.stop_recording_by_id(way)) is True
+            assert caller.call(control_requests.stop_recording_by_id(way)) is True
         world.until(lambda: caller.signals[-1].signal is RecordingSignal.STOP)
         assert caller.signals[-1].recording_id == way
-    assert caller.call(calls.stop_recording_by_id(2)) is False
-    refusals: list[tuple[calls.Call[Any], ErrorCode]] = [
-        (calls.stop_recording(CHANNEL, STREAM), ErrorCode.UNKNOWN_SUBSCRIPTION),
-        (calls.stop_recording_subscription(99), ErrorCode.UNKNOWN_SUBSCRIPTION),
-        (calls.stop_recording_by_id(99), ErrorCode.UNKNOWN_RECORDING),
+    assert caller.call(control_requests.stop_recording_by_id(2)) is False
+    refusals: list[tuple[control_requests.Call[Any], ErrorCode]] = [
+        (control_requests.stop_recording(CHANNEL, STREAM), ErrorCode.UNKNOWN_SUBSCRIPTION),
+        (control_requests.stop_recording_subscription(99), ErrorCode.UNKNOWN_SUBSCRIPTION),
+        (control_requests.stop_recording_by_id(99), ErrorCode.UNKNOWN_RECORDING),
     ]
     for call, code in refusals:
         with pytest.raises(ArchiveError) as refused:
@@ -289,17 +289,17 @@ def test_a_recording_is_extended_by_a_publication_that_begins_where_it_ended(wor
     caller = world.remote_caller(server)
     first, more = payloads(40), payloads(40, seed=2)
     recording_id = record(world, server, caller, first, f"{CHANNEL}|init-term-id=3|term-id=3|term-offset=0")
-    stop = caller.call(calls.stop_position(recording_id))
+    stop = caller.call(control_requests.stop_position(recording_id))
     assert stop is not None
     where = f"init-term-id=3|term-id={3 + stop // 65536}|term-offset={stop % 65536}"
     publication = server.node.client.add_exclusive_publication(f"{CHANNEL}|{where}", STREAM)
-    caller.call(calls.extend_recording(recording_id, CHANNEL, STREAM, local=True, auto_stop=True))
+    caller.call(control_requests.extend_recording(recording_id, CHANNEL, STREAM, local=True, auto_stop=True))
     with pytest.raises(ArchiveError) as refused:
-        caller.call(calls.extend_recording(recording_id, CHANNEL, STREAM, local=True, auto_stop=True))
+        caller.call(control_requests.extend_recording(recording_id, CHANNEL, STREAM, local=True, auto_stop=True))
     assert refused.value.code in (ErrorCode.ACTIVE_RECORDING, ErrorCode.ACTIVE_SUBSCRIPTION)
     world.send(publication, more)
     position = publication.position
-    world.until(lambda: caller.call(calls.recording_position(recording_id)) == position)
+    world.until(lambda: caller.call(control_requests.recording_position(recording_id)) == position)
     publication.close()
     world.until(lambda: caller.signal_names() == ["START", "STOP", "EXTEND", "STOP"])
     assert caller.signals[2].position == stop
@@ -311,16 +311,16 @@ def test_extensions_that_do_not_fit(world: ControlWorld) -> None:
     caller = world.remote_caller(server)
     record(world, server, caller, payloads(5))
     with pytest.raises(UnknownRecordingError):
-        caller.call(calls.extend_recording(9, CHANNEL, STREAM, local=True, auto_stop=True))
+        caller.call(control_requests.extend_recording(9, CHANNEL, STREAM, local=True, auto_stop=True))
     with pytest.raises(UnknownRecordingError, match="is of stream_id=77"):
-        caller.call(calls.extend_recording(0, CHANNEL, 78, local=True, auto_stop=True))
-    caller.call(calls.extend_recording(0, CHANNEL, STREAM, local=True, auto_stop=True))
+        caller.call(control_requests.extend_recording(0, CHANNEL, 78, local=True, auto_stop=True))
+    caller.call(control_requests.extend_recording(0, CHANNEL, STREAM, local=True, auto_stop=True))
     server.node.client.add_exclusive_publication(CHANNEL, STREAM)
     world.until(lambda: caller.session.late_errors)
     error = caller.session.late_errors[0][1]
     assert isinstance(error, ArchiveError)
     assert error.code == ErrorCode.INVALID_EXTENSION
-    assert caller.call(calls.list_recorded_streams()) == []
+    assert caller.call(control_requests.list_recorded_streams()) == []
 
 
 # --- listings ---------------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_recordings_are_listed_by_every_filter(world: ControlWorld) -> None:
         record(world, server, caller, [b"x"], f"{CHANNEL}|alias={alias}")
 
     def ids(**filters: Any) -> list[int]:
-        return [found.recording_id for found in caller.call(calls.list_recordings(**filters))]
+        return [found.recording_id for found in caller.call(control_requests.list_recordings(**filters))]
 
     assert ids() == [0, 1, 2]
     assert ids(from_recording_id=1) == [1, 2]
@@ -342,19 +342,19 @@ def test_recordings_are_listed_by_every_filter(world: ControlWorld) -> None:
     assert ids(channel="alpha", stream_id=5) == []
     assert ids(from_recording_id=7) == []
     last = server.archive.descriptor(1)
-    assert caller.call(calls.find_last_recording("beta", STREAM, last.session_id)) == 1
-    assert caller.call(calls.find_last_recording("gamma", STREAM, last.session_id)) is None
-    assert caller.call(calls.describe_recording(3)) is None
-    caller.call(calls.update_channel(1, "aeron:ipc?alias=gamma|term-length=64k"))
-    assert caller.call(calls.find_last_recording("gamma", STREAM, last.session_id)) == 1
-    found = caller.call(calls.describe_recording(1))
+    assert caller.call(control_requests.find_last_recording("beta", STREAM, last.session_id)) == 1
+    assert caller.call(control_requests.find_last_recording("gamma", STREAM, last.session_id)) is None
+    assert caller.call(control_requests.describe_recording(3)) is None
+    caller.call(control_requests.update_channel(1, "aeron:ipc?alias=gamma|term-length=64k"))
+    assert caller.call(control_requests.find_last_recording("gamma", STREAM, last.session_id)) == 1
+    found = caller.call(control_requests.describe_recording(1))
     assert found is not None
     assert found.stripped_channel == "aeron:ipc?alias=gamma"
     for count in (0, -5):
         with pytest.raises(ArchiveError, match="must be 1 or more"):
-            caller.call(calls.list_recordings(count=count))
+            caller.call(control_requests.list_recordings(count=count))
     with pytest.raises(UnknownRecordingError):
-        caller.call(calls.find_last_recording("", STREAM, 1, min_recording_id=-1))
+        caller.call(control_requests.find_last_recording("", STREAM, 1, min_recording_id=-1))
 
 
 def test_one_listing_of_a_session_at_a_time_and_none_is_lost_to_a_slow_client(world: ControlWorld) -> None:
@@ -383,15 +383,15 @@ def test_one_listing_of_a_session_at_a_time_and_none_is_lost_to_a_slow_client(wo
 def test_positions_of_recordings_that_are_not_there(world: ControlWorld) -> None:
     server = world.server()
     caller = world.remote_caller(server)
-    requests: list[calls.Call[Any]] = [
-        calls.start_position(5),
-        calls.stop_position(5),
-        calls.recording_position(-1),
-        calls.max_recorded_position(1 << 62),
-        calls.truncate_recording(5, 0),
-        calls.purge_recording(5),
-        calls.attach_segments(5),
-        calls.start_replay(5, "aeron:ipc", 1, position=None, length=None, limit_counter_id=None),
+    requests: list[control_requests.Call[Any]] = [
+        control_requests.start_position(5),
+        control_requests.stop_position(5),
+        control_requests.recording_position(-1),
+        control_requests.max_recorded_position(1 << 62),
+        control_requests.truncate_recording(5, 0),
+        control_requests.purge_recording(5),
+        control_requests.attach_segments(5),
+        control_requests.start_replay(5, "aeron:ipc", 1, position=None, length=None, limit_counter_id=None),
     ]
     for call in requests:
         with pytest.raises(UnknownRecordingError) as refused:

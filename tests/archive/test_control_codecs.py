@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from archive.control import codecs
-from archive.control.codes import PROTOCOL_VERSION, RecordingSignal, ResponseCode
-from runtime.errors import DecodeError
-from runtime.sbe import Message, decode_one_of
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import PROTOCOL_VERSION, RecordingSignal, ResponseCode
+from ordo.runtime.errors import DecodeError
+from ordo.runtime.sbe import Message, decode_one_of
 
 VECTORS: list[tuple[Message, dict[str, Any], str]] = [
     (

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from archive.client import calls
-from archive.client.calls import Call
-from archive.control.access import FullAccess, ReadOnlyAccess
-from archive.control.codes import ErrorCode
-from archive.tokens import load_tokens
-from runtime.authentication import Authenticator, Right, SessionProxy
-from runtime.errors import ArchiveError, ConfigurationError
-from runtime.tokens import Token, TokenAuthenticator, hash_token, new_token
+from ordo.archive.client import control_requests
+from ordo.archive.client.control_requests import Call
+from ordo.archive.control.access import FullAccess, ReadOnlyAccess
+from ordo.archive.inspection.tokens import load_tokens
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.runtime.errors import ArchiveError, ConfigurationError
+from ordo.runtime.security.authentication import Authenticator, Right, SessionProxy
+from ordo.runtime.security.tokens import Token, TokenAuthenticator, hash_token, new_token
 from tests.archive.control_world import Caller, ControlWorld, Server
 from tests.archive.test_control_storage import world
 from tests.attacks.gate import ANSWER, PASSWORD, Gate
@@ -74,7 +74,7 @@ def test_a_session_that_is_not_let_in_is_served_nothing(world: ControlWorld) -> 
     assert publication is not None
 
     def ask() -> bool:
-        request = calls.start_recording(CHANNEL, 5, local=False, auto_stop=False)
+        request = control_requests.start_recording(CHANNEL, 5, local=False, auto_stop=False)
         publication.offer(
             request.message.encode(control_session_id=session.session_id, correlation_id=7, **request.fields)
         )
@@ -89,7 +89,7 @@ def test_roles_decide_what_is_served(world: ControlWorld) -> None:
     reader = world.remote_caller(server, "10.0.0.7", credentials=READER.encode())
     writer = world.remote_caller(server, "10.0.0.8", credentials=lambda: WRITER.encode())
     cleaner = world.remote_caller(server, "10.0.0.9", credentials=CLEANER.encode())
-    record = calls.start_recording(CHANNEL, 5, local=False, auto_stop=False)
+    record = control_requests.start_recording(CHANNEL, 5, local=False, auto_stop=False)
     assert try_call(reader, record) == ErrorCode.UNAUTHORISED_ACTION
     assert try_call(cleaner, record) == ErrorCode.UNAUTHORISED_ACTION
     assert try_call(writer, record) == 0
@@ -98,29 +98,31 @@ def test_roles_decide_what_is_served(world: ControlWorld) -> None:
     world.send(publication, [b"message"] * 10)
     world.until(lambda: server.archive.recording(0) is not None)
     writing: list[Call[Any]] = [
-        calls.extend_recording(0, CHANNEL, 5, local=False, auto_stop=False),
-        calls.stop_recording(CHANNEL, 6),
-        calls.stop_recording_by_id(9),
-        calls.replicate(0, "aeron:ipc", replication_channel=CHANNEL),
-        calls.stop_replication(9),
+        control_requests.extend_recording(0, CHANNEL, 5, local=False, auto_stop=False),
+        control_requests.stop_recording(CHANNEL, 6),
+        control_requests.stop_recording_by_id(9),
+        control_requests.replicate(0, "aeron:ipc", replication_channel=CHANNEL),
+        control_requests.stop_replication(9),
     ]
     reading: list[Call[Any]] = [
-        calls.list_recordings(count=10),
-        calls.describe_recording(0),
-        calls.max_recorded_position(0),
-        calls.start_replay(0, "aeron:udp?endpoint=10.0.0.7:9", 6, position=0, length=None, limit_counter_id=None),
-        calls.stop_replay(9),
+        control_requests.list_recordings(count=10),
+        control_requests.describe_recording(0),
+        control_requests.max_recorded_position(0),
+        control_requests.start_replay(
+            0, "aeron:udp?endpoint=10.0.0.7:9", 6, position=0, length=None, limit_counter_id=None
+        ),
+        control_requests.stop_replay(9),
     ]
     deleting: list[Call[Any]] = [
-        calls.truncate_recording(9, 0),
-        calls.purge_recording(9),
-        calls.detach_segments(9, 0),
-        calls.delete_detached_segments(9),
-        calls.purge_segments(9, 0),
-        calls.attach_segments(9),
-        calls.migrate_segments(8, 9),
-        calls.update_channel(9, CHANNEL),
-        calls.stop_all_replays(9),
+        control_requests.truncate_recording(9, 0),
+        control_requests.purge_recording(9),
+        control_requests.detach_segments(9, 0),
+        control_requests.delete_detached_segments(9),
+        control_requests.purge_segments(9, 0),
+        control_requests.attach_segments(9),
+        control_requests.migrate_segments(8, 9),
+        control_requests.update_channel(9, CHANNEL),
+        control_requests.stop_all_replays(9),
     ]
     allowed = {reader: reading, writer: reading + writing, cleaner: deleting}
     before = count_of(server, ErrorCode.UNAUTHORISED_ACTION)
@@ -141,7 +143,7 @@ def test_a_challenge_is_answered_by_who_knows_it(world: ControlWorld) -> None:
     with pytest.raises(ArchiveError, match="authentication rejected"):
         world.remote_caller(server, "10.0.0.8", credentials=PASSWORD, on_challenge=lambda challenge: b"wrong")
     caller = world.remote_caller(server, "10.0.0.9", credentials=PASSWORD, on_challenge=lambda challenge: ANSWER)
-    assert caller.call(calls.list_recordings(count=10)) == []
+    assert caller.call(control_requests.list_recordings(count=10)) == []
 
 
 def test_an_authenticator_that_fails_lets_nobody_in_and_ends_nothing(world: ControlWorld) -> None:
@@ -171,7 +173,7 @@ def test_one_host_does_not_take_all_sessions_by_knocking(world: ControlWorld) ->
     world.until(lambda: any("turned away" in str(error) for error in server.errors))
     assert len(server.conductor.sessions) == 4
     caller = world.remote_caller(server, "10.0.0.9", credentials=PASSWORD)
-    assert caller.call(calls.list_recordings(count=10)) == []
+    assert caller.call(control_requests.list_recordings(count=10)) == []
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from archive.client import calls
-from archive.control import codecs
-from archive.control.access import ReadOnlyAccess
-from archive.control.codes import REPLAY_ALL_AND_STOP, ErrorCode, RecordingSignal
-from archive.segments import segment_name
-from runtime.counters import Counter
-from runtime.errors import ArchiveError
+from ordo.archive.client import control_requests
+from ordo.archive.control.access import ReadOnlyAccess
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import REPLAY_ALL_AND_STOP, ErrorCode, RecordingSignal
+from ordo.archive.segments.segments import segment_name
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.counters import Counter
 from tests.archive.control_world import SEGMENT_LENGTH, Caller, ControlWorld, Server
 from tests.archive.test_control import CHANNEL, STREAM, record
 from tests.archive.test_with_driver import payloads
@@ -36,8 +36,10 @@ def world(tmp_path: Path) -> Iterator[ControlWorld]:
 
 def replay(
     position: int | None = None, length: int | None = None, limit: int | None = None, channel: str = REPLAY_CHANNEL
-) -> calls.Call[int]:
-    return calls.start_replay(0, channel, REPLAY_STREAM, position=position, length=length, limit_counter_id=limit)
+) -> control_requests.Call[int]:
+    return control_requests.start_replay(
+        0, channel, REPLAY_STREAM, position=position, length=length, limit_counter_id=limit
+    )
 
 
 def content(server: Server, recording_id: int = 0) -> list[bytes]:
@@ -49,7 +51,7 @@ def segments(server: Server, recording_id: int = 0) -> list[str]:
     return sorted(name for name in names if name.startswith(f"{recording_id}-"))
 
 
-def refused_with(caller: Caller, call: calls.Call[Any]) -> int:
+def refused_with(caller: Caller, call: control_requests.Call[Any]) -> int:
     with pytest.raises(ArchiveError) as refused:
         caller.call(call)
     return refused.value.code
@@ -80,7 +82,7 @@ def test_a_recording_is_replayed_whole_from_the_middle_and_in_part(world: Contro
 def test_a_replay_follows_a_live_recording_to_its_end(world: ControlWorld) -> None:
     server = world.server()
     caller = world.remote_caller(server)
-    caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
+    caller.call(control_requests.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
     publication = server.node.client.add_exclusive_publication(CHANNEL, STREAM)
     world.until(lambda: publication.is_connected)
     sent = payloads(80)
@@ -106,7 +108,7 @@ def test_replays_that_cannot_start(world: ControlWorld) -> None:
     server = world.server(replays_max=1)
     caller = world.remote_caller(server)
     record(world, server, caller, payloads(10))
-    stop = caller.call(calls.stop_position(0)) or 0
+    stop = caller.call(control_requests.stop_position(0)) or 0
     assert refused_with(caller, replay(31)) == ErrorCode.GENERIC
     assert refused_with(caller, replay(stop)) == ErrorCode.INVALID_POSITION
     assert refused_with(caller, replay(stop + 32)) == ErrorCode.INVALID_POSITION
@@ -123,7 +125,7 @@ def test_replays_that_cannot_start(world: ControlWorld) -> None:
 def test_an_empty_recording_has_nothing_to_replay_up_to_its_end(world: ControlWorld) -> None:
     server = world.server()
     caller = world.remote_caller(server)
-    caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
+    caller.call(control_requests.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
     server.node.client.add_exclusive_publication(CHANNEL, STREAM)
     world.until(lambda: caller.signals)
     assert refused_with(caller, replay(length=REPLAY_ALL_AND_STOP)) == ErrorCode.EMPTY_RECORDING
@@ -179,11 +181,11 @@ def test_a_stopped_replay_is_seen_to_be_cut_short(world: ControlWorld, everythin
     replay_session_id = caller.call(replay())
     world.until(lambda: subscription.images)
     image = subscription.images[0]
-    caller.call(calls.stop_all_replays(0) if everything else calls.stop_replay(replay_session_id))
+    caller.call(control_requests.stop_all_replays(0) if everything else control_requests.stop_replay(replay_session_id))
     assert server.archive.replays() == []
     world.until(lambda: image.is_revoked or image.is_closed)
-    assert image.position < (caller.call(calls.stop_position(0)) or 0)
-    caller.call(calls.stop_replay(replay_session_id))
+    assert image.position < (caller.call(control_requests.stop_position(0)) or 0)
+    caller.call(control_requests.stop_replay(replay_session_id))
 
 
 def test_replays_of_the_archives_owner_are_not_the_clients(world: ControlWorld) -> None:
@@ -192,7 +194,7 @@ def test_replays_of_the_archives_owner_are_not_the_clients(world: ControlWorld) 
     record(world, server, caller, payloads(200))
     caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
     own = server.archive.replay(0, channel=REPLAY_CHANNEL, stream_id=REPLAY_STREAM)
-    caller.call(calls.stop_all_replays())
+    caller.call(control_requests.stop_all_replays())
     assert own.is_active
     server.archive.stop_replay(own)
 
@@ -223,19 +225,19 @@ def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world:
     access.limit.set(positions[19])
     caller = world.remote_caller(server)
     for call in (
-        calls.start_recording(CHANNEL, 1, local=True, auto_stop=False),
-        calls.extend_recording(0, CHANNEL, STREAM, local=True, auto_stop=False),
-        calls.stop_recording(CHANNEL, STREAM),
-        calls.stop_recording_by_id(0),
-        calls.truncate_recording(0, 0),
-        calls.purge_recording(0),
-        calls.detach_segments(0, SEGMENT_LENGTH),
-        calls.delete_detached_segments(0),
-        calls.purge_segments(0, SEGMENT_LENGTH),
-        calls.attach_segments(0),
-        calls.migrate_segments(0, 1),
-        calls.update_channel(0, "aeron:ipc"),
-        calls.stop_all_replays(),
+        control_requests.start_recording(CHANNEL, 1, local=True, auto_stop=False),
+        control_requests.extend_recording(0, CHANNEL, STREAM, local=True, auto_stop=False),
+        control_requests.stop_recording(CHANNEL, STREAM),
+        control_requests.stop_recording_by_id(0),
+        control_requests.truncate_recording(0, 0),
+        control_requests.purge_recording(0),
+        control_requests.detach_segments(0, SEGMENT_LENGTH),
+        control_requests.delete_detached_segments(0),
+        control_requests.purge_segments(0, SEGMENT_LENGTH),
+        control_requests.attach_segments(0),
+        control_requests.migrate_segments(0, 1),
+        control_requests.update_channel(0, "aeron:ipc"),
+        control_requests.stop_all_replays(),
     ):
         assert refused_with(caller, call) == ErrorCode.UNAUTHORISED_ACTION
     assert refused_with(caller, replay(channel="aeron:ipc")) == ErrorCode.UNAUTHORISED_ACTION
@@ -246,10 +248,10 @@ def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world:
     caller.call(replay(limit=access.limit.counter_id))
     assert world.collect(subscription, lambda got: len(got) == 20) == sent[:20]
     thief = world.remote_caller(server)
-    thief.call(calls.stop_replay(1 << 32 | subscription.images[0].session_id & 0xFFFFFFFF))
+    thief.call(control_requests.stop_replay(1 << 32 | subscription.images[0].session_id & 0xFFFFFFFF))
     assert len(server.archive.replays()) == 1
-    assert caller.call(calls.recording_position(0)) == positions[19] < publication.position
-    assert caller.call(calls.max_recorded_position(0)) == positions[19]
+    assert caller.call(control_requests.recording_position(0)) == positions[19] < publication.position
+    assert caller.call(control_requests.max_recorded_position(0)) == positions[19]
 
 
 def test_a_local_stranger_of_an_owned_archive_gets_no_session_over_ipc(world: ControlWorld) -> None:
@@ -277,19 +279,21 @@ def test_a_truncated_recording_ends_where_it_was_cut(world: ControlWorld) -> Non
     caller = world.remote_caller(server)
     sent, positions = long_recording(world, server, caller)
     kept = next(number for number, position in enumerate(positions) if position > 2 * SEGMENT_LENGTH + 5000)
-    assert refused_with(caller, calls.truncate_recording(0, positions[-1] + 32)) == ErrorCode.INVALID_POSITION
-    assert refused_with(caller, calls.truncate_recording(0, positions[3] + 1)) == ErrorCode.INVALID_POSITION
+    assert (
+        refused_with(caller, control_requests.truncate_recording(0, positions[-1] + 32)) == ErrorCode.INVALID_POSITION
+    )
+    assert refused_with(caller, control_requests.truncate_recording(0, positions[3] + 1)) == ErrorCode.INVALID_POSITION
     before = len(segments(server))
     caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
     caller.call(replay())
-    count = caller.call(calls.truncate_recording(0, positions[kept]))
+    count = caller.call(control_requests.truncate_recording(0, positions[kept]))
     assert count == before - len(segments(server)) > 0
     assert server.archive.replays() == []
     world.until(lambda: caller.signals[-1].signal is RecordingSignal.DELETE)
     assert content(server) == sent[: kept + 1]
-    assert caller.call(calls.truncate_recording(0, 0)) == len(segments(server)) + 3
+    assert caller.call(control_requests.truncate_recording(0, 0)) == len(segments(server)) + 3
     assert segments(server) == []
-    assert caller.call(calls.stop_position(0)) == 0
+    assert caller.call(control_requests.stop_position(0)) == 0
 
 
 def test_a_purged_recording_is_gone(world: ControlWorld) -> None:
@@ -298,23 +302,23 @@ def test_a_purged_recording_is_gone(world: ControlWorld) -> None:
     record(world, server, caller, payloads(100))
     caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
     caller.call(replay())
-    assert refused_with(caller, calls.purge_recording(0)) == ErrorCode.ACTIVE_RECORDING
-    caller.call(calls.stop_all_replays())
-    assert caller.call(calls.purge_recording(0)) > 0
+    assert refused_with(caller, control_requests.purge_recording(0)) == ErrorCode.ACTIVE_RECORDING
+    caller.call(control_requests.stop_all_replays())
+    assert caller.call(control_requests.purge_recording(0)) > 0
     assert segments(server) == []
-    assert caller.call(calls.list_recordings()) == []
+    assert caller.call(control_requests.list_recordings()) == []
     world.until(lambda: caller.signals[-1].signal is RecordingSignal.DELETE)
 
 
 def test_what_is_being_recorded_cannot_be_taken_apart(world: ControlWorld) -> None:
     server = world.server()
     caller = world.remote_caller(server)
-    caller.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
+    caller.call(control_requests.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
     server.node.client.add_exclusive_publication(CHANNEL, STREAM)
     world.until(lambda: caller.signals)
-    assert refused_with(caller, calls.truncate_recording(0, 0)) == ErrorCode.ACTIVE_RECORDING
-    assert refused_with(caller, calls.purge_recording(0)) == ErrorCode.ACTIVE_RECORDING
-    assert refused_with(caller, calls.migrate_segments(0, 0)) == ErrorCode.GENERIC
+    assert refused_with(caller, control_requests.truncate_recording(0, 0)) == ErrorCode.ACTIVE_RECORDING
+    assert refused_with(caller, control_requests.purge_recording(0)) == ErrorCode.ACTIVE_RECORDING
+    assert refused_with(caller, control_requests.migrate_segments(0, 0)) == ErrorCode.GENERIC
 
 
 def test_segments_are_detached_attached_and_deleted(world: ControlWorld) -> None:
@@ -323,36 +327,36 @@ def test_segments_are_detached_attached_and_deleted(world: ControlWorld) -> None
     sent, _ = long_recording(world, server, caller)
     count = len(segments(server))
     for bad in (SEGMENT_LENGTH + 32, 0, 100 * SEGMENT_LENGTH):
-        assert refused_with(caller, calls.detach_segments(0, bad)) == ErrorCode.GENERIC
-    caller.call(calls.detach_segments(0, 3 * SEGMENT_LENGTH))
-    assert caller.call(calls.start_position(0)) == 3 * SEGMENT_LENGTH
+        assert refused_with(caller, control_requests.detach_segments(0, bad)) == ErrorCode.GENERIC
+    caller.call(control_requests.detach_segments(0, 3 * SEGMENT_LENGTH))
+    assert caller.call(control_requests.start_position(0)) == 3 * SEGMENT_LENGTH
     assert len(segments(server)) == count
-    assert caller.call(calls.attach_segments(0)) == 3
-    assert caller.call(calls.start_position(0)) == 0
+    assert caller.call(control_requests.attach_segments(0)) == 3
+    assert caller.call(control_requests.start_position(0)) == 0
     assert content(server) == sent
-    caller.call(calls.detach_segments(0, 2 * SEGMENT_LENGTH))
-    assert caller.call(calls.delete_detached_segments(0)) == 2
-    assert caller.call(calls.delete_detached_segments(0)) == 0
-    assert caller.call(calls.attach_segments(0)) == 0
-    assert caller.call(calls.purge_segments(0, 3 * SEGMENT_LENGTH)) == 1
+    caller.call(control_requests.detach_segments(0, 2 * SEGMENT_LENGTH))
+    assert caller.call(control_requests.delete_detached_segments(0)) == 2
+    assert caller.call(control_requests.delete_detached_segments(0)) == 0
+    assert caller.call(control_requests.attach_segments(0)) == 0
+    assert caller.call(control_requests.purge_segments(0, 3 * SEGMENT_LENGTH)) == 1
     assert len(segments(server)) == count - 3
-    assert caller.call(calls.start_position(0)) == 3 * SEGMENT_LENGTH
+    assert caller.call(control_requests.start_position(0)) == 3 * SEGMENT_LENGTH
 
 
 def test_a_file_that_is_not_of_the_recording_is_not_attached(world: ControlWorld) -> None:
     server = world.server()
     caller = world.remote_caller(server)
     long_recording(world, server, caller)
-    caller.call(calls.detach_segments(0, 2 * SEGMENT_LENGTH))
+    caller.call(control_requests.detach_segments(0, 2 * SEGMENT_LENGTH))
     folder = Path(server.archive.directory)
     wrong = folder / segment_name(0, 2 * SEGMENT_LENGTH)
     (folder / segment_name(0, SEGMENT_LENGTH)).write_bytes(wrong.read_bytes())
-    assert refused_with(caller, calls.attach_segments(0)) == ErrorCode.GENERIC
+    assert refused_with(caller, control_requests.attach_segments(0)) == ErrorCode.GENERIC
     (folder / segment_name(0, SEGMENT_LENGTH)).write_bytes(b"short")
-    assert refused_with(caller, calls.attach_segments(0)) == ErrorCode.GENERIC
+    assert refused_with(caller, control_requests.attach_segments(0)) == ErrorCode.GENERIC
     (folder / segment_name(0, SEGMENT_LENGTH)).write_bytes(bytes(SEGMENT_LENGTH))
-    assert refused_with(caller, calls.attach_segments(0)) == ErrorCode.GENERIC
-    assert caller.call(calls.start_position(0)) == 2 * SEGMENT_LENGTH
+    assert refused_with(caller, control_requests.attach_segments(0)) == ErrorCode.GENERIC
+    assert caller.call(control_requests.start_position(0)) == 2 * SEGMENT_LENGTH
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["prepended", "appended"])
@@ -363,7 +367,7 @@ def test_segments_migrate_to_the_recording_that_they_meet(world: ControlWorld, b
     channel = f"{CHANNEL}|init-term-id=3|term-id=3|term-offset=0"
     sent = payloads(400)
     record(world, server, caller, sent, channel)
-    stop = caller.call(calls.stop_position(0)) or 0
+    stop = caller.call(control_requests.stop_position(0)) or 0
     join = 3 * SEGMENT_LENGTH
     descriptor = server.archive.descriptor(0)
     other = server.archive.catalog.add(descriptor._replace(start_position=join, stop_position=stop)).recording_id
@@ -374,14 +378,14 @@ def test_segments_migrate_to_the_recording_that_they_meet(world: ControlWorld, b
             (folder / name).rename(folder / segment_name(other, base))
     server.archive.catalog.update(0, stop_position=join)
     source, target = (0, other) if before else (other, 0)
-    moved = caller.call(calls.migrate_segments(source, target))
+    moved = caller.call(control_requests.migrate_segments(source, target))
     assert moved == (3 if before else (stop - join + SEGMENT_LENGTH - 1) // SEGMENT_LENGTH)
     assert content(server, target) == sent
     assert segments(server, source) == []
     emptied = server.archive.descriptor(source)
     assert emptied.start_position == emptied.stop_position
     world.until(lambda: caller.signals[-1].signal is RecordingSignal.DELETE)
-    assert refused_with(caller, calls.migrate_segments(target, target)) == ErrorCode.GENERIC
+    assert refused_with(caller, control_requests.migrate_segments(target, target)) == ErrorCode.GENERIC
 
 
 def test_recordings_that_do_not_meet_are_not_migrated(world: ControlWorld) -> None:
@@ -390,7 +394,7 @@ def test_recordings_that_do_not_meet_are_not_migrated(world: ControlWorld) -> No
     for _ in range(2):
         record(world, server, caller, payloads(100))
     before = segments(server), segments(server, 1)
-    assert refused_with(caller, calls.migrate_segments(0, 1)) == ErrorCode.GENERIC
+    assert refused_with(caller, control_requests.migrate_segments(0, 1)) == ErrorCode.GENERIC
     assert (segments(server), segments(server, 1)) == before
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from archive.archive import Archive
-from archive.lmdb_store import open_lmdb
-from archive.recorder import Recording
-from runtime.clock import VirtualClock
-from runtime.errors import StorageError, StorageFullError
-from runtime.storage import FileStorage
+from ordo.archive.archive import Archive
+from ordo.archive.recorder import Recording
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.runtime.errors import StorageError, StorageFullError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import VirtualClock
 from tests.archive.streams import BACK_PRESSURED, Sink, Stream
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
 

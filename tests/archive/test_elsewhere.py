@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from archive import elsewhere, tools
-from archive.catalog import Catalog
-from archive.lmdb_store import open_lmdb
+from ordo.archive.inspection import recording_inspection, remote_recordings
+from ordo.archive.segments.catalog import Catalog
+from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cli import run
-from runtime.errors import ArchiveTimeoutError
-from runtime.storage import FileStorage
-from runtime.tokens import new_token
+from ordo.runtime.errors import ArchiveTimeoutError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.security.tokens import new_token
 from tests.archive.served import Served, record, token_table
 from tests.archive.test_reader import flip
 
@@ -62,7 +62,7 @@ def test_messages_are_dumped_from_afar_as_from_the_folder(recorded: Served, caps
 def test_recordings_are_verified_by_their_archive(recorded: Served, capsys: pytest.CaptureFixture[str]) -> None:
     place = ["--endpoints", recorded.address]
     assert run(["archive", "verify", *place]) == 0
-    found = list(tools.verify(str(recorded.folder)))
+    found = list(recording_inspection.verify(str(recorded.folder)))
     lines = [f"recording {one.recording_id}: OK start=0 stop={one.stop_position}" for one in found]
     assert capsys.readouterr().out.splitlines() == [recorded.address, *lines]
     segment = recorded.folder / "0-65536.rec"
@@ -92,7 +92,7 @@ def test_recordings_are_verified_by_their_archive(recorded: Served, capsys: pyte
 def test_archives_that_do_not_answer_keep_nobody_from_being_asked(
     recorded: Served, free_port: Callable[[], int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archive.cli_place.REACH_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("ordo.archive.inspection.recording_sources.REACH_TIMEOUT_S", 0.3)
     dead = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     endpoints = ["--endpoints", ",".join([dead[0], recorded.address, dead[1]])]
     assert run(["archive", "verify", *endpoints]) == 5
@@ -113,11 +113,11 @@ def test_who_wants_no_more_ends_the_check(recorded: Served) -> None:
 
     with recorded.connect() as client:
         with pytest.raises(InterruptedError):
-            list(elsewhere.verify(client, check=check))
+            list(remote_recordings.verify(client, check=check))
         with pytest.raises(InterruptedError):
             checks = count(1)
-            list(elsewhere.dump(client, 0, check=check))
-        assert [one.is_good for one in elsewhere.verify(client, check=check)] == [True, True]
+            list(remote_recordings.dump(client, 0, check=check))
+        assert [one.is_good for one in remote_recordings.verify(client, check=check)] == [True, True]
 
 
 def test_a_replay_that_ends_for_no_reason_is_no_damage(served: Served, free_port: Callable[[], int]) -> None:
@@ -125,7 +125,7 @@ def test_a_replay_that_ends_for_no_reason_is_no_damage(served: Served, free_port
     with served.connect() as client, served.connect() as other:
         record(client, f"aeron:udp?endpoint=127.0.0.1:{free_port()}", [bytes(8_000)] * 500)
         with pytest.raises(ArchiveTimeoutError, match="and the archive does not say why"):
-            list(elsewhere.verify(client, check=lambda: other.stop_all_replays(0)))
+            list(remote_recordings.verify(client, check=lambda: other.stop_all_replays(0)))
 
 
 def test_credentials_that_do_not_suffice_are_status_4(

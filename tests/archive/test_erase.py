@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from archive.erase import erase_tail
-from runtime.storage import FileStorage
+from ordo.archive.segments.erase import erase_tail
+from ordo.runtime.io.storage import FileStorage
 
 LENGTH_BYTES = 64 * 1024 * 1024
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from archive.archive import Archive
-from archive.catalog import RecordingDescriptor
-from archive.checkpoints import CHECKPOINT_INTERVAL_NS, CHECKPOINTS_NAME, Checkpoints
-from archive.reader import RecordingReader
-from archive.tools import list_recordings, verify_recording
-from runtime.errors import CorruptFrameError
-from runtime.storage import FileStorage
+from ordo.archive.archive import Archive
+from ordo.archive.inspection.recording_inspection import list_recordings, verify_recording
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.archive.segments.checkpoints import CHECKPOINT_INTERVAL_NS, CHECKPOINTS_NAME, Checkpoints
+from ordo.archive.segments.reader import RecordingReader
+from ordo.runtime.errors import CorruptFrameError
+from ordo.runtime.io.storage import FileStorage
 from tests.archive.model import TYPE_DATA, TYPE_PAD, as_aeron_writes, crc32c, header_mask
 from tests.archive.streams import MTU, TERM_LENGTH, Stream
 from tests.archive.test_recorder import frames_of, send
@@ -100,7 +100,8 @@ def test_what_aeron_wrote_is_read(open_archive: Callable[..., Archive], storage:
 
 
 def test_no_single_bit_takes_one_kind_of_checksum_for_the_other() -> None:
-    """The claim of archive/frames.pxd, whatever the frame says: CRC32C is linear, so the change is the same for all."""
+    """The claim of archive/segments/frames.pxd, whatever the frame says: CRC32C is linear, so the change is the same
+    for all."""
 
     def weight(number: int) -> int:
         return (number & 0xFFFFFFFF).bit_count()

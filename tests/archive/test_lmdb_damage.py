@@ -11,15 +11,15 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from archive import lmdb_store
-from archive.catalog import Catalog, RecordingDescriptor
-from archive.lmdb_pages import FORMAT_09, FORMAT_10, format_of, read_pages
-from archive.lmdb_seal import SEALS, unsealed
-from archive.lmdb_store import LmdbStore, compact_store, open_lmdb
-from cluster.module.state_store import Evidence, Skip, SnapshotEntry, StateStore, open_state_store
-from consensus.distrust import Distrust
-from runtime.errors import StorageDamagedError, StorageError
-from runtime.storage import FileStorage
+from ordo.archive.segments.catalog import Catalog, RecordingDescriptor
+from ordo.archive.store import lmdb_store
+from ordo.archive.store.lmdb_pages import FORMAT_09, FORMAT_10, format_of, read_pages
+from ordo.archive.store.lmdb_seal import SEALS, unsealed
+from ordo.archive.store.lmdb_store import LmdbStore, compact_store, open_lmdb
+from ordo.cluster.module.state.state_store import Evidence, Skip, SnapshotEntry, StateStore, open_state_store
+from ordo.consensus.state.distrust import Distrust
+from ordo.runtime.errors import StorageDamagedError, StorageError
+from ordo.runtime.io.storage import FileStorage
 
 PAGE = 4096
 META_LENGTH = 16 + 24 + 2 * 48 + 16
@@ -225,7 +225,7 @@ def test_no_bit_of_a_store_of_lmdb_10_is_served_as_something_else(tmp_path: Path
 
 ENVIRONMENT_PROGRAM = """
 import sys
-from archive.lmdb_store import LmdbStore, open_lmdb
+from ordo.archive.store.lmdb_store import LmdbStore, open_lmdb
 for number in range(3):
     with LmdbStore(sys.argv[1]) as store, store.transaction() as changes:
         changes.put(b"key-%d" % number, b"value")

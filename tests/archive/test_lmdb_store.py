@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.lmdb_store import LmdbStore, open_lmdb
-from runtime.errors import StorageError, StorageMissingError
-from runtime.storage import FileStorage
+from ordo.archive.store.lmdb_store import LmdbStore, open_lmdb
+from ordo.runtime.errors import StorageError, StorageMissingError
+from ordo.runtime.io.storage import FileStorage
 
 
 def test_transaction_is_atomic(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_items_of_a_prefix_in_key_order(tmp_path: Path) -> None:
 
 def test_content_survives_kill_right_after_the_transaction(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys\nfrom archive.lmdb_store import LmdbStore\nstore = LmdbStore(sys.argv[1])\n"
+        "import os, signal, sys\nfrom ordo.archive.store.lmdb_store import LmdbStore\nstore = LmdbStore(sys.argv[1])\n"
         "with store.transaction() as txn:\n    txn.put(b'vote', b'7')\nos.kill(os.getpid(), signal.SIGKILL)\n"
     )
     path = str(tmp_path / "m.mdb")
@@ -53,7 +53,8 @@ def test_content_survives_kill_right_after_the_transaction(tmp_path: Path) -> No
 def test_reader_in_another_process_sees_committed_state(tmp_path: Path) -> None:
     path = str(tmp_path / "m.mdb")
     code = (
-        "import sys\nfrom archive.lmdb_store import open_lmdb\nprint(open_lmdb(sys.argv[1], True).get(b'k').decode())\n"
+        "import sys\nfrom ordo.archive.store.lmdb_store import open_lmdb\n"
+        "print(open_lmdb(sys.argv[1], True).get(b'k').decode())\n"
     )
     with LmdbStore(path) as store:
         with store.transaction() as txn:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from archive.client.async_subscription import AsyncPersistentSubscription
-from archive.client.client import ArchiveClient
-from archive.client.persistent_subscription import PersistentSubscription
-from archive.client.replay import RecordedMessage
-from runtime.errors import ChannelError, ConfigurationError, UnknownRecordingError
+from ordo.archive.client.async_subscription import AsyncPersistentSubscription
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.client.persistent_subscription import PersistentSubscription
+from ordo.archive.client.replay import RecordedMessage
+from ordo.runtime.errors import ChannelError, ConfigurationError, UnknownRecordingError
+from ordo.transport.streams.publication import Publication
 from tests.archive.served import Served, send
 from tests.snippets import texts_of
-from transport.publication import Publication
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ARCHIVE.md").read_text()
 STREAM = 7

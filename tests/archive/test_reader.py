@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archive.archive import Archive
-from archive.reader import RecordingReader
-from runtime.errors import ArchiveError, CorruptFrameError, UnknownRecordingError
+from ordo.archive.archive import Archive
+from ordo.archive.segments.reader import RecordingReader
+from ordo.runtime.errors import ArchiveError, CorruptFrameError, UnknownRecordingError
 from tests.archive.model import as_aeron_writes
 from tests.archive.streams import MTU, Stream, payload_of
 from tests.archive.test_recorder import frames_of, send, send_many

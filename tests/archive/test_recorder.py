@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archive.archive import Archive
-from archive.recorder import Recording
-from runtime.errors import ArchiveError, StorageExistsError
+from ordo.archive.archive import Archive
+from ordo.archive.recorder import Recording
+from ordo.runtime.errors import ArchiveError, StorageExistsError
 from tests.archive.model import TYPE_DATA, TYPE_PAD, Frame, checksum_of, messages_of, read_frames, seal_of
 from tests.archive.streams import BACK_PRESSURED, MTU, TERM_LENGTH, Stream, payload_of
 
@@ -70,7 +70,7 @@ def test_segments_hold_what_was_sent(
 
 
 def test_data_frames_carry_their_checksum_and_pads_their_session(open_archive: Callable[..., Archive]) -> None:
-    """archive/frames.pxd: the checksum is at offset 12; a PAD keeps its session id there, and is sealed."""
+    """archive/segments/frames.pxd: the checksum is at offset 12; a PAD keeps its session id there, and is sealed."""
     archive = open_archive()
     stream = Stream(session_id=0x1234567)
     recording = archive.record(stream.image)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from archive.archive import Archive
-from archive.catalog import RecordingState
-from archive.checkpoints import CHECKPOINT_INTERVAL_NS
-from archive.lmdb_store import open_lmdb
-from archive.reader import RecordingReader
-from archive.recovery import find_damage
-from runtime.errors import CorruptFrameError
-from runtime.storage import FileStorage
+from ordo.archive.archive import Archive
+from ordo.archive.segments.catalog import RecordingState
+from ordo.archive.segments.checkpoints import CHECKPOINT_INTERVAL_NS
+from ordo.archive.segments.reader import RecordingReader
+from ordo.archive.segments.recovery import find_damage
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.runtime.errors import CorruptFrameError
+from ordo.runtime.io.storage import FileStorage
 from tests.archive.model import TYPE_PAD, Frame, align
 from tests.archive.streams import MTU, Stream
 from tests.archive.test_recorder import frames_of, send, send_many

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from archive.archive import CONNECT_TIMEOUT_NS_DEFAULT, Archive
-from archive.replay import Replay
-from runtime.counters import local_counter
-from runtime.errors import ArchiveError, ArchiveTimeoutError, CorruptFrameError, UnknownRecordingError
+from ordo.archive.archive import CONNECT_TIMEOUT_NS_DEFAULT, Archive
+from ordo.archive.replay import Replay
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, CorruptFrameError, UnknownRecordingError
+from ordo.runtime.native.counters import local_counter
 from tests.archive.streams import MTU, Sink, Stream
 from tests.archive.test_reader import flip
 from tests.archive.test_recorder import send, send_many

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from archive.client import calls
-from archive.control.codes import ErrorCode
-from runtime.errors import ArchiveError
+from ordo.archive.client import control_requests
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.runtime.errors import ArchiveError
 from tests.archive.control_world import Caller, ControlWorld, Server
 from tests.archive.test_control import CHANNEL, STREAM, record
 from tests.archive.test_control_storage import content
@@ -31,7 +31,7 @@ class Pair:
         self.caller: Caller = world.remote_caller(self.target)
 
     def replicate(self, source_recording_id: int = 0, address: str = f"{SOURCE}:8010", **options: Any) -> int:
-        return self.caller.call(calls.replicate(source_recording_id, address, **options))
+        return self.caller.call(control_requests.replicate(source_recording_id, address, **options))
 
     def until_signal(self, *names: str) -> None:
         self.world.until(lambda: self.caller.signal_names() == [*names], timeout_ns=60 * S, step_ns=200_000)
@@ -78,7 +78,7 @@ def test_a_part_and_then_the_rest_into_the_same_recording(pair: Pair) -> None:
 
 
 def test_a_live_recording_is_followed_to_its_end(pair: Pair) -> None:
-    pair.at_source.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
+    pair.at_source.call(control_requests.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
     publication = pair.source.node.client.add_exclusive_publication(CHANNEL, STREAM)
     pair.world.until(lambda: pair.at_source.signals)
     sent = payloads(120)
@@ -96,15 +96,15 @@ def test_a_live_recording_is_followed_to_its_end(pair: Pair) -> None:
 
 
 def test_a_replication_is_stopped(pair: Pair) -> None:
-    pair.at_source.call(calls.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
+    pair.at_source.call(control_requests.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
     pair.source.node.client.add_exclusive_publication(CHANNEL, STREAM)
     pair.world.until(lambda: pair.at_source.signals)
     replication_id = pair.replicate()
     pair.until_signal("REPLICATE", "EXTEND")
-    pair.caller.call(calls.stop_replication(replication_id))
+    pair.caller.call(control_requests.stop_replication(replication_id))
     pair.until_signal("REPLICATE", "EXTEND", "REPLICATE_END", "STOP")
     with pytest.raises(ArchiveError) as refused:
-        pair.caller.call(calls.stop_replication(replication_id + 1000))
+        pair.caller.call(control_requests.stop_replication(replication_id + 1000))
     assert refused.value.code == ErrorCode.UNKNOWN_REPLICATION
     pair.world.until(lambda: not pair.source.archive.replays(), timeout_ns=60 * S, step_ns=200_000)
 

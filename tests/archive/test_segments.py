@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archive.channels import replay_channel, strip_channel
-from archive.segments import parse_segment_name, segment_base_position, segment_name
-from transport.uri import ChannelUri
+from ordo.archive.channels import replay_channel, strip_channel
+from ordo.archive.segments.segments import parse_segment_name, segment_base_position, segment_name
+from ordo.transport.uri import ChannelUri
 
 
 def test_names() -> None:

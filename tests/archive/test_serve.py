@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from archive.client.client import ArchiveClient
-from archive.control.codes import ErrorCode
-from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
-from runtime.tokens import new_token
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
+from ordo.runtime.security.tokens import new_token
 from tests.archive.served import STREAM, Served, record, token_table
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from archive.client import calls
-from archive.client.replay import RecordedMessage
-from archive.client.settings import ArchiveClientSettings
-from archive.client.stream_follower import StreamFollower
-from archive.control.codes import ErrorCode
-from runtime.errors import ArchiveError, UnknownRecordingError
+from ordo.archive.client import control_requests
+from ordo.archive.client.replay import RecordedMessage
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.client.stream_follower import StreamFollower
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.runtime.errors import ArchiveError, UnknownRecordingError
 from tests.archive.control_world import Caller, ControlWorld, Server
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Node, S
@@ -38,7 +38,7 @@ class Followed:
         self.channel = "aeron:ipc?untethered-window-limit-timeout=1s" if is_local else f"{CONTROL}|endpoint={READER}:0"
         self.sent: list[bytes] = []
         self.random = random.Random(3)
-        self.caller.call(calls.start_recording(recorded, STREAM, local=is_local, auto_stop=False))
+        self.caller.call(control_requests.start_recording(recorded, STREAM, local=is_local, auto_stop=False))
         self.publish()
 
     def publish(self, **place: Any) -> None:
@@ -134,7 +134,7 @@ def test_a_follower_that_was_too_slow_goes_back_to_the_replay_and_loses_nothing(
     follower.until_live()
     assert follower.changes == [True, False, True]
     assert follower.payloads == followed.sent
-    assert len(followed.caller.call(calls.list_recordings())) == 1  # the replay is on a stream of its own
+    assert len(followed.caller.call(control_requests.list_recordings())) == 1  # the replay is on a stream of its own
     follower.core.close()
 
 
@@ -203,8 +203,8 @@ def test_a_stream_that_ended_goes_on_when_its_recording_is_extended(world: Contr
     follower.until(lambda: "was stopped" in follower.core.problem)
     assert not follower.core.is_live
     stopped = followed.server.archive.descriptor(0)
-    followed.caller.call(calls.stop_recording(f"{CONTROL}|endpoint={ARCHIVE}:0|gtag=1", STREAM))
-    followed.caller.call(calls.extend_recording(0, f"{CONTROL}|endpoint={ARCHIVE}:0|gtag=1", STREAM))
+    followed.caller.call(control_requests.stop_recording(f"{CONTROL}|endpoint={ARCHIVE}:0|gtag=1", STREAM))
+    followed.caller.call(control_requests.extend_recording(0, f"{CONTROL}|endpoint={ARCHIVE}:0|gtag=1", STREAM))
     term, offset = divmod(stopped.stop_position, 64 << 10)
     followed.publish(init_term_id=stopped.initial_term_id, term_id=stopped.initial_term_id + term, term_offset=offset)
     followed.offer(50)
@@ -247,7 +247,7 @@ def test_a_publisher_that_began_anew_with_the_same_session_id_is_an_error(
     live = Follower(followed, position="live")
     with pytest.raises(ArchiveError, match="a publisher began anew with the same session id"):
         live.until(lambda: live.core.is_live)
-    assert len(followed.caller.call(calls.list_recordings())) == 2
+    assert len(followed.caller.call(control_requests.list_recordings())) == 2
     newer = Follower(followed, recording_id=1)
     newer.until_live()
     assert newer.payloads == followed.sent
@@ -269,10 +269,10 @@ def test_a_publisher_that_begins_anew_while_the_stream_is_live_is_an_error(world
 def test_what_no_second_try_can_mend_ends_it(world: ControlWorld) -> None:
     followed = Followed(world)
     followed.offer(200)
-    world.until(lambda: followed.caller.call(calls.recording_position(0)) == followed.publication.position)
+    world.until(lambda: followed.caller.call(control_requests.recording_position(0)) == followed.publication.position)
     with pytest.raises(UnknownRecordingError, match="no recording 9"):
         Follower(followed, recording_id=9).until(lambda: False)
-    followed.caller.call(calls.detach_segments(0, 128 << 10))
+    followed.caller.call(control_requests.detach_segments(0, 128 << 10))
     with pytest.raises(
         ArchiveError, match="begins at position=131072 now: what it had at position=64 was deleted"
     ) as old:

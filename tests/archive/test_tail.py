@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from archive.archive import Archive
-from archive.reader import RecordedMessage
-from runtime.errors import CorruptFrameError
+from ordo.archive.archive import Archive
+from ordo.archive.segments.reader import RecordedMessage
+from ordo.runtime.errors import CorruptFrameError
 from tests.archive.streams import Stream
 from tests.archive.test_reader import flip
 from tests.archive.test_recorder import send

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from archive.archive import Archive
-from archive.tools import describe, list_recordings, orphaned_segments, verify, verify_recording
-from runtime.errors import CorruptFrameError, StorageMissingError, UnknownRecordingError
+from ordo.archive.archive import Archive
+from ordo.archive.inspection.recording_inspection import (
+    describe,
+    list_recordings,
+    orphaned_segments,
+    verify,
+    verify_recording,
+)
+from ordo.runtime.errors import CorruptFrameError, StorageMissingError, UnknownRecordingError
 from tests.archive.streams import Stream
 from tests.archive.test_reader import flip
 from tests.archive.test_recorder import send_many

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from archive.archive import RECORDING_POSITION_TYPE_ID, Archive
-from archive.lmdb_store import open_lmdb
-from archive.recorder import Recording
-from runtime.counters import local_counter
-from runtime.storage import FileStorage
+from ordo.archive.archive import RECORDING_POSITION_TYPE_ID, Archive
+from ordo.archive.recorder import Recording
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.counters import local_counter
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Node, World
 

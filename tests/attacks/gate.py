@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordo import ClientSession, Cluster, ClusteredService, Header, SnapshotReader, SnapshotWriter
-from runtime.authentication import SessionProxy
+from ordo.runtime.security.authentication import SessionProxy
 
 PASSWORD, CHALLENGE, ANSWER = b"open sesame", b"what is the number?", b"forty-two"
 

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from archive.client.client import ArchiveClient
-from archive.control import codecs
-from archive.control.codes import CONTROL_STREAM_ID_DEFAULT, PROTOCOL_VERSION, ErrorCode
-from cluster.client.endpoints import archive_endpoint
-from cluster.wire.counter_types import CounterType
-from cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID
-from deploy.launcher import LocalCluster
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, PROTOCOL_VERSION, ErrorCode
 from ordo.cli import run
-from runtime.errors import ArchiveError
-from runtime.tokens import new_token
-from sequencer.entries import EntryKind
-from sequencer.ranges import Access, RangeReader, survey
-from sequencer.reader import LogReader
+from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.entries import EntryKind
+from ordo.follow.reader import LogReader
+from ordo.follow.recordings.ranges import Access, RangeReader, survey
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.security.tokens import new_token
 from tests.attacks.test_authentication import SERVICE, connect, token_table
 from tests.attacks.test_sessions import stranger
 from tests.cluster.integration.agreement import counter_of

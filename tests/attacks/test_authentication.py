@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from ordo.cli import run
-from runtime.credentials import credentials_from_environment, credentials_from_file
-from runtime.errors import ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionRejectedError
-from runtime.tokens import hash_token, new_token
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionRejectedError
+from ordo.runtime.security.credentials import credentials_from_environment, credentials_from_file
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster, start_cluster

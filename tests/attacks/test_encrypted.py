@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.counters import read_counters
-from cluster.wire.streams import CONSENSUS_STREAM_ID
-from deploy.launcher import PORTS_PER_MEMBER, LocalCluster
 from ordo.cli import run
-from runtime.errors import OrdoError
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID
+from ordo.deploy.launcher import PORTS_PER_MEMBER, LocalCluster
+from ordo.runtime.errors import OrdoError
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.driver.frames.system_counters import REFUSED_TYPE_ID
+from ordo.transport.secure.settings import Encryption
 from tests.background import in_background
 from tests.cluster.integration.agreement import await_that, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from tests.simulation.network import write_pcap
-from transport.client_transport import ClientTransport
-from transport.driver.system_counters import REFUSED_TYPE_ID
-from transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
     from tests.simulation.network import Packet

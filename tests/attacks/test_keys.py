@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.wire import codecs
-from cluster.wire.counter_types import CounterType
-from cluster.wire.streams import INGRESS_STREAM_ID
-from deploy.launcher import LocalCluster
 from ordo.cli import run
-from runtime.errors import ArchiveError, QueryFailedError, SessionRejectedError
-from sequencer.reader import LogReader
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.streams import INGRESS_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.reader import LogReader
+from ordo.runtime.errors import ArchiveError, QueryFailedError, SessionRejectedError
+from ordo.transport.secure.keys import public_text, read_secret
 from tests.attacks.test_archive import archives, refused
 from tests.attacks.test_authentication import SERVICE
 from tests.attacks.test_sessions import session_message, stranger
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster, start_cluster
-from transport.secure.keys import public_text, read_secret
 
 __all__ = ["start_cluster"]
 

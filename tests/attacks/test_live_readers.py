@@ -16,23 +16,23 @@ from pathlib import Path
 
 import pytest
 
-from archive.client.client import ArchiveClient
-from archive.control.live_replays import LIVE_STREAM_ID
-from cluster.node.counters import read_counters
-from cluster.wire.streams import LOG_STREAM_ID
-from deploy.launcher import LocalCluster
-from runtime.clock import SystemClock
-from runtime.errors import ArchiveError
-from sequencer.entries import LogEntry
-from sequencer.reader import LogReader
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.control.live_replays import LIVE_STREAM_ID
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.entries import LogEntry
+from ordo.follow.reader import LogReader
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.clock import SystemClock
+from ordo.transport.secure.keys import Keyring
+from ordo.transport.secure.network import SecureNetwork
+from ordo.transport.udp import UdpNetwork
 from tests.attacks.test_archive import archives
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from tests.sequencer.receiver_frames import DATA, SEND_SETUP, SETUP, ReceiverFrames, asking_for_setup
-from transport.secure.keys import Keyring
-from transport.secure.network import SecureNetwork
-from transport.udp import UdpNetwork
 
 __all__ = ["start_cluster"]
 HOST = "127.0.0.1"

@@ -11,17 +11,17 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from cluster.wire import codecs, consensus_codec, ordo_codecs
-from cluster.wire.counter_types import CounterType
-from cluster.wire.members import Member
-from cluster.wire.streams import CONSENSUS_STREAM_ID
-from consensus import messages
-from deploy.launcher import LocalCluster
+from ordo.cluster.wire import codecs, consensus_codec, ordo_codecs
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.members import Member
+from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID
+from ordo.consensus.state import messages
+from ordo.deploy.launcher import LocalCluster
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.secure.settings import Encryption
 from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.conftest import PATIENT, StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
-from transport.client_transport import ClientTransport
-from transport.secure.settings import Encryption
 
 __all__ = ["start_cluster"]
 LONG_MAX = 2**63 - 1

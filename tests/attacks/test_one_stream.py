@@ -8,18 +8,18 @@ from contextlib import contextmanager
 
 import pytest
 
-from archive.control.codes import CONTROL_STREAM_ID_DEFAULT
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.counter_types import CounterType
-from cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
-from deploy.launcher import LocalCluster
+from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.secure.settings import Encryption
+from ordo.transport.streams.publication import ExclusivePublication
 from tests.attacks.test_sessions import leader_endpoint
 from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
-from transport.client_transport import ClientTransport
-from transport.publication import ExclusivePublication
-from transport.secure.settings import Encryption
 
 __all__ = ["start_cluster"]
 RATE, BURST = 1000, 256

@@ -9,18 +9,18 @@ from contextlib import contextmanager
 
 import pytest
 
-from cluster.node.counters import read_counters
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.counter_types import CounterType
-from cluster.wire.streams import INGRESS_STREAM_ID
-from deploy.launcher import LocalCluster
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.streams import INGRESS_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
+from ordo.transport.driver.frames.system_counters import REFUSED_TYPE_ID
 from tests.attacks.test_sessions import leader_endpoint, stranger
 from tests.attacks.test_streams import setup
 from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from tests.transport.test_hostile_stream import frame
-from transport.driver.system_counters import REFUSED_TYPE_ID
 
 __all__ = ["start_cluster"]
 HOST = "127.0.0.1"

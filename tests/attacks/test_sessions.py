@@ -7,15 +7,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.counter_types import CounterType
-from cluster.wire.streams import INGRESS_STREAM_ID
-from deploy.launcher import LocalCluster
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.streams import INGRESS_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.secure.settings import Encryption
 from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
-from transport.client_transport import ClientTransport
-from transport.secure.settings import Encryption
 
 __all__ = ["start_cluster"]
 GUESSES = (-1, -2, 0, 1, 2, 3, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)

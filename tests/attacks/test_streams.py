@@ -21,20 +21,20 @@ from random import Random
 
 import pytest
 
-from runtime.clock import SystemClock
-from runtime.memory import FileMemoryProvider
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.frames.system_counters import REFUSED_TYPE_ID
+from ordo.transport.secure.handshakes import Calling
+from ordo.transport.secure.keys import Keyring, public_text, write_new_secret
+from ordo.transport.secure.network import SecureNetwork
+from ordo.transport.streams.logbuffer import open_log
+from ordo.transport.udp import UdpNetwork, pack_address
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from tests.transport.driver_world import Collector, Feeder
 from tests.transport.test_hostile_stream import BAD_LENGTHS, frame, header
-from transport.client import TransportClient
-from transport.driver.system_counters import REFUSED_TYPE_ID
-from transport.logbuffer import open_log
-from transport.secure.handshakes import Calling
-from transport.secure.keys import Keyring, public_text, write_new_secret
-from transport.secure.network import SecureNetwork
-from transport.udp import UdpNetwork, pack_address
 
 __all__ = ["start_cluster"]
 HOST = "127.0.0.1"

@@ -5,8 +5,8 @@ from array import array
 import pytest
 
 from ordo.bench.floor import measure_floor
-from ordo.bench.floor_native import drive
-from ordo.bench.latency import new_histogram, percentiles_us, record
+from ordo.bench.loads.floor_native import drive
+from ordo.bench.loads.latency import new_histogram, percentiles_us, record
 
 
 @pytest.mark.parametrize("size_bytes", [32, 1024])

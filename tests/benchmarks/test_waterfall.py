@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import runtime.spans
+import ordo.runtime.reporting.spans
 from ordo.bench import suite, waterfall
 from ordo.bench.waterfall import BAR_WIDTH, MOMENTS, describe, draw_bar, measure_waterfall, show_waterfall
 from ordo.cli import run
-from runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError
 
 
 def trace(begin_ns: int, step_ns: int) -> dict[str, Any]:
@@ -67,6 +67,6 @@ def test_the_command_measures_a_real_cluster(tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_the_packages_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime.spans, "find_spec", lambda name: None)
+    monkeypatch.setattr(ordo.runtime.reporting.spans, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"ordo bench top: needs .*ordo-sequencer\[otel\]"):
         measure_waterfall(32, 10)

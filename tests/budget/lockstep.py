@@ -21,20 +21,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archive.lmdb_store import open_lmdb
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.config import NodeConfig
-from cluster.node.node import Node, NodeSeams
-from deploy.launcher import find_ports
-from ordo.bench.echo import Echo
-from ordo.bench.echo_native import NativeEcho
-from ordo.bench.load_native import EchoStream, LoadRun
-from runtime.clock import VirtualClock
-from runtime.memory import FileMemoryProvider
-from runtime.random import RandomSource
-from runtime.storage import FileStorage
-from service_api.service import MessageRun, Service
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.bench.loads.echo import Echo
+from ordo.bench.loads.echo_native import NativeEcho
+from ordo.bench.loads.load_native import EchoStream, LoadRun
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.node.node import Node, NodeSeams
+from ordo.cluster.settings.config import NodeConfig
+from ordo.deploy.launcher import find_ports
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.random import RandomSource
+from ordo.service_api.service import MessageRun, Service
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.udp import UdpNetwork
 from tests.budget.probes import drive_probes
 from tests.budget.turns import (
     begin_phase,
@@ -45,8 +47,6 @@ from tests.budget.turns import (
     turn_of_leader,
     turn_of_python_client,
 )
-from transport.client_transport import ClientTransport
-from transport.udp import UdpNetwork
 
 MEMBERS = 3
 SIZE_BYTES = 32

@@ -5,10 +5,10 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from cluster.node import metrics_main
-from cluster.node.metrics_main import HealthServer
-from cluster.node.observation import Subject
-from runtime.clock import VirtualClock
+from ordo.cluster.monitoring import metrics_main
+from ordo.cluster.monitoring.metrics_main import HealthServer
+from ordo.cluster.monitoring.observation import Subject
+from ordo.runtime.native.clock import VirtualClock
 from tests.budget.turns import begin_phase, end_phase, turn_of_probe
 
 PROBES_PHASE = "probes"

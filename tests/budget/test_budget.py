@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 from tests.budget.counts import (
     GROWTH_MAX,
     GROWTH_MAX_OTHER_COMPILER,

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
-from cluster.node.cycle import NodeCycle
-from ordo.bench.load_native import LoadRun
+from ordo.bench.loads.load_native import LoadRun
+from ordo.cluster.node.cycle import NodeCycle
 
 def begin_phase(name: str) -> None: ...
 def end_phase(name: str) -> None: ...

@@ -4,8 +4,8 @@ with a system call that fails, which strace shows."""
 from libc.stdint cimport uint64_t
 from posix.unistd cimport F_OK, access
 
-from cluster.node.cycle cimport NodeCycle
-from ordo.bench.load_native cimport LoadRun
+from ordo.cluster.node.cycle cimport NodeCycle
+from ordo.bench.loads.load_native cimport LoadRun
 
 cdef extern from "tests/budget/valgrind_request.h" nogil:
     uint64_t CALLGRIND_ZERO, CALLGRIND_DUMP_AT, CALLGRIND_START, CALLGRIND_STOP

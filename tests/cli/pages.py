@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from deploy.launcher import ROOT, release_ports, reserve_ports
+from ordo.deploy.launcher import ROOT, release_ports, reserve_ports
 from tests.cluster.integration.agreement import await_that
 from tests.snippets import Block
 

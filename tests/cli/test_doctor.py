@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node import doctor
-from cluster.node.config import load_config
-from cluster.node.doctor import Verdict, examine
-from deploy.launcher import find_ports
 from ordo.cli import run
+from ordo.cluster.checks import doctor
+from ordo.cluster.checks.doctor import Verdict, examine
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import find_ports
 
 CONFIG = """
 [node]
@@ -72,9 +72,9 @@ def test_small_buffers_few_files_and_a_slow_disk_are_warned_of(
         (tmp_path / name).write_text("212992\n")
     monkeypatch.setattr(doctor, "PROC_NET", tmp_path)
     assert verdicts(config, "socket buffers") == [Verdict.WARN, Verdict.WARN]
-    monkeypatch.setattr("cluster.node.doctor.resource.getrlimit", lambda _: (1024, 1024))
+    monkeypatch.setattr("ordo.cluster.checks.doctor.resource.getrlimit", lambda _: (1024, 1024))
     assert verdicts(config, "open files") == [Verdict.WARN]
-    monkeypatch.setattr("cluster.node.doctor.resource.getrlimit", lambda _: (32, 32))
+    monkeypatch.setattr("ordo.cluster.checks.doctor.resource.getrlimit", lambda _: (32, 32))
     assert verdicts(config, "open files") == [Verdict.FAIL]
     monkeypatch.setattr(doctor, "_sync_ms", lambda folder: 25.0)
     assert verdicts(config, "disk")[1] is Verdict.WARN

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node import reach
-from cluster.node.config import load_config
-from cluster.node.doctor import Finding, Verdict, examine
-from cluster.node.reach import ASK, SMALL_BYTES, Doctors, Probe
-from cluster.wire.members import Member
-from deploy.launcher import LocalCluster, find_ports
 from ordo.cli import run
-from runtime.clock import SystemClock
+from ordo.cluster.checks import reach
+from ordo.cluster.checks.doctor import Finding, Verdict, examine
+from ordo.cluster.checks.reach import ASK, SMALL_BYTES, Doctors, Probe
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.members import Member
+from ordo.deploy.launcher import LocalCluster, find_ports
+from ordo.runtime.native.clock import SystemClock
 from tests.background import in_background
 
 MTU_BYTES = 1408

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from archive.cli_place import FolderCommand
+from ordo.archive.inspection.recording_sources import FolderCommand
 from ordo.cli import app, run
 
 GROUPS = ("cluster", "archive", "app", "apps", "consumers")
@@ -41,7 +41,7 @@ PRINTS_NO_DATA = {
     "archive serve": "runs until it is told to end; its log is JSON",
     "app run": "runs until it is told to end; its log is JSON",
 }
-VALUES = {"member": "1=10.0.0.1:20000", "service": "ordo.bench.echo:Echo"}
+VALUES = {"member": "1=10.0.0.1:20000", "service": "ordo.bench.loads.echo:Echo"}
 """What a command needs besides, where it is no number."""
 
 
@@ -94,16 +94,25 @@ def test_endpoints_that_are_none_are_one_line(
 @pytest.mark.parametrize(
     "modules",
     [
-        "cluster.node.cli cluster.node.cli_status cluster.node.remote",
-        "cluster.node.cli_top",
-        "ordo.consumers_cli ordo.apps_cli ordo.app_cli sequencer.consumer_orders",
-        "archive.cli",
+        "ordo.cluster.commands.cluster_commands ordo.cluster.commands.status ordo.cluster.admin.remote",
+        "ordo.cluster.commands.top",
+        "ordo.consumers.consumer_commands ordo.consumers.consumer_orders",
+        "ordo.applications.commands.group_commands ordo.applications.commands.instance_commands",
+        "ordo.archive.inspection.archive_commands",
     ],
 )
 def test_a_command_for_another_machine_loads_little(modules: str) -> None:
     """Neither the models of a configuration, nor archives, nor cryptography; nor tables, where not all show one."""
     program = f"import sys\nfor one in {modules.split()}: __import__(one)\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    heavy = {"pydantic", "archive.tools", "archive.client", "lmdb", "asyncio", "grpc", "typer.rich_utils"}
-    heavy |= {"transport.secure.keys"} | (set() if modules == "cluster.node.cli_top" else {"rich.console"})
+    heavy = {
+        "pydantic",
+        "ordo.archive.inspection.recording_inspection",
+        "ordo.archive.client",
+        "lmdb",
+        "asyncio",
+        "grpc",
+        "typer.rich_utils",
+    }
+    heavy |= {"ordo.transport.secure.keys"} | (set() if modules == "ordo.cluster.commands.top" else {"rich.console"})
     assert heavy & set(done.stdout.split()) == set()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.authentication import make_authenticator
-from cluster.node.config import NodeConfig, load_config
 from ordo.cli import run
-from runtime.authentication import Right
-from runtime.clock import SystemClock
-from runtime.settings_text import tables_of
-from transport.secure.keys import read_secret, read_trusted
+from ordo.cluster.node.authentication import make_authenticator
+from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.security.authentication import Right
+from ordo.runtime.settings.settings_text import tables_of
+from ordo.transport.secure.keys import read_secret, read_trusted
 
 HOSTS = ["--host", "10.0.0.1", "--host", "10.0.0.2", "--host", "10.0.0.3"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.launcher import PORTS, PORTS_PER_MEMBER, LocalCluster, find_ports, release_ports
-from runtime.errors import ConfigurationError
+from ordo.deploy.launcher import PORTS, PORTS_PER_MEMBER, LocalCluster, find_ports, release_ports
+from ordo.runtime.errors import ConfigurationError
 
 
 def test_configuration_of_every_member_is_whole(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_ports_of_members_are_free_and_apart() -> None:
 def test_a_port_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     (port,) = find_ports(1)
     release_ports([port])
-    monkeypatch.setattr("deploy.launcher.PORTS", range(port, port + 1, 8))
+    monkeypatch.setattr("ordo.deploy.launcher.PORTS", range(port, port + 1, 8))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", port + 2))
         with pytest.raises(ConfigurationError, match="no free UDP ports"):
@@ -55,8 +55,8 @@ def test_a_port_in_use_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FINDS_ONE = """
-from deploy import launcher
-from runtime.errors import ConfigurationError
+from ordo.deploy import launcher
+from ordo.runtime.errors import ConfigurationError
 launcher.PORTS = range({port}, {port} + 1, 8)
 try:
     print(launcher.find_ports(1))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.launcher import LocalCluster
 from ordo.cli import run
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.command import demand_one_line, ordo
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,9 @@ def rewrite(path: Path, old: str, new: str) -> None:
 
 def test_the_log_follows_its_settings_while_the_node_runs(tmp_path: Path) -> None:
     options = {"log_level": "warning", "log_format": "json"}
-    with LocalCluster("ordo.bench.echo:Echo", member_count=1, sync="none", root=tmp_path, node=options) as cluster:
+    with LocalCluster(
+        "ordo.bench.loads.echo:Echo", member_count=1, sync="none", root=tmp_path, node=options
+    ) as cluster:
         cluster.await_leader()
         config, log = cluster.config_path(0), tmp_path / "0.log"
 

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node import orders
-from cluster.node.config import load_config
-from cluster.node.counters import counter_value, leader_progress
-from cluster.node.tools import LocalMember
-from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, transfer_value
 from ordo.cli import run
-from runtime.clock import SystemClock
-from runtime.counters import Counter, CountersManager
-from runtime.error_log import DistinctErrorLog
-from runtime.errors import ClusterError, ClusterTimeoutError
-from runtime.memory import FileMemoryProvider
-from transport.cnc import CncFile, create_cnc
+from ordo.cluster.admin import orders
+from ordo.cluster.admin.local_member import LocalMember
+from ordo.cluster.monitoring.counters import counter_value, leader_progress
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, transfer_value
+from ordo.runtime.errors import ClusterError, ClusterTimeoutError
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.counters import Counter, CountersManager
+from ordo.runtime.native.error_log import DistinctErrorLog
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.control.cnc import CncFile, create_cnc
 
 RECOVERED_POSITION = 100_000
 
@@ -240,9 +240,12 @@ def test_pipeline_is_handed_on_with_all_its_arguments(capsys: pytest.CaptureFixt
 def test_a_package_that_is_missing_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pipeline.cli", None)
+    monkeypatch.setitem(sys.modules, "ordo.pipeline.pipeline_commands", None)
     assert run(["pipeline", "audit"]) == 2
-    assert capsys.readouterr().err == "ordo: pipeline.cli is not installed: pip install 'ordo-sequencer[pipeline]'\n"
+    assert (
+        capsys.readouterr().err
+        == "ordo: ordo.pipeline.pipeline_commands is not installed: pip install 'ordo-sequencer[pipeline]'\n"
+    )
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 from tests.cluster.integration.command import demand_one_line, ordo
 
 GOOD = """
@@ -22,7 +22,7 @@ id = 0
 host = "127.0.0.1"
 port = 21870
 """
-SERVICE = ["--service", "ordo.bench.echo:Echo"]
+SERVICE = ["--service", "ordo.bench.loads.echo:Echo"]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def config(tmp_path: Path) -> Path:
         (["node", "--config", "{config}"], 2, ["service", "--service module:Class"]),
         (["node", "--config", "{config}", "--service", "counter"], 2, ["counter", "module:Class"]),
         (["node", "--config", "{config}", "--service", "no_such:Counter"], 2, ["no module", "no_such"]),
-        (["node", "--config", "{config}", "--service", "ordo.bench.echo:Nobody"], 2, ["no class", "Nobody"]),
+        (["node", "--config", "{config}", "--service", "ordo.bench.loads.echo:Nobody"], 2, ["no class", "Nobody"]),
         (["node", "--config", "{config}", "--service", "json:JSONDecoder"], 2, ["derived from ClusteredService"]),
         (["cluster", "status", "--config", "{config}"], 1, ["member 0 is not running on this machine"]),
         (["log", "127.0.0.1:1", "--timeout", "0.2"], 1, ["no member served its log within 0.2 s"]),

@@ -7,8 +7,8 @@ import sys
 import tomllib
 from dataclasses import dataclass
 
-from cluster.node.config import TokenSection
-from runtime.tokens import TokenAuthenticator
+from ordo.cluster.settings.config import TokenSection
+from ordo.runtime.security.tokens import TokenAuthenticator
 
 
 @dataclass

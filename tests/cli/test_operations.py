@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cluster.node.config import load_config
-from cluster.node.life_log import exposed_endpoints
-from deploy.launcher import LocalCluster
 from ordo.bench.node_cost import family
 from ordo.cli import run
-from runtime.version import VERSION
+from ordo.cluster.node.life_log import exposed_endpoints
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.version import VERSION
 from tests.cluster.integration.command import ordo
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,7 @@ NO_QUORUM = 3
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster("ordo.bench.echo:Echo", sync="none") as started:
+    with LocalCluster("ordo.bench.loads.echo:Echo", sync="none") as started:
         started.await_leader()
         yield started
 
@@ -132,7 +132,7 @@ def test_the_log_of_a_member_tells_its_life(cluster: LocalCluster) -> None:
 
 def test_a_node_that_fails_says_why_it_stops() -> None:
     json_only = {"log_format": "json"}
-    with LocalCluster("ordo.bench.echo:Echo", member_count=1, sync="none", node=json_only) as cluster:
+    with LocalCluster("ordo.bench.loads.echo:Echo", member_count=1, sync="none", node=json_only) as cluster:
         cluster.await_leader()
         second = ordo("node", *config_of(cluster, 0), "--service", cluster.service)
         said = [json.loads(line) for line in second.stderr.splitlines()]
@@ -149,7 +149,7 @@ def test_a_node_that_fails_says_why_it_stops() -> None:
 
 
 def test_a_node_beyond_loopback_warns_at_every_start() -> None:
-    with LocalCluster("ordo.bench.echo:Echo", member_count=1, sync="none", hosts={0: "0.0.0.0"}) as cluster:
+    with LocalCluster("ordo.bench.loads.echo:Echo", member_count=1, sync="none", hosts={0: "0.0.0.0"}) as cluster:
         cluster.await_leader()
         cluster.restart(0)
         cluster.await_leader()

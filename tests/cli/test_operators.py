@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from cluster.node.remote import RemoteCluster
-from cluster.wire import ordo_codecs
-from cluster.wire.counter_types import ControlToggle, CounterType
-from deploy.launcher import LocalCluster
-from runtime.errors import NotPermittedError, OutcomeUnknownError
-from runtime.tokens import hash_token, new_token
+from ordo.cluster.admin.remote import RemoteCluster
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import NotPermittedError, OutcomeUnknownError
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.command import demand_one_line, ordo
 
@@ -29,7 +29,7 @@ TOKENS: list[dict[str, object]] = [
     {"principal": "desk", "hash": hash_token(CLIENT), "roles": ["ingress", "queries", "administration"]},
     {"principal": "tape", "hash": hash_token(READER), "roles": ["log"]},
 ]
-SERVICE = "ordo.bench.echo:Echo"
+SERVICE = "ordo.bench.loads.echo:Echo"
 
 
 class Desk:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.launcher import ROOT
 from ordo.cli import run
-from runtime.output import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED
+from ordo.deploy.launcher import ROOT
+from ordo.runtime.reporting.output import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED
 from tests.cli.test_look import FakeNode
 
 LONG = "completion bash"
@@ -60,7 +60,9 @@ def test_a_command_without_any_stream_works() -> None:
 
 
 def test_a_locale_that_lacks_a_character_gets_its_escape() -> None:
-    script = "from runtime.output import escaped_output\nwith escaped_output(): print('Gr\\u00fc\\u00dfe')"
+    script = (
+        "from ordo.runtime.reporting.output import escaped_output\nwith escaped_output(): print('Gr\\u00fc\\u00dfe')"
+    )
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "Gr\\xfc\\xdfe\n"

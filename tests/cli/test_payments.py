@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 from tests.cli.pages import Folder, Shell, await_end, follow, on_ports_of_its_own, replacing
 from tests.snippets import blocks_of
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.config import load_config
-from cluster.node.counters import counter_value
-from cluster.wire.counter_types import CounterType, ModuleState
-from deploy.launcher import LocalCluster
-from ordo.bench.echo_session import EchoSession
+from ordo.bench.loads.echo_session import EchoSession
 from ordo.bench.node_cost import family, measure_idle_cpu_percent, measure_pss_mb, measure_rss_mb
 from ordo.cli import run
-from runtime.errors import ClusterTimeoutError
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.monitoring.counters import counter_value
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType, ModuleState
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ClusterTimeoutError
 from tests.cluster.integration.agreement import await_members, counter_of
 from tests.cluster.integration.conftest import PATIENT
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster("ordo.bench.echo:Echo", sync="none", cluster=PATIENT) as started:
+    with LocalCluster("ordo.bench.loads.echo:Echo", sync="none", cluster=PATIENT) as started:
         leader = started.await_leader()
         with EchoSession(started.ingress_endpoints, 64) as session:
             session.pipelined(MESSAGES, 100)

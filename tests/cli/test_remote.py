@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import typer
 
-from deploy.launcher import LocalCluster
 from ordo.cli import ELSEWHERE, run
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.command import demand_one_line, ordo
 
 HEAVY = ("pyspark", "pyarrow", "lmdb", "pydantic", "structlog", "rich.table", "rich.console", "archive", "transport")
@@ -19,7 +19,7 @@ HEAVY = ("pyspark", "pyarrow", "lmdb", "pydantic", "structlog", "rich.table", "r
 
 @pytest.mark.slow
 def test_status_finds_the_leader_from_any_member(capsys: pytest.CaptureFixture[str]) -> None:
-    with LocalCluster("ordo.bench.echo:Echo", sync="none") as cluster:
+    with LocalCluster("ordo.bench.loads.echo:Echo", sync="none") as cluster:
         leader = cluster.await_leader()
         endpoints = ",".join(cluster.ingress_endpoints.values())
         assert run(["cluster", "status", "--endpoints", endpoints, "--json"]) == 0
@@ -70,7 +70,7 @@ def test_a_start_brings_in_what_the_command_needs_and_no_more() -> None:
 def test_status_from_elsewhere_runs_without_what_only_a_node_needs() -> None:
     """The whole command is run, against a port where nobody listens: an import inside a function would be seen, too."""
     loaded = loaded_by("cluster", "status", "--endpoints", "127.0.0.1:9", "--timeout", "0.1")
-    assert "transport.driver.media_driver" in loaded, "it went as far as asking the member"
+    assert "ordo.transport.driver.media_driver" in loaded, "it went as far as asking the member"
     unwanted = {
         "asyncio",
         "ctypes",
@@ -78,24 +78,32 @@ def test_status_from_elsewhere_runs_without_what_only_a_node_needs() -> None:
         "lmdb",
         "pydantic",
         "structlog",
-        "cluster.client.session",
+        "ordo.cluster.client.session",
         "encodings.idna",
         "getpass",
     }
     unwanted |= {f"cluster.node.{name}" for name in ("config", "counters", "observation", "tools", "upgrading")}
-    assert loaded.isdisjoint(unwanted | {"archive", "cluster.module", "runtime.children", "runtime.tokens"})
+    assert loaded.isdisjoint(
+        unwanted | {"archive", "ordo.cluster.module", "ordo.runtime.children", "ordo.runtime.security.tokens"}
+    )
 
 
 def test_status_as_json_runs_without_what_draws_tables() -> None:
     loaded = loaded_by("cluster", "status", "--endpoints", "127.0.0.1:9", "--timeout", "0.1", "--json")
-    assert "transport.driver.media_driver" in loaded
+    assert "ordo.transport.driver.media_driver" in loaded
     assert not [name for name in loaded if name.startswith("rich")]
 
 
 def test_help_of_a_group_runs_without_what_its_commands_use() -> None:
     loaded = loaded_by("cluster", "--help")
-    assert "cluster.node.cli_snapshots" in loaded, "its commands were read"
-    used = {"cluster.node.orders", "cluster.node.tools", "cluster.node.upgrading", "cluster.wire", "consensus"}
+    assert "ordo.cluster.commands.snapshots" in loaded, "its commands were read"
+    used = {
+        "ordo.cluster.admin.orders",
+        "ordo.cluster.admin.local_member",
+        "ordo.cluster.admin.upgrading",
+        "ordo.cluster.wire",
+        "consensus",
+    }
     assert loaded.isdisjoint(used | {"transport", "socket", "rich"})
 
 

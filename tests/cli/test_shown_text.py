@@ -12,23 +12,22 @@ import pytest
 import typer
 from typer.core import TyperCommand
 
-from archive.cli_place import FolderCommand
 from ordo import cli
+from ordo.archive.inspection.recording_sources import FolderCommand
 from ordo.cli import run
-from runtime.clock import SystemClock
-from runtime.console import output_console
-from runtime.counters import CountersManager
-from runtime.errors import ClusterError
-from runtime.memory import FileMemoryProvider
-from runtime.output import LINES, printable
+from ordo.runtime.errors import ClusterError
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.counters import CountersManager
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.reporting.output import LINES, printable
+from ordo.runtime.reporting.terminal import output_console
+from ordo.transport.driver.flow.loss_report import FILE_NAME as LOSS_FILE_NAME
+from ordo.transport.driver.flow.loss_report import LossReport
 from tests.cli.test_every_command import commands
 from tests.cli.test_look import FakeNode
-from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
-from transport.driver.loss_report import LossReport
+from tools.source import PACKAGES
 
 ROOT = Path(__file__).parent.parent.parent
-PRODUCT = ("runtime", "transport", "archive", "consensus", "service_api", "cluster", "sequencer", "gateway", "pipeline",
-           "deploy", "ordo")  # fmt: skip
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m \x7f \u202eright to left \r[red]x[/] [/nothing] :smile: \ud800"
 OBEYED = [*map(chr, range(0x20)), "\x7f", *map(chr, range(0x80, 0xA0)), "\u202e", "\u2066", "\u2028", "\ud800"]
 ALIAS = "aeron:udp?alias=\x1b[2J\nforged row|endpoint=[::1]:1"
@@ -57,7 +56,7 @@ def every_command() -> Iterator[str]:
     root: Any = typer.main.get_command(cli.app)
     for name in root.list_commands(None):
         yield from (found for found, _ in commands(root.get_command(None, name), (name,)))
-    from pipeline.cli import app as pipeline_app
+    from ordo.pipeline.pipeline_commands import app as pipeline_app
 
     yield from (f"pipeline {found}" for found, _ in commands(typer.main.get_command(pipeline_app), ()))
 
@@ -92,7 +91,7 @@ def test_no_command_hands_on_what_a_terminal_obeys(
 
 def pipeline_stand_in(arguments: list[str], **_: object) -> int:
     """The pipeline's own command line, where the commands are found by name as usual."""
-    from pipeline.cli import app
+    from ordo.pipeline.pipeline_commands import app
 
     found: Any = app(arguments, prog_name="ordo pipeline", standalone_mode=False)
     return int(found or 0)
@@ -136,10 +135,10 @@ def test_a_stranger_s_alias_is_shown_and_does_nothing(
 
 
 def test_nothing_writes_past_the_one_function() -> None:
-    """Consoles and tables are made in runtime/console.py; nothing else of rich gets text as it came."""
-    for folder in PRODUCT:
+    """Consoles and tables are made in runtime/reporting/terminal.py; nothing else of rich gets text as it came."""
+    for folder in PACKAGES:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            if path == ROOT / "runtime" / "console.py" or path.name.endswith("_pb2_grpc.py"):
+            if path == ROOT / "runtime" / "reporting" / "terminal.py" or path.name.endswith("_pb2_grpc.py"):
                 continue
             tree = ast.parse(path.read_text())
             imported = {f"{one.module}" for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 from tests.cli.pages import TIMEOUT_S, Folder, Shell, await_end, follow, on_ports_of_its_own, replacing
 from tests.cluster.integration.agreement import await_that
 from tests.snippets import Block, blocks_of

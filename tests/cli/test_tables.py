@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from archive.cli import make_recordings_table
-from cluster.client.operator import MemberLook
-from cluster.node.cli import make_list_table, make_members_table
-from cluster.node.cli_snapshots import make_snapshots_table
-from cluster.node.cli_status import describe_state, make_status_table
-from cluster.node.cli_versions import make_versions_table
-from cluster.node.counter_values import NodeStatus
-from cluster.node.orders import MemberStatus
-from cluster.node.top import Row, View
-from cluster.node.top_screen import draw
-from cluster.node.upgrading import ClusterVersions, MemberVersions, OwnVersions, VersionInForce
-from ordo.apps_cli import make_apps_table
-from ordo.consumers_cli import make_consumers_table
-from runtime.errors import ClusterTimeoutError
+from ordo.applications.commands.group_commands import make_apps_table
+from ordo.archive.inspection.archive_commands import make_recordings_table
+from ordo.cluster.admin.orders import MemberStatus
+from ordo.cluster.admin.upgrading import ClusterVersions, MemberVersions, OwnVersions, VersionInForce
+from ordo.cluster.client.operator import MemberLook
+from ordo.cluster.commands.cluster_commands import make_list_table, make_members_table
+from ordo.cluster.commands.snapshots import make_snapshots_table
+from ordo.cluster.commands.status import describe_state, make_status_table
+from ordo.cluster.commands.versions import make_versions_table
+from ordo.cluster.monitoring.counter_values import NodeStatus
+from ordo.cluster.monitoring.top import Row, View
+from ordo.cluster.monitoring.top_screen import draw
+from ordo.consumers.consumer_commands import make_consumers_table
+from ordo.runtime.errors import ClusterTimeoutError
 
 WIDTH = 80
 LARGE = 9_876_543_210

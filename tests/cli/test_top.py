@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from deploy.launcher import ROOT, LocalCluster
+from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_value
 from tests.cluster.integration.command import demand_one_line, ordo
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster("ordo.bench.echo:Echo", sync="none") as started:
+    with LocalCluster("ordo.bench.loads.echo:Echo", sync="none") as started:
         started.await_leader()
         yield started
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.cli_reach import find_token_file
 from ordo import ClientSettings, ClusterClient, LogReader
+from ordo.cluster.commands.reaching import find_token_file
 from ordo.errors import SessionRejectedError
 from tests.cli.pages import Folder, await_end, on_ports_of_its_own
 

@@ -11,22 +11,23 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster.container import message_numbers
-from cluster.container.message_numbers import MessageNumbers, _Numbers
-from cluster.module import snapshots
-from cluster.module.service_messages import first_log_session_id
-from cluster.module.sessions import ClusterSession
-from cluster.module.snapshots import ModuleSnapshot, PendingTracker, SnapshotPoint
-from cluster.module.state_store import Skip
-from cluster.wire import container_snapshot, ordo_codecs
-from cluster.wire.codecs import ClusterTimeUnit
-from cluster.wire.configuration import NamedConfiguration
-from cluster.wire.container_snapshot import ServiceSnapshot
-from cluster.wire.log_identity import LogIdentity
-from cluster.wire.members import parse_members
-from service_api.request_ids import PrincipalIds
-from service_api.requests import IdentityState
-from service_api.service import TimeUnit
+from ordo.cluster.container.tables import message_numbers
+from ordo.cluster.container.tables.message_numbers import MessageNumbers, _Numbers
+from ordo.cluster.module.sessions.service_messages import first_log_session_id
+from ordo.cluster.module.sessions.sessions import ClusterSession
+from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.module.state.module_snapshot import ModuleSnapshot, PendingTracker, SnapshotPoint
+from ordo.cluster.module.state.state_store import Skip
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.codecs import ClusterTimeUnit
+from ordo.cluster.wire.configuration import NamedConfiguration
+from ordo.cluster.wire.log_identity import LogIdentity
+from ordo.cluster.wire.members import parse_members
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
+from ordo.service_api.request_ids import PrincipalIds
+from ordo.service_api.requests import IdentityState
+from ordo.service_api.service import TimeUnit
 from tests.mutants import argument_mutants
 
 
@@ -79,7 +80,7 @@ def check_module() -> None:
         {1: 6},
         LogIdentity(160, b"c" * 16),
     )
-    assert snapshots.decode(list(snapshots.encode(original))) == original
+    assert module_snapshot.decode(list(module_snapshot.encode(original))) == original
 
 
 def check_container() -> None:
@@ -133,7 +134,7 @@ class Part(NamedTuple):
 PARTS = (
     Part(MessageNumbers, ("snapshot", "restore"), check_numbers),
     Part(message_numbers, ("_encode",), check_numbers),
-    Part(snapshots, ("encode", "_encode_tracker", "_marker", "decode", "_decode_into"), check_module),
+    Part(module_snapshot, ("encode", "_encode_tracker", "_marker", "decode", "_decode_into"), check_module),
     Part(
         container_snapshot,
         (

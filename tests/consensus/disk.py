@@ -3,8 +3,8 @@
 from random import Random
 from typing import NamedTuple
 
-from consensus.configuration import Configuration
-from consensus.distrust import Distrust
+from ordo.consensus.state.configuration import Configuration
+from ordo.consensus.state.distrust import Distrust
 
 
 class Entry(NamedTuple):

@@ -2,12 +2,12 @@
 
 from typing import TypeVar
 
-from consensus import commands
-from consensus.config import ConsensusConfig, DurableState
-from consensus.configuration import Configuration
-from consensus.core import ConsensusCore
-from consensus.distrust import Distrust
-from consensus.messages import (
+from ordo.consensus.core import ConsensusCore
+from ordo.consensus.state import commands
+from ordo.consensus.state.config import ConsensusConfig, DurableState
+from ordo.consensus.state.configuration import Configuration
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import (
     NULL_POSITION,
     AppendPosition,
     CanvassPosition,
@@ -17,7 +17,7 @@ from consensus.messages import (
     RequestVote,
     Vote,
 )
-from consensus.states import ElectionState, Role
+from ordo.consensus.state.states import ElectionState, Role
 
 MS = 1_000_000
 FIRST_RECORD = 96

@@ -7,11 +7,11 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from consensus import commands
-from consensus.config import ConsensusConfig, DurableState
-from consensus.configuration import Configuration
-from consensus.core import ConsensusCore
-from consensus.messages import (
+from ordo.consensus.core import ConsensusCore
+from ordo.consensus.state import commands
+from ordo.consensus.state.config import ConsensusConfig, DurableState
+from ordo.consensus.state.configuration import Configuration
+from ordo.consensus.state.messages import (
     NULL_TERM,
     AppendPosition,
     CanvassPosition,
@@ -20,7 +20,7 @@ from consensus.messages import (
     NewLeadershipTerm,
     TrustAnswer,
 )
-from consensus.states import ElectionState, Role
+from ordo.consensus.state.states import ElectionState, Role
 from tests.consensus.disk import Disk, Entry
 
 if TYPE_CHECKING:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from consensus import dispatch, election, following, quorum
-from consensus.context import Context
-from consensus.messages import NewLeadershipTerm
-from consensus.verification import Comparison, Verdict
+from ordo.consensus import dispatch
+from ordo.consensus.handlers import election, following
+from ordo.consensus.handlers.verification import Comparison, Verdict
+from ordo.consensus.state import quorum
+from ordo.consensus.state.context import Context
+from ordo.consensus.state.messages import NewLeadershipTerm
 from tests.consensus.disk import Disk
 from tests.consensus.node import SimulatedNode
 from tests.consensus.test_simulation import run_seed
@@ -74,7 +76,7 @@ def serve_with_a_state_in_doubt(patch: pytest.MonkeyPatch) -> None:
 def stand_back_for_ever(patch: pytest.MonkeyPatch) -> None:
     """A member whose service is far behind never leads, whoever else could."""
     patch.setattr(Context, "stands_back", property(lambda self: self.is_in_doubt or self.lags))
-    patch.setattr("consensus.election.last_resort_ns", lambda ctx: ctx.now_ns + 1)
+    patch.setattr("ordo.consensus.handlers.election.last_resort_ns", lambda ctx: ctx.now_ns + 1)
 
 
 @pytest.mark.parametrize(

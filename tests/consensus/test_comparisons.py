@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consensus import quorum
+from ordo.consensus.state import quorum
 from tests.consensus import test_quorum as models
 from tests.mutants import comparison_mutants
 

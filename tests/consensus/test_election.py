@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from consensus import transitions
-from consensus.commands import (
+from ordo.consensus.state import transitions
+from ordo.consensus.state.commands import (
     ChangeRole,
     JoinLog,
     LeaveLog,
@@ -14,10 +14,17 @@ from consensus.commands import (
     PrepareLog,
     TruncateLog,
 )
-from consensus.config import ConsensusConfig
-from consensus.messages import AppendPosition, CanvassPosition, CommitPosition, NewLeadershipTerm, RequestVote, Vote
-from consensus.states import STATE_DOCS, TRANSITIONS, ElectionState, Role, describe_transitions
-from runtime.errors import ConfigurationError, ConsensusError
+from ordo.consensus.state.config import ConsensusConfig
+from ordo.consensus.state.messages import (
+    AppendPosition,
+    CanvassPosition,
+    CommitPosition,
+    NewLeadershipTerm,
+    RequestVote,
+    Vote,
+)
+from ordo.consensus.state.states import STATE_DOCS, TRANSITIONS, ElectionState, Role, describe_transitions
+from ordo.runtime.errors import ConfigurationError, ConsensusError
 from tests.consensus.failover import measure_ms
 from tests.consensus.harness import FIRST_RECORD, Harness
 from tests.consensus.one_no import measure as measure_one_no

@@ -2,9 +2,9 @@
 
 import pytest
 
-from consensus import commands
-from consensus.configuration import Configuration, ConfigurationTable, changed, count_changed_members
-from consensus.messages import (
+from ordo.consensus.state import commands
+from ordo.consensus.state.configuration import Configuration, ConfigurationTable, changed, count_changed_members
+from ordo.consensus.state.messages import (
     NULL_POSITION,
     CanvassPosition,
     CommitPosition,
@@ -13,8 +13,8 @@ from consensus.messages import (
     TimeoutNow,
     Vote,
 )
-from consensus.states import ElectionState, Role
-from runtime.errors import ConfigurationError, ConsensusError
+from ordo.consensus.state.states import ElectionState, Role
+from ordo.runtime.errors import ConfigurationError, ConsensusError
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 # -- §4.1 safety ------------------------------------------------------------------------------------------------------

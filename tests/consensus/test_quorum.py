@@ -5,9 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consensus.messages import NULL_POSITION, NULL_TERM, NewLeadershipTerm
-from consensus.progress import Progress
-from consensus.quorum import (
+from ordo.consensus.handlers.verification import Verdict, compare_with_leader
+from ordo.consensus.state.messages import NULL_POSITION, NULL_TERM, NewLeadershipTerm
+from ordo.consensus.state.progress import Progress
+from ordo.consensus.state.quorum import (
     Member,
     compare_log,
     have_all_answered,
@@ -17,8 +18,7 @@ from consensus.quorum import (
     is_unanimous_leader,
     will_vote_for,
 )
-from consensus.term_table import TermTable
-from consensus.verification import Verdict, compare_with_leader
+from ordo.consensus.state.term_table import TermTable
 from tests.consensus.harness import Harness
 
 TIMEOUT_NS = 100

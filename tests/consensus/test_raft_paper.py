@@ -2,10 +2,25 @@
 
 import pytest
 
-from consensus.commands import Commit, JoinLog, LeaveLog, PersistCandidateTerm, PersistTerm, Send, TruncateLog
-from consensus.messages import AppendPosition, CanvassPosition, CommitPosition, NewLeadershipTerm, RequestVote, Vote
-from consensus.states import ElectionState, Role
-from runtime.errors import ConsensusError
+from ordo.consensus.state.commands import (
+    Commit,
+    JoinLog,
+    LeaveLog,
+    PersistCandidateTerm,
+    PersistTerm,
+    Send,
+    TruncateLog,
+)
+from ordo.consensus.state.messages import (
+    AppendPosition,
+    CanvassPosition,
+    CommitPosition,
+    NewLeadershipTerm,
+    RequestVote,
+    Vote,
+)
+from ordo.consensus.state.states import ElectionState, Role
+from ordo.runtime.errors import ConsensusError
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 LOG = ((0, 0), (2, 400))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from consensus.configuration import Configuration
-from consensus.messages import (
+from ordo.consensus.read_index import ReadIndex
+from ordo.consensus.state.configuration import Configuration
+from ordo.consensus.state.messages import (
     NULL_MEMBER,
     NULL_POSITION,
     ReadHeartbeat,
@@ -14,7 +15,6 @@ from consensus.messages import (
     ReadIndexResponse,
     ReadMessage,
 )
-from consensus.read_index import ReadIndex
 from tests.consensus.harness import FIRST_RECORD, MS, Harness
 
 INTERVAL_NS = 50 * MS

@@ -1,7 +1,7 @@
 """Members whose service is far behind leave the leadership to members that are level (docs/CONSENSUS.md, Trust)."""
 
-from consensus.messages import RequestVote, StandsBack
-from consensus.states import ElectionState
+from ordo.consensus.state.messages import RequestVote, StandsBack
+from ordo.consensus.state.states import ElectionState
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 END = FIRST_RECORD

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from consensus.states import TRANSITIONS
+from ordo.consensus.state.states import TRANSITIONS
 from tests.consensus.faults import MILLISECOND_NS
 from tests.consensus.world import SECOND_NS, World
 

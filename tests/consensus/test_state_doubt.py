@@ -1,9 +1,9 @@
 """Members whose service's state is in doubt: they vote, and stand back from leading (docs/CONSENSUS.md, Trust)."""
 
-from consensus.commands import PersistDistrust
-from consensus.distrust import Distrust
-from consensus.messages import AppendPosition, RequestVote, StandsBack, TimeoutNow, TrustRequest, Vote
-from consensus.states import ElectionState, Role
+from ordo.consensus.state.commands import PersistDistrust
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import AppendPosition, RequestVote, StandsBack, TimeoutNow, TrustRequest, Vote
+from ordo.consensus.state.states import ElectionState, Role
 from tests.consensus.harness import FIRST_RECORD, Harness
 from tests.consensus.test_simulation import run_seed
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from consensus.messages import TerminationAck, TerminationPosition
-from consensus.states import ElectionState
-from runtime.errors import ConsensusError
+from ordo.consensus.state.messages import TerminationAck, TerminationPosition
+from ordo.consensus.state.states import ElectionState
+from ordo.runtime.errors import ConsensusError
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 

@@ -1,8 +1,8 @@
 """Handing the leadership over: Raft §3.10 (dissertation)."""
 
-from consensus.commands import LeaveLog, PersistCandidateTerm, PrepareLog
-from consensus.messages import AppendPosition, RequestVote, TimeoutNow, Vote
-from consensus.states import ElectionState, Role
+from ordo.consensus.state.commands import LeaveLog, PersistCandidateTerm, PrepareLog
+from ordo.consensus.state.messages import AppendPosition, RequestVote, TimeoutNow, Vote
+from ordo.consensus.state.states import ElectionState, Role
 from tests.consensus.failover import CALM
 from tests.consensus.faults import MILLISECOND_NS
 from tests.consensus.harness import FIRST_RECORD, Harness

@@ -2,9 +2,9 @@
 
 import pytest
 
-from consensus.commands import JoinLog, PersistCandidateTerm, PersistDistrust
-from consensus.distrust import Distrust
-from consensus.messages import (
+from ordo.consensus.state.commands import JoinLog, PersistCandidateTerm, PersistDistrust
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import (
     FORGOTTEN_TERM,
     AppendPosition,
     CanvassPosition,
@@ -14,7 +14,7 @@ from consensus.messages import (
     TrustRequest,
     Vote,
 )
-from consensus.states import ElectionState, Role
+from ordo.consensus.state.states import ElectionState, Role
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 LOG, VOTE, BOTH = Distrust.LOG, Distrust.VOTE, Distrust.LOG | Distrust.VOTE

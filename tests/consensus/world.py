@@ -5,11 +5,11 @@ from collections.abc import Callable
 from hashlib import blake2b
 from random import Random
 
-from consensus.config import ConsensusConfig
-from consensus.configuration import MEMBERS_MAX, Configuration, changed
-from consensus.distrust import Distrust
-from consensus.messages import Message
-from consensus.states import ElectionState, Role
+from ordo.consensus.state.config import ConsensusConfig
+from ordo.consensus.state.configuration import MEMBERS_MAX, Configuration, changed
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import Message
+from ordo.consensus.state.states import ElectionState, Role
 from tests.consensus.disk import Entry
 from tests.consensus.faults import MILLISECOND_NS, Faults
 from tests.consensus.node import SimulatedNode

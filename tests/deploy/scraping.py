@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from deploy.launcher import ROOT, LocalCluster, SyncMode
+from ordo.deploy.launcher import ROOT, LocalCluster, SyncMode
 
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 has_prometheus = pytest.mark.skipif(
@@ -41,7 +41,7 @@ def free_port() -> int:
 def make_cluster(sync: SyncMode, member_count: int = 3, **options: Any) -> tuple[LocalCluster, list[int]]:
     """Members with metrics, each on a port of its own; not started yet."""
     ports = [free_port() for _ in range(member_count)]
-    cluster = LocalCluster("ordo.bench.echo:Echo", sync=sync, member_count=member_count, **options)
+    cluster = LocalCluster("ordo.bench.loads.echo:Echo", sync=sync, member_count=member_count, **options)
     for member_id, port in enumerate(ports):
         path = cluster.config_path(member_id)
         path.write_text(path.read_text() + f'\n[metrics]\nport = {port}\ndisk_free_min = "1m"\n')

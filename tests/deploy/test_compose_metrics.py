@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.launcher import ROOT, LocalCluster
+from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that
 from tests.deploy.scraping import has_prometheus
 
@@ -58,7 +58,7 @@ def query(network: list[str], text: str) -> list[Any]:
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2")
 @pytest.mark.skipif(not Path("/etc/prometheus").is_dir(), reason="needs Debian's prometheus, which has /etc/prometheus")
 def test_the_prometheus_of_the_compose_file_sees_every_member(network: list[str], tmp_path: Path) -> None:
-    nodes = LocalCluster("ordo.bench.echo:Echo", sync="none", prefixes=dict.fromkeys(range(3), network))
+    nodes = LocalCluster("ordo.bench.loads.echo:Echo", sync="none", prefixes=dict.fromkeys(range(3), network))
     for member_id in nodes.member_ids:
         path = nodes.config_path(member_id)
         path.write_text(f'{path.read_text()}\n[metrics]\nport = {METRICS_PORT}\nhost = "127.0.0.{member_id + 1}"\n')

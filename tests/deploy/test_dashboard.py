@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from deploy.launcher import LocalCluster
 from ordo import ClusterClient
 from ordo.cli import run
+from ordo.deploy.launcher import LocalCluster
 from tests.background import in_background
 from tests.cluster.integration.agreement import await_that, await_value
 from tests.deploy.dashboard import WIDTH_PX, Answer, draw, series_of, show_value

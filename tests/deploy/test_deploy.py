@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.node.config import load_config
 from ordo.cli import EXIT_USAGE, run
-from runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.cluster.settings.config import load_config
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
 from tests.snippets import Page
 from tools.configuration import COMPOSE_HOSTS, container_files
 

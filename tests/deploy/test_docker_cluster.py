@@ -21,8 +21,8 @@ START = ("start", "--service", "tally:Tally", "--image", "tally:1.0")
 def daemon(monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
     fake = FakeDocker("tally:1.0", "tally:1.1", BROKEN_IMAGE)
     monkeypatch.setattr(docker, "from_env", lambda: fake)
-    monkeypatch.setattr("deploy.docker_cluster.POLL_INTERVAL_S", 0.001)
-    monkeypatch.setattr("deploy.docker_containers.POLL_INTERVAL_S", 0.001)
+    monkeypatch.setattr("ordo.deploy.docker_cluster.POLL_INTERVAL_S", 0.001)
+    monkeypatch.setattr("ordo.deploy.docker_containers.POLL_INTERVAL_S", 0.001)
     return fake
 
 

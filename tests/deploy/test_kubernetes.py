@@ -16,9 +16,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from cluster.node.config import NodeConfig, load_config
-from cluster.node.needs import memory_used_bytes
-from cluster.wire.members import ENDPOINT_NAMES
+from ordo.cluster.checks.requirements import memory_used_bytes
+from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.wire.members import ENDPOINT_NAMES
 from tests.deploy.kubernetes_api import KubernetesApi
 from tests.snippets import Page
 

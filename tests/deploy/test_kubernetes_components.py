@@ -14,10 +14,10 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from ordo.transport.secure.keys import public_text, read_secret, read_trusted
 from tests.deploy.kubernetes_api import KubernetesApi
 from tests.deploy.test_kubernetes import FOLDER, LABELS, POD, SET, VERSIONS, apply, configs, endpoints
 from tests.snippets import Page
-from transport.secure.keys import public_text, read_secret, read_trusted
 
 COMPONENTS = FOLDER / "components"
 POLICY = yaml.safe_load((COMPONENTS / "network-policy" / "networkpolicy.yaml").read_text())

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.node.counters import read_counters
-from cluster.node.metric_names import (
+from ordo.cli import run
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.monitoring.metric_names import (
     DETAIL_TYPES,
     NODE_METRICS,
     OWN_METRICS,
@@ -28,9 +29,8 @@ from cluster.node.metric_names import (
     SYSTEM_TYPE,
     Metric,
 )
-from cluster.wire.streams import INGRESS_STREAM_ID
-from deploy.launcher import ROOT, LocalCluster
-from ordo.cli import run
+from ordo.cluster.wire.streams import INGRESS_STREAM_ID
+from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.damage import flip, log_files
 from tests.deploy.alerts import FAULTS, rules_test
@@ -259,7 +259,7 @@ def check_faults(nodes: LocalCluster, prometheus: ScrapingPrometheus) -> None:
 
     await_that(is_seen_after_hand_over, "the elections are seen")
     follower = next(one for one in nodes.member_ids if one != nodes.await_leader())
-    container = child_pid(nodes, follower, b"cluster.container.main")
+    container = child_pid(nodes, follower, b"ordo.cluster.container.main")
     assert container is not None
     os.kill(container, signal.SIGSTOP)
     send_64k(nodes)

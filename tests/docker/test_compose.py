@@ -147,7 +147,8 @@ def test_containers_are_upgraded_one_by_one_while_a_client_goes_on(
 
 CALL = """
 import urllib.request, grpc
-from service_api import ordo_pb2 as pb, ordo_pb2_grpc
+from ordo.proto import ordo_pb2 as pb
+from ordo.proto import ordo_pb2_grpc
 sequencer = ordo_pb2_grpc.SequencerStub(grpc.insecure_channel("gateway:50051"))
 request = pb.SubmitRequest(identity=bytes(range(16)), number=1, payload=b"x")
 answer = sequencer.Submit(request, timeout=30)

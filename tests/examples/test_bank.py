@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from deploy.launcher import ROOT, LocalCluster
 from examples.bank import teller, v1, v2
 from ordo import ClusterClient
+from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.errors import RejectedError
-from service_api.environments import check_environments
-from service_api.testing import Input, Message, OpenSession, ServiceHarness, check_service
+from ordo.service_api.testing.environments import check_environments
+from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 
 VERSIONS = {"1": "examples.bank.v1:Bank", "2": "examples.bank.v2:Bank"}
 BAD_ORDERS = (

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.config import load_config
-from deploy.launcher import LocalCluster
 from examples import to_sqlite
 from ordo import EntryKind, LogEntry, LogReader
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
 from tests.examples.test_sinks import postgres as postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -29,7 +29,7 @@ Rows = list[tuple[int, bytes]]
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     options = {"session_timeout": "2s"}
-    with LocalCluster("sequencer.ordering:Ordering", root=tmp_path / "cluster", cluster=options) as cluster:
+    with LocalCluster("ordo:Ordering", root=tmp_path / "cluster", cluster=options) as cluster:
         cluster.await_leader(60)
         yield cluster
 

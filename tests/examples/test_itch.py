@@ -21,7 +21,7 @@ from ordo.matching.itch import (
     read_itch,
     read_itch_file,
 )
-from runtime.errors import ConfigurationError, DecodeError
+from ordo.runtime.errors import ConfigurationError, DecodeError
 
 LENGTHS = {
     "S": 12, "R": 39, "H": 25, "Y": 20, "L": 26, "V": 35, "W": 12, "K": 28, "J": 35, "h": 21, "A": 36, "F": 40, "E": 31,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
 from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.protocol import Kind, Status, decode_answer

@@ -6,7 +6,7 @@ from typing import Any
 
 from examples.lock_service import LockService
 from examples.rate_limiter import REFILL_MS, TOKENS_MAX, RateLimiter
-from service_api.testing import CloseSession, Message, OpenSession, ServiceHarness, check_service
+from ordo.service_api.testing.harness import CloseSession, Message, OpenSession, ServiceHarness, check_service
 
 NOON = 1_000_000
 

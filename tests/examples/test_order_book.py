@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.feeds import FeedMessage
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
 from examples.order_book import OrderBook
-from service_api.testing import Input, Message, OpenSession, ServiceHarness, check_service
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.topics.feeds import FeedMessage
+from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 from tests.cluster.integration.agreement import await_that
 
 

@@ -11,7 +11,7 @@ from ordo.matching.engine import MatchingCore
 from ordo.matching.flow import OrderFlow
 from ordo.matching.order_client import OrderClient
 from ordo.matching.protocol import Answer, decode_answer
-from runtime.errors import ClusterTimeoutError, ConfigurationError
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
 
 TICK_NS = 1_000_000
 

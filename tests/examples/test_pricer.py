@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
 from examples.pricer import Pricer
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
+from ordo.service_api.testing.harness import Input
 from ordo.testing import Message, OpenSession, check_service
-from service_api.testing import Input
 from tests.sequencer.instances import Instances, Outputs, await_outputs
 
 
@@ -26,7 +26,7 @@ def test_quotes_are_a_function_of_the_messages() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_the_worked_example(tmp_path: Path) -> None:
-    with LocalCluster("sequencer.ordering:Ordering", root=tmp_path / "cluster") as cluster:
+    with LocalCluster("ordo:Ordering", root=tmp_path / "cluster") as cluster:
         cluster.await_leader(60)
         instances, outputs = Instances(cluster, "examples.pricer:Pricer", tmp_path), Outputs(cluster)
         try:

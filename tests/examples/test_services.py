@@ -7,8 +7,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from examples.counter import Counter
-from ordo.bench.echo import Echo
-from ordo.bench.echo_native import NativeEcho
+from ordo.bench.loads.echo import Echo
+from ordo.bench.loads.echo_native import NativeEcho
 from ordo.matching.flow import OrderFlow
 from ordo.matching.protocol import (
     FLAG_SELL,
@@ -21,7 +21,14 @@ from ordo.matching.protocol import (
     encode_request,
 )
 from ordo.matching.service import MatchingEngine
-from service_api.testing import CloseSession, Message, OpenSession, ServiceHarness, TakeSnapshot, check_service
+from ordo.service_api.testing.harness import (
+    CloseSession,
+    Message,
+    OpenSession,
+    ServiceHarness,
+    TakeSnapshot,
+    check_service,
+)
 
 
 def orders(count: int, client_id: int, session_id: int) -> list[Message]:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from cluster.node.config import NodeConfig
-from deploy.launcher import ROOT
+from ordo.cluster.settings.config import NodeConfig
+from ordo.deploy.launcher import ROOT
 from ordo.errors import ServiceError
+from ordo.service_api import service
 from ordo.testing import Input, Message, OpenSession, check_environments
-from service_api import service
 from tests.pages.configuration import load_with
 from tests.snippets import texts_of
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
 from ordo import EntryKind, LogEntry
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -28,7 +28,7 @@ MESSAGES = 150
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("sinks") / "cluster"
     options = {"session_timeout": "2s"}
-    with LocalCluster("sequencer.ordering:Ordering", root=root, member_count=1, cluster=options) as cluster:
+    with LocalCluster("ordo:Ordering", root=root, member_count=1, cluster=options) as cluster:
         cluster.await_leader(60)
         yield cluster
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from runtime.errors import ClusterTimeoutError, SessionClosedError
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.runtime.errors import ClusterTimeoutError, SessionClosedError
 from tests.faults.registers import OPERATION, OUTCOME, Operation
 from tests.linearizability.checker import UNKNOWN, Verdict, check
 from tests.linearizability.checker import Operation as Event

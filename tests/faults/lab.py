@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from deploy.launcher import LocalCluster
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import Report, demand_agreement, describe
 from tests.cluster.integration.services import PID_EVENT
 from tests.cluster.integration.writer import Writer

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from struct import Struct
 
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import counter_of
 
 FRAME_ALIGNMENT = 32

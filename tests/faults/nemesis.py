@@ -12,7 +12,7 @@ from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 from tests.faults.lab import Lab
 
 GAP_MEAN_S = 0.8

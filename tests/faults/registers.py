@@ -11,9 +11,9 @@ from enum import IntEnum
 from struct import Struct
 from typing import Any
 
-from service_api.native import Header
-from service_api.service import ClientSession
-from service_api.snapshot import SnapshotWriter
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession
+from ordo.service_api.snapshot import SnapshotWriter
 from tests.cluster.integration.protocol import chain
 from tests.cluster.integration.services import Ledger
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service_api.service import OfferResult
+from ordo.service_api.service import OfferResult
 from tests.cluster.integration.command import ordo
 from tests.faults.lab import Lab, laboratory
 

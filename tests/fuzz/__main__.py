@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from runtime.logging import configure_logging
+from ordo.runtime.reporting.logging import configure_logging
 from tests.fuzz.answer_doors import AnswerDoor
 from tests.fuzz.client_doors import ClientDoor
 from tests.fuzz.cluster_doors import ArchiveDoor, RecordDoor, SnapshotDoor, StoreDoor

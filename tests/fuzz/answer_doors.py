@@ -10,21 +10,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from archive.client import calls
-from archive.client.replay import RecordedMessage, Replay
-from archive.client.session import ArchiveSession, Reply
-from archive.client.settings import ArchiveClientSettings
-from archive.control import codecs
-from archive.control.codes import ErrorCode, RecordingSignal, ResponseCode
-from runtime.errors import DecodeError, OrdoError
-from runtime.sbe import Message, decode_one_of
+from ordo.archive.client import control_requests
+from ordo.archive.client.replay import RecordedMessage, Replay
+from ordo.archive.client.session import ArchiveSession, Reply
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import ErrorCode, RecordingSignal, ResponseCode
+from ordo.runtime.errors import DecodeError, OrdoError
+from ordo.runtime.sbe import Message, decode_one_of
+from ordo.transport.streams.publication import ExclusivePublication
 from tests.archive.control_world import ControlWorld
 from tests.fuzz.cluster_doors import Folders
 from tests.fuzz.driver_doors import Finding, check_errors
 from tests.fuzz.engine import Fields, Step, draw_fields, pack, unpack
 from tests.fuzz.filled import fill
 from tests.transport.driver_world import MS, S
-from transport.publication import ExclusivePublication
 
 LIAR, HONEST, CLIENT = "10.0.0.1", "10.0.0.2", "10.0.0.9"
 CONTROL_STREAM = 10
@@ -40,16 +40,16 @@ ANSWERS: tuple[Message, ...] = (
     codecs.CHALLENGE,
     codecs.PING,
 )
-CALLS: tuple[Callable[[], calls.Call[Any]], ...] = (
-    partial(calls.list_recordings, count=3),
-    calls.list_recordings,
-    partial(calls.describe_recording, 1),
-    partial(calls.start_position, 1),
-    partial(calls.max_recorded_position, 1),
-    partial(calls.find_last_recording, "aeron:ipc", 5, 6),
-    partial(calls.start_recording, "aeron:ipc", 5),
-    partial(calls.stop_recording_by_id, 1),
-    partial(calls.list_recorded_streams, count=2),
+CALLS: tuple[Callable[[], control_requests.Call[Any]], ...] = (
+    partial(control_requests.list_recordings, count=3),
+    control_requests.list_recordings,
+    partial(control_requests.describe_recording, 1),
+    partial(control_requests.start_position, 1),
+    partial(control_requests.max_recorded_position, 1),
+    partial(control_requests.find_last_recording, "aeron:ipc", 5, 6),
+    partial(control_requests.start_recording, "aeron:ipc", 5),
+    partial(control_requests.stop_recording_by_id, 1),
+    partial(control_requests.list_recorded_streams, count=2),
 )
 REPLAY_PARTS = ((0, None), (0, 4096), (64, 4096), (None, None), (None, 128), (65536, 64))
 """Position, None where the recording begins, and length in bytes, None without end."""
@@ -155,7 +155,7 @@ class AskingClient:
         self.world = world
         self.node = world.node(CLIENT)
         self.errors: list[str] = []
-        self.replies: list[tuple[Reply, calls.Call[Any]]] = []
+        self.replies: list[tuple[Reply, control_requests.Call[Any]]] = []
         self.replays: list[AskedReplay] = []
         self.session = self.connect(LIAR)
 
@@ -178,7 +178,7 @@ class AskingClient:
         except OrdoError as error:
             self.errors.append(str(error))
 
-    def ask(self, call: calls.Call[Any]) -> None:
+    def ask(self, call: control_requests.Call[Any]) -> None:
         def send() -> None:
             reply = self.session.request(call.message, item_count_max=call.item_count_max, **call.fields)
             self.replies.append((reply, call))
@@ -343,7 +343,7 @@ class AnswerDoor:
         world.server(HONEST)
         asking.session = asking.connect(HONEST)
         world.until(lambda: asking.session.is_connected)
-        asking.ask(calls.list_recordings())
+        asking.ask(control_requests.list_recordings())
         world.until(lambda: asking.replies[-1][0].is_done)
         if asking.replies[-1][0].error is not None:
             raise Finding(f"another archive answers {asking.replies[-1][0].error}")

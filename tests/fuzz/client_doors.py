@@ -6,17 +6,17 @@ from collections.abc import Callable, Hashable
 from random import Random
 from typing import Any
 
-from cluster.client.session import ClusterClient
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.codecs import EventCode
-from cluster.wire.ordo_codecs import AnswerStatus, QueryStatus
-from runtime.errors import OrdoError
-from runtime.sbe import Message
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.codecs import EventCode
+from ordo.cluster.wire.ordo_codecs import AnswerStatus, QueryStatus
+from ordo.runtime.errors import OrdoError
+from ordo.runtime.sbe import Message
+from ordo.transport.uri import ChannelUri
 from tests.cluster.client.session_members import Member, SessionWorld, SimulatedProcess
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import Fields, Step, draw_fields, pack, unpack
 from tests.fuzz.filled import fill
-from transport.uri import ChannelUri
 
 MS = 1_000_000
 STEPS_MAX = 24

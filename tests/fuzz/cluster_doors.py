@@ -11,24 +11,32 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from archive.catalog import Catalog
-from archive.client import calls
-from archive.control import codecs as archive_codecs
-from archive.lmdb_store import LmdbStore
-from cluster.container.consumer_table import ConsumerTable
-from cluster.container.difference_table import DifferenceTable
-from cluster.container.instance_table import InstanceTable
-from cluster.module import snapshots
-from cluster.module.recovery import check_parts
-from cluster.module.state_store import StateStore
-from cluster.wire import codecs, container_snapshot, ordo_codecs
-from cluster.wire.consumer_codec import CommandKind, ConsumerCommand, ConsumerMode, Row, RowKind, encode_command
-from cluster.wire.difference_codec import DifferenceKind, DifferenceReport, encode_difference
-from cluster.wire.instance_codec import InstanceReport, encode_report
-from runtime.errors import OrdoError
-from runtime.sbe import Message
-from service_api.requests import RequestTable
-from service_api.service import ClusteredService, TimeUnit
+from ordo.archive.client import control_requests
+from ordo.archive.protocol import codecs as archive_codecs
+from ordo.archive.segments.catalog import Catalog
+from ordo.archive.store.lmdb_store import LmdbStore
+from ordo.cluster.container.tables.consumer_table import ConsumerTable
+from ordo.cluster.container.tables.difference_table import DifferenceTable
+from ordo.cluster.container.tables.instance_table import InstanceTable
+from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.module.state.recovery import check_parts
+from ordo.cluster.module.state.state_store import StateStore
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.sessions.consumer_codec import (
+    CommandKind,
+    ConsumerCommand,
+    ConsumerMode,
+    Row,
+    RowKind,
+    encode_command,
+)
+from ordo.cluster.wire.sessions.difference_codec import DifferenceKind, DifferenceReport, encode_difference
+from ordo.cluster.wire.sessions.instance_codec import InstanceReport, encode_report
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.runtime.errors import OrdoError
+from ordo.runtime.sbe import Message
+from ordo.service_api.requests import RequestTable
+from ordo.service_api.service import ClusteredService, TimeUnit
 from tests.archive.control_world import ControlWorld
 from tests.archive.test_lmdb_damage import write_catalog, write_state
 from tests.cluster.container.service_node import ServiceNode
@@ -49,7 +57,7 @@ FOR_THE_CONTAINER: dict[int, Message] = {
         ordo_codecs.APP_DIFFERENCE,
     )
 }
-"""What the log carries as a client sent it (cluster.wire.layout)."""
+"""What the log carries as a client sent it (ordo.cluster.wire.layout)."""
 INSTANCE = InstanceReport("group", "one", SESSION, 0, 64, 1, 1, 1, 1)
 DIFFERENCE = DifferenceReport("group", "one", SESSION, 0, 0, 64, 0, 1, 1, DifferenceKind.PAYLOAD, 2, 3, b"ab", b"abc")
 STAMP = struct.Struct("<qqq")
@@ -204,8 +212,8 @@ class SnapshotDoor:
     name = "snapshots"
 
     def __init__(self) -> None:
-        point = snapshots.SnapshotPoint(640, 2, 1, codecs.ClusterTimeUnit.MILLIS)
-        self._parts = self._service(), list(snapshots.encode(snapshots.ModuleSnapshot(point)))
+        point = module_snapshot.SnapshotPoint(640, 2, 1, codecs.ClusterTimeUnit.MILLIS)
+        self._parts = self._service(), list(module_snapshot.encode(module_snapshot.ModuleSnapshot(point)))
 
     def _service(self) -> list[bytes]:
         requests = RequestTable()
@@ -245,7 +253,7 @@ class SnapshotDoor:
                 at = int.from_bytes(step[:2], "big") % len(part)
                 part[at] = self._changed(part[at], step[2:])
         try:
-            service, module = container_snapshot.decode(iter(parts[0])), snapshots.decode(parts[1])
+            service, module = container_snapshot.decode(iter(parts[0])), module_snapshot.decode(parts[1])
             check_parts(module, [service])
             RequestTable().restore(service.requests)
             RequestTable().ids.restore(service.request_ids, service.takes_ids)
@@ -346,7 +354,7 @@ class ArchiveDoor:
             unforeseen = [error for error in server.errors if not isinstance(error, OrdoError)]
             if unforeseen:
                 raise Finding(f"unforeseen {unforeseen[0]!r}") from unforeseen[0]
-            caller.call(calls.list_recordings())
+            caller.call(control_requests.list_recordings())
             for node in world.nodes:
                 check_errors(node)
             return found

@@ -8,21 +8,21 @@ from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
-from archive.archive import Archive
-from archive.control import codecs as archive_codecs
-from archive.lmdb_store import open_lmdb
-from archive.reader import RecordingReader
-from archive.tools import verify
-from cluster.wire import codecs, consensus_codec, ordo_codecs
-from cluster.wire.members import parse_members
-from runtime.clock import VirtualClock
-from runtime.errors import ArchiveError, ConfigurationError, DecodeError, StorageError
-from runtime.sbe import Message, decode_one_of
-from runtime.storage import FileStorage
+from ordo.archive.archive import Archive
+from ordo.archive.inspection.recording_inspection import verify
+from ordo.archive.protocol import codecs as archive_codecs
+from ordo.archive.segments.reader import RecordingReader
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.wire import codecs, consensus_codec, ordo_codecs
+from ordo.cluster.wire.members import parse_members
+from ordo.runtime.errors import ArchiveError, ConfigurationError, DecodeError, StorageError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.sbe import Message, decode_one_of
+from ordo.transport.uri import ChannelUri
 from tests.archive.streams import BACK_PRESSURED, Sink, Stream
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import pack, unpack
-from transport.uri import ChannelUri
 
 SEGMENT_LENGTH = 64 * 1024
 

@@ -6,13 +6,13 @@ import struct
 from collections.abc import Hashable
 from typing import Any
 
-from runtime.errors import OrdoError
+from ordo.runtime.errors import OrdoError
+from ordo.transport.control import commands
+from ordo.transport.control.cnc import FILE_NAME
+from ordo.transport.control.commands import encode, type_id_of
+from ordo.transport.driver.frames.system_counters import LABELS, REFUSED_LABELS
 from tests.fuzz.engine import pack, unpack
 from tests.transport.driver_world import MS, Collector, Feeder, Node, S, World, transfer
-from transport import commands
-from transport.cnc import FILE_NAME
-from transport.commands import encode, type_id_of
-from transport.driver.system_counters import LABELS, REFUSED_LABELS
 
 HERE, THERE = "10.0.0.2", "10.0.0.1"
 CHANNEL = f"aeron:udp?endpoint={HERE}:4000"

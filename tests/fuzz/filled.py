@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from runtime.sbe import HEADER_LENGTH, Message
+from ordo.runtime.sbe import HEADER_LENGTH, Message
 from tests.fuzz.engine import Fields
 
 Known = Mapping[str, Sequence[Any]]

@@ -10,16 +10,16 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 
-from cluster.client.relay_outcome import Outcome
-from cluster.wire import ordo_codecs
-from gateway.bounds import Bounds
-from gateway.calls import IDENTITY_BYTES
-from gateway.round_trips import RoundTrips
-from gateway.sequencer_calls import SequencerCalls
-from gateway.settings import GatewaySettings
-from runtime.errors import OrdoError
-from service_api import ordo_pb2 as pb
-from service_api.request_ids import DIGEST_BYTES
+from ordo.cluster.client.requests.relay_outcome import Outcome
+from ordo.cluster.wire import ordo_codecs
+from ordo.gateway.callers.bounds import Bounds
+from ordo.gateway.callers.call_context import IDENTITY_BYTES
+from ordo.gateway.callers.round_trips import RoundTrips
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.gateway.services.sequencer_calls import SequencerCalls
+from ordo.runtime.errors import OrdoError
+from ordo.service_api import ordo_pb2 as pb
+from ordo.service_api.request_ids import DIGEST_BYTES
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import pack, unpack
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from archive.client import calls
-from archive.client.session import Reply
-from archive.control.live_replays import LIVE_STREAM_ID
-from runtime.errors import OrdoError
+from ordo.archive.client import control_requests
+from ordo.archive.client.session import Reply
+from ordo.archive.control.live_replays import LIVE_STREAM_ID
+from ordo.runtime.errors import OrdoError
 from tests.archive.control_world import Caller, Server
 from tests.fuzz.cluster_doors import Folders
 from tests.fuzz.driver_doors import Finding, check_errors, signature
@@ -65,7 +65,7 @@ class HostileReader:
         self._heard = 0
         world.node(VICTIM)
 
-    def ask(self, call: calls.Call[Any]) -> None:
+    def ask(self, call: control_requests.Call[Any]) -> None:
         with contextlib.suppress(OrdoError):
             request = self.caller.session.request
             self.replies.append(request(call.message, item_count_max=call.item_count_max, **call.fields))
@@ -104,11 +104,11 @@ def join(world: LiveWorld, hostile: HostileReader, fields: Fields) -> None:
     more = fields.choose(("live=true", "live=true", "live=false", "control=10.0.0.7:9|live=true", "ttl=9|live=true"))
     channel = f"aeron:udp?endpoint={host}:{fields.choose(PORTS)}|{more}"
     stream_id = fields.choose((LIVE_STREAM_ID, LIVE_STREAM_ID, 100, 20))
-    hostile.ask(calls.start_replay(fields.choose((0, 0, 0, 1, -1)), channel, stream_id))
+    hostile.ask(control_requests.start_replay(fields.choose((0, 0, 0, 1, -1)), channel, stream_id))
 
 
 def leave(world: LiveWorld, hostile: HostileReader, fields: Fields) -> None:
-    hostile.ask(calls.stop_replay(min(fields.near(fields.choose(hostile.replay_ids())), 2**63 - 1)))
+    hostile.ask(control_requests.stop_replay(min(fields.near(fields.choose(hostile.replay_ids())), 2**63 - 1)))
 
 
 def end_session(world: LiveWorld, hostile: HostileReader, fields: Fields) -> None:

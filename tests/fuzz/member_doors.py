@@ -8,11 +8,11 @@ from collections.abc import Hashable, Sequence
 from random import Random
 from typing import Any
 
-from cluster.wire import codecs, consensus_codec, ordo_codecs
-from cluster.wire.consumer_codec import CommandKind
-from cluster.wire.streams import CONSENSUS_STREAM_ID, EGRESS_STREAM_ID, INGRESS_STREAM_ID, LOG_STREAM_ID
-from runtime.authentication import AcceptAll, SessionProxy
-from runtime.sbe import Message
+from ordo.cluster.wire import codecs, consensus_codec, ordo_codecs
+from ordo.cluster.wire.sessions.consumer_codec import CommandKind
+from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, EGRESS_STREAM_ID, INGRESS_STREAM_ID, LOG_STREAM_ID
+from ordo.runtime.sbe import Message
+from ordo.runtime.security.authentication import AcceptAll, SessionProxy
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import Fields, Step, pack, unpack
 from tests.fuzz.filled import fill

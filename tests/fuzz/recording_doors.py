@@ -11,19 +11,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from archive.client import calls
-from archive.control import codecs
-from archive.control.codes import ErrorCode, RecordingSignal, ResponseCode
-from archive.tools import dump, list_recordings, verify
-from runtime.errors import OrdoError
-from runtime.sbe import Message, decode_one_of
+from ordo.archive.client import control_requests
+from ordo.archive.inspection.recording_inspection import dump, list_recordings, verify
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import ErrorCode, RecordingSignal, ResponseCode
+from ordo.runtime.errors import OrdoError
+from ordo.runtime.sbe import Message, decode_one_of
+from ordo.transport.streams.publication import ExclusivePublication
 from tests.archive.control_world import SEGMENT_LENGTH, ControlWorld, Server
 from tests.fuzz.cluster_doors import Folders
 from tests.fuzz.driver_doors import Finding, check_errors
 from tests.fuzz.engine import Fields, Step, pack, unpack
 from tests.fuzz.filled import fill
 from tests.transport.driver_world import MS, S
-from transport.publication import ExclusivePublication
 
 SERVER, STRANGER = "10.0.0.1", "10.0.0.9"
 CONTROL = f"aeron:udp?endpoint={SERVER}:8010"
@@ -202,7 +202,7 @@ class LivingArchive:
 
     def demand_served(self) -> None:
         """The other client is still served, and the archive met nothing that it does not know."""
-        self.caller.call(calls.list_recordings())
+        self.caller.call(control_requests.list_recordings())
         for error in self.server.errors:
             if not isinstance(error, OrdoError):
                 raise Finding(f"unforeseen {error!r}") from error

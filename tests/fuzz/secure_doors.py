@@ -9,12 +9,12 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
+from ordo.transport.secure.handshakes import DATA, HELLO
+from ordo.transport.secure.keys import SECRET_PREFIX, public_text
+from ordo.transport.secure.noise import KeyPair
 from tests.fuzz.driver_doors import HERE, STREAM, THERE, Finding, check_errors, signature
 from tests.fuzz.engine import pack, unpack
 from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
-from transport.secure.handshakes import DATA, HELLO
-from transport.secure.keys import SECRET_PREFIX, public_text
-from transport.secure.noise import KeyPair
 
 CHANNEL = f"aeron:udp?endpoint={HERE}:4000"
 KINDS = range(HELLO, DATA + 1)

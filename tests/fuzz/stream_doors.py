@@ -9,12 +9,12 @@ from collections.abc import Callable, Hashable
 from random import Random
 from typing import Any
 
-from runtime.errors import OrdoError
+from ordo.runtime.errors import OrdoError
+from ordo.transport.streams.publication import ExclusivePublication
+from ordo.transport.streams.subscription import Subscription
 from tests.fuzz.driver_doors import CHANNEL, HERE, STREAM, THERE, Finding, check_errors, check_others, signature
 from tests.fuzz.engine import Fields, Step, draw_fields, pack, unpack
 from tests.transport.driver_world import MS, S, World
-from transport.publication import ExclusivePublication
-from transport.subscription import Subscription
 
 TERM_LENGTH = 1 << 16
 FIRST_TERM = 5

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import archive.archive
-from archive.client.replay import Replay
-from archive.control import codecs as archive_codecs
-from archive.control.session import ControlSession
-from cluster.client.session import ClusterClient
-from cluster.module.member_proofs import MemberProofs
-from cluster.module.sessions import OpenSessions
-from cluster.wire import codecs, ordo_codecs
+import ordo.archive.archive
+from ordo.archive.client.replay import Replay
+from ordo.archive.control.session import ControlSession
+from ordo.archive.protocol import codecs as archive_codecs
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.module.members.member_proofs import MemberProofs
+from ordo.cluster.module.sessions.sessions import OpenSessions
+from ordo.cluster.wire import codecs, ordo_codecs
 from tests.fuzz import answer_doors, client_doors, live_doors, member_doors, recording_doors
 from tests.fuzz.driver_doors import Finding
 from tests.fuzz.engine import Step, pack
@@ -63,7 +63,7 @@ def test_a_recording_is_cut_within_a_frame(monkeypatch: pytest.MonkeyPatch) -> N
     index = recording_doors.REQUESTS.index(archive_codecs.TRUNCATE_RECORDING_REQUEST)
     planted(
         recording_doors.RecordingDoor,
-        lambda: monkeypatch.setattr(archive.archive, "check_truncation", lambda *_: None),
+        lambda: monkeypatch.setattr(ordo.archive.archive, "check_truncation", lambda *_: None),
         [(0, bytes([index, *beside]))],
         "DAMAGED",
     )

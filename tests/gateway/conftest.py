@@ -15,8 +15,8 @@ import grpc
 import pytest
 
 from benchmarks.go_peers import GoMissingError
-from deploy.launcher import ROOT, LocalCluster
-from service_api import ordo_pb2_grpc
+from ordo.deploy.launcher import ROOT, LocalCluster
+from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.conftest import StartCluster, clusters_of
 from tests.gateway import other_languages
 from tests.peers.java_peer import JavaPeers

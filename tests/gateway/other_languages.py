@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.go_peers import build_programs
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 from tests.peers.java_peer import JavaPeers, compile_java, run_maven
 from tests.peers.peer_process import PeerFailedError, cache_folder, only_one
 

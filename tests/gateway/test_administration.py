@@ -12,18 +12,18 @@ import grpc
 import pytest
 import tomlkit
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.config import load_config
-from cluster.wire.levels import PROTOCOL_LEVEL
-from cluster.wire.members import ENDPOINT_NAMES
-from deploy.launcher import ROOT, LocalCluster
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.levels import PROTOCOL_LEVEL
+from ordo.cluster.wire.members import ENDPOINT_NAMES
+from ordo.consumers.consumer import Consumer
+from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.errors import RejectedError
-from runtime.tokens import hash_token
-from runtime.version import VERSION
-from sequencer.consumer import Consumer
-from service_api import ordo_pb2 as pb
-from service_api import ordo_pb2_grpc
+from ordo.runtime.security.tokens import hash_token
+from ordo.runtime.version import VERSION
+from ordo.service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.agreement import await_that
 from tests.gateway.conftest import refusal_of
 

@@ -9,22 +9,22 @@ from typing import Any
 import grpc
 import pytest
 
-from archive import tools as archive_tools
-from archive.client.replay import REPLAY_STREAM_ID_DEFAULT
-from archive.reader import RecordedMessage
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.config import load_config
-from deploy.launcher import LocalCluster
-from gateway.batches import BATCH_BYTES_MAX
-from runtime.tokens import hash_token
-from service_api import ordo_pb2 as pb
-from service_api import ordo_pb2_grpc
+from ordo.archive.client.replay import REPLAY_STREAM_ID_DEFAULT
+from ordo.archive.inspection import recording_inspection as archive_tools
+from ordo.archive.segments.reader import RecordedMessage
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
+from ordo.gateway.callers.batches import BATCH_BYTES_MAX
+from ordo.runtime.security.tokens import hash_token
+from ordo.service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2_grpc
+from ordo.transport.inspection.driver_folder import read_streams
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.damage import LOG_STREAM_ID, flip, log_files
 from tests.gateway.conftest import StartGateway, refusal_of
-from transport.tools import read_streams
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-archives")]
 READER, OPERATOR, TRADER, STRANGER = "r" * 40, "o" * 40, "t" * 40, "s" * 40
@@ -52,7 +52,7 @@ STILL_S = 7.0
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("archives") / "cluster"
     tables: Any = {"tokens": TOKENS, **NO_SCRUBBER}
-    with LocalCluster("ordo.bench.echo:Echo", root=root, sync="none", cluster=OPTIONS, tables=tables) as started:
+    with LocalCluster("ordo.bench.loads.echo:Echo", root=root, sync="none", cluster=OPTIONS, tables=tables) as started:
         started.await_leader(60)
         write(started)
         flip(log_files(started, DAMAGED)[1], 40)

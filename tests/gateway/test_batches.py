@@ -11,15 +11,15 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from archive.reader import RecordedMessage
-from cluster.client.feeds import FeedMessage
-from gateway.archive_calls import _batches
-from gateway.batches import BATCH_BYTES_MAX, LogBatches, TopicBatches
-from gateway.server import CALLER_PING_INTERVAL_MS, Gateway
-from gateway.settings import MESSAGE_BYTES_DEFAULT, GatewaySettings
-from runtime.errors import ConfigurationError
-from sequencer.entries import EntryKind, LogEntry
-from service_api import ordo_pb2 as pb
+from ordo.archive.segments.reader import RecordedMessage
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.topics.feeds import FeedMessage
+from ordo.gateway.callers.batches import BATCH_BYTES_MAX, LogBatches, TopicBatches
+from ordo.gateway.callers.settings import MESSAGE_BYTES_DEFAULT, GatewaySettings
+from ordo.gateway.server import CALLER_PING_INTERVAL_MS, Gateway
+from ordo.gateway.services.archive_calls import _batches
+from ordo.runtime.errors import ConfigurationError
+from ordo.service_api import ordo_pb2 as pb
 
 MIB = 1 << 20
 LENGTHS = [1000] * 3000 + [3 * MIB + MIB // 2] + [200_000] * 30 + [5 * MIB, 10, MIB, MIB, 900_000, 900_000]

@@ -16,10 +16,10 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from deploy.launcher import LocalCluster
-from runtime.tokens import hash_token
-from service_api import ordo_pb2 as pb
-from service_api import ordo_pb2_grpc
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.security.tokens import hash_token
+from ordo.service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2_grpc
 from tests.gateway.conftest import GatewayProcess, sequencer_of
 from tests.peers.java_peer import JavaPeers
 from tests.snippets import Page

@@ -7,8 +7,8 @@ from pathlib import Path
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
-from deploy.launcher import ROOT
-from service_api import ordo_pb2, ordo_pb2_grpc
+from ordo.deploy.launcher import ROOT
+from ordo.service_api import ordo_pb2, ordo_pb2_grpc
 from tests.cli.test_every_command import HERE_ONLY, all_commands
 
 CALLS = {

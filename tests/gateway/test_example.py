@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import StartGateway
 

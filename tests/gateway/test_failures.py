@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2 as pb
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
 

@@ -11,7 +11,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2 as pb
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import StartGateway, sequencer_of

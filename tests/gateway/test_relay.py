@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from cluster.client.relay import RelayedRequests
-from cluster.client.relay_outcome import Outcome
-from cluster.client.relay_window import AnswerRun, RelayedRequest, RelayedStream
-from cluster.wire import ordo_codecs
-from cluster.wire.ordo_codecs import AnswerStatus
-from service_api.requests import RequestLimits, RequestTable
+from ordo.cluster.client.requests.relay import RelayedRequests
+from ordo.cluster.client.requests.relay_outcome import Outcome
+from ordo.cluster.client.requests.relay_window import AnswerRun, RelayedRequest, RelayedStream
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import AnswerStatus
+from ordo.service_api.requests import RequestLimits, RequestTable
 
 A, B = b"a" * 16, b"b" * 16
 MS = 1_000_000

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from grpc import StatusCode
 
-from archive.control.codes import ErrorCode
-from cluster.client.relay_outcome import Outcome
-from deploy.launcher import ROOT
-from gateway.statuses import ARCHIVE_CODES, ERRORS, OUTCOMES, SAID, status_of
-from runtime import errors
-from runtime.errors import OrdoError
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.cluster.client.requests.relay_outcome import Outcome
+from ordo.deploy.launcher import ROOT
+from ordo.gateway.callers.statuses import ARCHIVE_CODES, ERRORS, OUTCOMES, SAID, status_of
+from ordo.runtime import errors
+from ordo.runtime.errors import OrdoError
 
 
 def test_every_outcome_has_a_status() -> None:

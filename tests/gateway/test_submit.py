@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2 as pb
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import StartGateway, sequencer_of
 

@@ -17,14 +17,14 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from archive.client.async_client import AsyncArchiveClient
-from archive.client.async_subscription import AsyncPersistentSubscription
-from cluster.client.async_client import AsyncClusterClient
-from cluster.client.async_feeds import AsyncFeedReader
-from cluster.client.endpoints import archive_endpoint
-from cluster.client.feeds import FeedReader
-from runtime.errors import ForkedError, OrdoError, TransportError
-from sequencer.async_consumer import AsyncConsumer, AsyncSharedConsumer
+from ordo.archive.client.async_client import AsyncArchiveClient
+from ordo.archive.client.async_subscription import AsyncPersistentSubscription
+from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.consumers.async_consumer import AsyncConsumer, AsyncSharedConsumer
+from ordo.follow.topics.async_feeds import AsyncFeedReader
+from ordo.follow.topics.feeds import FeedReader
+from ordo.runtime.errors import ForkedError, OrdoError, TransportError
 
 ALARM_S = 30
 CHILD_STATUS = 7

@@ -10,28 +10,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from archive.client.client import ArchiveClient
-from archive.client.persistent_subscription import PersistentSubscription
-from archive.client.replay import ReplayStream
-from archive.lmdb_store import open_lmdb
-from cluster.client.endpoints import archive_endpoint
-from cluster.client.feeds import FeedReader
-from cluster.client.operator import OperatorClient
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from runtime.errors import TransportError
-from runtime.storage import FileStorage
-from sequencer.application import Application, ApplicationSettings
-from sequencer.consumer import Consumer
-from sequencer.ordering import Ordering
-from sequencer.reader import LogReader
-from sequencer.shared_consumer import SharedConsumer
-from transport.client_transport import ClientTransport
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.driver.threads import DriverThreads
-from transport.publication import Publication
-from transport.subscription import Subscription
+from ordo.applications.application import Application, ApplicationSettings
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.client.persistent_subscription import PersistentSubscription
+from ordo.archive.client.replay import ReplayStream
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.cluster.client.operator import OperatorClient
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.consumers.consumer import Consumer
+from ordo.consumers.shared_consumer import SharedConsumer
+from ordo.follow.reader import LogReader
+from ordo.follow.topics.feeds import FeedReader
+from ordo.ordering import Ordering
+from ordo.runtime.errors import TransportError
+from ordo.runtime.io.storage import FileStorage
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.driver.threads import DriverThreads
+from ordo.transport.streams.publication import Publication
+from ordo.transport.streams.subscription import Subscription
 
 LOG_RECORDING_ID = 0
 EGRESS = "127.0.0.1:0"

@@ -15,7 +15,7 @@ import threading
 import time
 from types import FrameType
 
-from runtime.errors import ForkedError, OrdoError
+from ordo.runtime.errors import ForkedError, OrdoError
 from tests.ordo.closables import CASES, Case
 
 ALARM_S = 30

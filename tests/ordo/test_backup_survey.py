@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from archive.reader import RecordedMessage
-from cluster.module import snapshots
-from cluster.wire import codecs, ordo_codecs
+from ordo.archive.segments.reader import RecordedMessage
 from ordo.backup.restore import parse_time
 from ordo.backup.survey import Survey
-from runtime.errors import ArchiveError, ConfigurationError
+from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.runtime.errors import ArchiveError, ConfigurationError
 
 LENGTH = 96
 
@@ -89,8 +89,8 @@ def test_each_service_has_versions_of_its_own() -> None:
 
 
 def test_the_snapshot_says_what_each_service_begins_with() -> None:
-    module = snapshots.ModuleSnapshot(snapshots.SnapshotPoint(LENGTH, 0, 1), other_versions={1: 2})
-    module.trackers = [snapshots.PendingTracker(one, 1, 0) for one in range(3)]
+    module = module_snapshot.ModuleSnapshot(module_snapshot.SnapshotPoint(LENGTH, 0, 1), other_versions={1: 2})
+    module.trackers = [module_snapshot.PendingTracker(one, 1, 0) for one in range(3)]
     survey = Survey.of_snapshot(module, 7)
     assert [survey.versions_of(one) for one in range(3)] == [[1], [2], [1]]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
 from tests.ordo import async_closing
 from tests.ordo.closables import CASES
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.journal import Journal, JournalFile
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from deploy.launcher import LocalCluster
-from runtime.errors import ForkedError, RequestOutcome
-from runtime.storage import FileStorage
+from ordo.cluster.client.requests.journal import Journal, JournalFile
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ForkedError, RequestOutcome
+from ordo.runtime.io.storage import FileStorage
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 CHILD_STATUS = 3

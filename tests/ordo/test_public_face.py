@@ -8,10 +8,10 @@ import pytest
 
 import ordo
 import ordo.errors
+import ordo.runtime.errors
 import ordo.testing
-import runtime.errors
-from cluster.container.service_loader import load_service
-from runtime.errors import ConfigurationError, OrdoError
+from ordo.cluster.container.service_loader import load_service
+from ordo.runtime.errors import ConfigurationError, OrdoError
 
 PUBLIC = {
     *("Answer", "ArchiveClient", "ArchiveClientSettings", "AsyncClusterClient", "ClientSession", "ClientSettings"),
@@ -28,7 +28,15 @@ PUBLIC = {
     *("OrdoError", "Payload", "PendingQuery", "PendingRequest", "QueryReply", "RecordedMessage"),
     *("RecordingDescriptor", "RecordingSignal", "Reject", "ReplayStream", "Role", "ServiceMessage", "SignalEvent"),
     *("Acknowledged", "ClientEvent", "HandedOver", "Unsequenced", "endpoints_from_dns", "endpoints_from_file"),
-    *("AsyncConsumer", "AsyncSharedConsumer", "Delivery", "SharedConsumer"),
+    *(
+        "AsyncConsumer",
+        "AsyncSharedConsumer",
+        "ConsumerOrders",
+        "Delivery",
+        "Ordering",
+        "SequenceFilter",
+        "SharedConsumer",
+    ),
     *("AsyncArchiveClient", "AsyncPersistentSubscription", "AsyncReplayStream", "PersistentSubscription"),
     *("AsyncFeedReader", "AsyncPendingRequest", "FeedMessage", "FeedReader"),
     *("Composition", "Consumer", "SnapshotReader", "SnapshotWriter", "TimeUnit", "Tracing", "__version__"),
@@ -45,8 +53,8 @@ def test_the_exported_names_are_these() -> None:
 def test_every_error_is_exported() -> None:
     tree = {
         name
-        for name, value in vars(runtime.errors).items()
-        if isinstance(value, type) and value.__module__ == "runtime.errors"
+        for name, value in vars(ordo.runtime.errors).items()
+        if isinstance(value, type) and value.__module__ == "ordo.runtime.errors"
     }
     assert set(ordo.errors.__all__) == tree
     assert issubclass(ordo.errors.ClusterError, OrdoError)
@@ -70,7 +78,7 @@ def test_the_version_is_shown() -> None:
     assert done.stdout == f"ordo {ordo.__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["cluster.py", "runtime.py", "archive/__init__.py"])
+@pytest.mark.parametrize("name", ["ordo.py", "ordo/__init__.py"])
 def test_a_file_with_the_name_of_a_package_is_refused_in_one_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,12 +87,12 @@ def test_a_file_with_the_name_of_a_package_is_refused_in_one_line(
     path.write_text("")
     monkeypatch.chdir(tmp_path)
     shown = path.parent if path.name == "__init__.py" else path
-    with pytest.raises(ConfigurationError, match=f"{shown} has the name of a package of Ordo"):
+    with pytest.raises(ConfigurationError, match=f"{shown} has the name of Ordo's own package"):
         load_service("mine:Service")
 
 
 def test_a_node_names_the_users_file_that_is_in_the_way(tmp_path: Path) -> None:
-    (tmp_path / "cluster.py").write_text("raise RuntimeError('never imported')\n")
+    (tmp_path / "ordo.py").write_text("raise RuntimeError('never imported')\n")
     (tmp_path / "mine.py").write_text("from ordo import ClusteredService\n\nclass Mine(ClusteredService): ...\n")
     config = tmp_path / "node.toml"
     config.write_text(
@@ -94,5 +102,5 @@ def test_a_node_names_the_users_file_that_is_in_the_way(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         2,
-        f"ordo: {tmp_path}/cluster.py has the name of a package of Ordo, which must not be: rename it\n",
+        f"ordo: {tmp_path}/ordo.py has the name of Ordo's own package, which must not be: rename it\n",
     )

@@ -13,10 +13,10 @@ from typing import get_type_hints
 
 import pytest
 
-from archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
-from cluster.wire import ordo_codecs
-from sequencer.entries import _KINDS, AppVersionChange
-from sequencer.entry_values import EntryValues
+from ordo.archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
+from ordo.cluster.wire import ordo_codecs
+from ordo.follow.entries import _KINDS, AppVersionChange
+from ordo.follow.entry_values import EntryValues
 
 ROOT = Path(__file__).parents[2]
 PYRIGHT = "pyright@1.1.414"

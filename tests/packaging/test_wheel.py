@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import ROOT, run
-from tests.packaging.test_sdist import PRODUCT
+from tests.packaging.conftest import run
+from tests.packaging.test_sdist import installed, sources
+from tools.source import FACE, PACKAGES
 
 pytestmark = pytest.mark.wheel
 
@@ -29,15 +30,14 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_carries_the_product_only(members: set[str]) -> None:
     folders = {name.split("/")[0] for name in members}
-    assert {name for name in folders if not name.startswith("ordo_sequencer")} == set(PRODUCT)
+    assert {name for name in folders if not name.startswith("ordo_sequencer")} == {FACE}
     assert not {name for name in members if name.endswith((".pyx", ".c", ".pyc"))}
 
 
 def test_every_native_module_is_in(members: set[str]) -> None:
-    sources = [path for folder in PRODUCT for path in (ROOT / folder).rglob("*.pyx")]
-    built = {name.split(".")[0] for name in members if name.endswith(".so")}
-    assert len(sources) > 40
-    assert {path.relative_to(ROOT).with_suffix("").as_posix() for path in sources} == built
+    expected = {installed(path.with_suffix("")) for path in sources(".pyx")}
+    assert len(expected) > 40
+    assert {name.split(".")[0] for name in members if name.endswith(".so")} == expected
 
 
 def test_it_runs_on_any_linux_of_its_time(wheel: Path) -> None:
@@ -48,6 +48,24 @@ def test_the_command_runs_from_it(environment: Path) -> None:
     assert run(environment / "venv/bin/ordo", "--version", cwd=environment).startswith("ordo ")
     where = run(environment / "venv/bin/python", "-c", "import ordo; print(ordo.__file__)", cwd=environment)
     assert Path(where.strip()).is_relative_to(environment)
+
+
+def test_a_users_files_may_have_the_names_of_the_folders(environment: Path, tmp_path: Path) -> None:
+    """A script beside files named like Ordo's folders finds its own files, and Ordo finds its own."""
+    for name in (*PACKAGES, "cluster/node"):
+        if name != FACE:
+            (tmp_path / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / "__init__.py").write_text("MINE = True\n")
+    (tmp_path / "script.py").write_text(
+        "import cluster, runtime\n"
+        "import ordo, ordo.errors, ordo.testing\n"
+        "assert cluster.MINE and runtime.MINE\n"
+        "for name in ordo.__all__:\n"
+        "    getattr(ordo, name)\n"
+        "print('all there')\n"
+    )
+    shown = run(environment / "venv/bin/python", "script.py", cwd=tmp_path)
+    assert shown == "all there\n"
 
 
 def test_the_demo_runs_from_it(environment: Path) -> None:

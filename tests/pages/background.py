@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import tomlkit
 
-from cluster.node.config import NodeConfig, load_config
 from ordo.cli import run
+from ordo.cluster.settings.config import NodeConfig, load_config
 
 
 def load_with(folder: Path, text: str) -> NodeConfig:

@@ -21,15 +21,15 @@ import tomlkit
 
 import ordo
 import ordo.errors
-from cluster.container.service_loader import load_service
-from deploy.launcher import LocalCluster, find_ports
 from examples.pricer import Pricer
 from examples.to_sqlite import open_database
 from ordo import ClusterClient, EntryKind
 from ordo.cli import run
+from ordo.cluster.container.service_loader import load_service
+from ordo.consumers.consumer_orders import ConsumerOrders
+from ordo.deploy.launcher import LocalCluster, find_ports
 from ordo.errors import ClusterTimeoutError, OrdoError
 from ordo.testing import Input, Message, OpenSession, check_service
-from sequencer.consumer_orders import ConsumerOrders
 from tests.cluster.integration.agreement import await_that
 from tests.gateway.conftest import GatewayProcess
 from tests.pages.background import in_background

@@ -14,14 +14,14 @@ import grpc
 import pytest
 import tomlkit
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from deploy.launcher import LocalCluster, find_ports
 from ordo.cli import run
-from runtime.exit_status import EXIT_STATUS_SERVICE
-from runtime.tokens import hash_token
-from service_api import ordo_pb2 as pb
-from service_api import ordo_pb2_grpc
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.deploy.launcher import LocalCluster, find_ports
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.security.tokens import hash_token
+from ordo.service_api import ordo_pb2 as pb
+from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.agreement import await_that
 from tests.pages.background import in_background
 from tests.snippets import Page

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from deploy.launcher import ROOT, find_ports
 from ordo.cli import run
-from pipeline.generate import LogShape, generate_log
-from runtime.tokens import hash_token
+from ordo.deploy.launcher import ROOT, find_ports
+from ordo.pipeline.generate import LogShape, generate_log
+from ordo.runtime.security.tokens import hash_token
+from ordo.transport.driver.channels.settings import load_driver_config
 from tests.cluster.integration.agreement import await_that
 from tests.pages.background import in_background
 from tests.pages.configuration import load_with
 from tests.snippets import open_page
-from transport.driver.settings import load_driver_config
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 COMPOSE = "tests/docker/test_compose.py"

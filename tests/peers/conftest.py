@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ordo.transport.client.client import TransportClient
 from tests.peers.c_peer import c_programs, start_c_driver
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers, class_path
 from tests.peers.ordo_peer import OrdoDriver, connect
 from tests.peers.peer_process import PeerMissingError, PeerProcess, go_without
-from transport.client import TransportClient
 
 
 @pytest.fixture(scope="session", params=AERON_VERSIONS)

@@ -7,10 +7,10 @@ from typing import Literal
 
 import pytest
 
+from ordo.transport.client.client import TransportClient
 from tests.peers.ordo_peer import OrdoDriver, await_that, exchange
 from tests.peers.peer_process import PeerProcess
 from tests.peers.relay import LossyRelay
-from transport.client import TransportClient
 
 THERE, BACK = 1001, 1002
 IPC = "aeron:ipc"

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from runtime.clock import SystemClock
-from runtime.errors import OrdoError
-from runtime.memory import FileMemoryProvider
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.driver.threads import DriverThreads
-from transport.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, Publication, describe_result
-from transport.subscription import Subscription
+from ordo.runtime.errors import OrdoError
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.driver.threads import DriverThreads
+from ordo.transport.streams.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, Publication, describe_result
+from ordo.transport.streams.subscription import Subscription
 
 TIMEOUT_S = 60.0
 PARK_NS_MAX = 1_000_000  # a foreign client does not wake a parked driver: it looks again after this time

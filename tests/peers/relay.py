@@ -8,7 +8,7 @@ import socket
 import threading
 from typing import Self
 
-from runtime.closing import Closing
+from ordo.runtime.closing import Closing
 
 RECEIVE_BYTES_MAX = 65_536
 POLL_S = 0.1

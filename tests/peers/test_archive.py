@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from archive.catalog import RecordingDescriptor
-from archive.client.client import ArchiveClient
-from archive.control.codes import ErrorCode
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.cli import run
-from runtime.errors import ArchiveError
-from runtime.tokens import new_token
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.security.tokens import new_token
 from tests.archive.served import STREAM, Served, record, send, token_table
 from tests.peers.java_peer import JavaPeers
 

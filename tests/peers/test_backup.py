@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from archive.client.client import ArchiveClient
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.config import load_config
-from cluster.wire.streams import LOG_STREAM_ID
-from deploy.launcher import LocalCluster
+from ordo.archive.client.client import ArchiveClient
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.cluster.integration.agreement import await_members
 from tests.cluster.integration.test_snapshots import take_snapshot

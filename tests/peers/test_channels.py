@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.errors import RegistrationError
+from ordo.runtime.errors import RegistrationError
+from ordo.transport.client.client import TransportClient
 from tests.peers.ordo_peer import OrdoDriver
-from transport.client import TransportClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(180)]
 STREAM_ID = 10

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cluster.node.counters import counter_value, read_counters
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
-from runtime.tokens import hash_token, new_token
+from ordo.cluster.monitoring.counters import counter_value, read_counters
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.cluster.integration.agreement import await_members
 from tests.peers.java_peer import JavaPeers
@@ -41,7 +41,9 @@ def start_cluster(java: JavaPeers, tmp_path: Path) -> Iterator[StartCluster]:
 
         def start(tables: Mapping[str, Any] | None = None, **settings: str | int | bool) -> LocalCluster:
             settings.setdefault("leader_heartbeat_timeout", "2s")
-            nodes = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", cluster=settings, tables=tables)
+            nodes = LocalCluster(
+                "ordo.bench.loads.echo:Echo", root=tmp_path / "cluster", cluster=settings, tables=tables
+            )
             stack.enter_context(nodes).await_leader(60)
             await_members(nodes)
             return nodes

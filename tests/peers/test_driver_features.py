@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from cluster.node.counters import read_counters
-from runtime.clock import SystemClock
-from runtime.errors import PublicationError, RegistrationError
-from runtime.memory import FileMemoryProvider
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.runtime.errors import PublicationError, RegistrationError
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.conducting.context import TYPE_DESTINATIONS
+from ordo.transport.streams.publication import ExclusivePublication
+from ordo.transport.streams.subscription import Subscription
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, await_two, exchange
 from tests.peers.relay import LossyRelay
-from transport.client import TransportClient
-from transport.driver.context import TYPE_DESTINATIONS
-from transport.publication import ExclusivePublication
-from transport.subscription import Subscription
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(120)]
 STREAM_ID = 10

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from deploy.launcher import LocalCluster, find_ports
-from runtime.errors import StorageError
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.deploy.launcher import LocalCluster, find_ports
+from ordo.runtime.errors import StorageError
 from tests.cluster.integration.agreement import errors_of
 from tests.cluster.integration.conftest import PATIENT
 from tests.peers.java_peer import JavaPeers
@@ -110,7 +110,7 @@ def test_nodes_of_both_makes_are_no_cluster_and_say_so(
     """Ordo's nodes have one line for each of Aeron's that they hear; where they are the majority, they serve."""
     ports = find_ports(3)
     own = [member_id for member_id in range(3) if member_id not in aerons]
-    cluster = LocalCluster("ordo.bench.echo:Echo", root=tmp_path / "cluster", ports=ports, cluster=PATIENT)
+    cluster = LocalCluster("ordo.bench.loads.echo:Echo", root=tmp_path / "cluster", ports=ports, cluster=PATIENT)
     with ExitStack() as stack:
         stack.enter_context(closing(cluster))
         for member_id in own:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.counters import read_counters
+from ordo.cluster.monitoring.counters import read_counters
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, await_two, connect, exchange
 from tests.peers.peer_process import PeerProcess

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.clock import SystemClock
+from ordo.runtime.native.clock import SystemClock
+from ordo.transport.client.client import TransportClient
+from ordo.transport.streams.publication import ExclusivePublication
 from tests.background import in_background
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, exchange
-from transport.client import TransportClient
-from transport.publication import ExclusivePublication
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 REQUEST_STREAM, RESPONSE_STREAM = 1001, 1002

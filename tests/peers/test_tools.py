@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from cluster.node.counters import counter_value, read_counters
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from ordo.cli import app
-from runtime.clock import SystemClock
+from ordo.cluster.monitoring.counters import counter_value, read_counters
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.native.clock import SystemClock
+from ordo.transport.client.client import CLIENT_HEARTBEAT_TYPE_ID
+from ordo.transport.inspection import driver_folder
+from ordo.transport.inspection.log_inspector import LogInspector
+from ordo.transport.inspection.stream_positions import backlogs
 from tests.peers.c_peer import start_c_driver
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
 from tests.peers.peer_process import LINE_TIMEOUT_S, PeerProcess
 from tests.peers.relay import LossyRelay
 from tests.transport.test_driver_threads import program
-from transport import tools
-from transport.client import CLIENT_HEARTBEAT_TYPE_ID
-from transport.log_inspector import LogInspector
-from transport.stream_positions import backlogs
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 # Names and values of counters do not depend on the release of the tool, and its ClusterTool has other commands.
@@ -43,7 +43,7 @@ LOOKS_MAX = 5
 @with_one_release
 def test_counters_of_an_ordo_node(java: JavaPeers, tmp_path: Path) -> None:
     """AeronStat and CountersReader find what Ordo's own reader finds: ids, types, owners, labels; values that rest."""
-    with LocalCluster("ordo.bench.echo:Echo", member_count=1, root=tmp_path) as cluster:
+    with LocalCluster("ordo.bench.loads.echo:Echo", member_count=1, root=tmp_path) as cluster:
         folder = cluster.aeron_dir(cluster.await_leader(60))
 
         def are_named() -> bool | None:
@@ -97,7 +97,9 @@ def test_streams_of_an_ordo_driver(
 @with_one_release
 def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
     """ClusterTool describes a node, and suspends, resumes, snapshots and shuts the cluster down through its toggle."""
-    with LocalCluster("ordo.bench.echo:Echo", root=tmp_path, cluster={"leader_heartbeat_timeout": "2s"}) as cluster:
+    with LocalCluster(
+        "ordo.bench.loads.echo:Echo", root=tmp_path, cluster={"leader_heartbeat_timeout": "2s"}
+    ) as cluster:
         leader = cluster.await_leader(60)
 
         def tool(command: str, member_id: int = leader) -> str:
@@ -205,7 +207,7 @@ def test_ordo_tools_agree_with_aerons(
         compare_frames(run("LogInspector", log), log)
         image = next((folder / "images").iterdir())
         compare_frames(run("LogInspector", image), image)
-        assert run("DriverTool", "pid")[-1].strip() == str(tools.driver_pid(folder))
+        assert run("DriverTool", "pid")[-1].strip() == str(driver_folder.driver_pid(folder))
         peer.kill()
         compare_streams(lambda: run("StreamStat"), folder)
         compare_losses(run("LossStat"), folder)
@@ -240,7 +242,7 @@ def streams_of(folder: Path) -> set[tuple[Any, ...]]:
     """The same by the project's own tool."""
     return {
         (one.session_id, one.stream_id, one.channel, one.name.partition(" ")[0], one.registration_id, one.value)
-        for one in tools.read_streams(folder)
+        for one in driver_folder.read_streams(folder)
     }
 
 
@@ -269,7 +271,7 @@ def backlogs_in(lines: list[str]) -> set[tuple[Any, ...]]:
 def backlogs_of(folder: Path) -> set[tuple[Any, ...]]:
     """The same by `ordo backlog`."""
     found: set[tuple[Any, ...]] = set()
-    for one in backlogs(tools.read_streams(folder)):
+    for one in backlogs(driver_folder.read_streams(folder)):
         numbers = {
             "publisher": (one.position, one.room_bytes),
             "sender": (one.behind_bytes, one.room_bytes),
@@ -314,7 +316,7 @@ def test_each_ends_the_others_driver_where_it_may(java: JavaPeers, shm_path: Pat
 
 def compare_losses(theirs: list[str], folder: Path) -> None:
     rows = [line.split(",") for line in theirs if line and line[0].isdigit() and "entries" not in line]
-    ours = tools.read_loss_report(folder)
+    ours = driver_folder.read_loss_report(folder)
     assert ours and len(rows) == len(ours)
     for row, one in zip(rows, ours, strict=True):
         assert [int(row[0]), int(row[1]), int(row[4]), int(row[5])] == [

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.envelope import SequenceFilter
-from runtime.errors import Reject
-from service_api.service import ClusteredService
+from ordo.pipeline.decoding.envelope import SequenceFilter
+from ordo.runtime.errors import Reject
+from ordo.service_api.service import ClusteredService
 
 REFUSED = b"refuse this"
 

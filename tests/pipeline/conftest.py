@@ -32,7 +32,7 @@ with warnings.catch_warnings():
     import pyspark.testing.utils  # noqa: F401  (warns on import, once, here)
     from pyspark.sql import SparkSession
 
-from pipeline.generate import LogShape, generate_log  # noqa: E402
+from ordo.pipeline.generate import LogShape, generate_log  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def index_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two threads with format `ordo` registered."""
-    from pipeline.session import local_session
+    from ordo.pipeline.spark.session import local_session
 
     session = local_session("tests", cores=2, folder=str(tmp_path_factory.mktemp("spark")))
     yield session

@@ -8,7 +8,7 @@ from pathlib import Path
 from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.service import MatchingEngine
-from pipeline.generate import (
+from ordo.pipeline.generate import (
     RecordingBuilder,
     cluster_action,
     encode_record,
@@ -17,7 +17,7 @@ from pipeline.generate import (
     session_open,
     var_data,
 )
-from service_api.testing import Message, OpenSession, ServiceHarness
+from ordo.service_api.testing.harness import Message, OpenSession, ServiceHarness
 
 SESSION_ID = 1
 TIME = 1_580_368_020_000

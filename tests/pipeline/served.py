@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-from archive.client.client import ArchiveClient
-from deploy.launcher import find_ports
+from ordo.archive.client.client import ArchiveClient
+from ordo.deploy.launcher import find_ports
 
 
 class ServedFolder:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from pipeline.session import local_session
+from ordo.pipeline.spark.session import local_session
 
 
 def main(folder: Path, archive: str, commit: str, mode: str) -> None:

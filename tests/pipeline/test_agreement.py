@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.generate import RecordingBuilder, new_term, session_message
-from pipeline.jobs.audit import audit
-from pipeline.jobs.audit_report import describe_end, write_report
+from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.jobs.audit_report import describe_end, write_report
 from tests.archive.model import as_ordo_writes, read_frames
 
 pytestmark = pytest.mark.spark

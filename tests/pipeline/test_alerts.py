@@ -21,15 +21,15 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import ordo
-from pipeline.cli import app
-from pipeline.errors import PipelineError
-from pipeline.generate import RecordingBuilder, encode_record, new_term, session_message
-from pipeline.jobs.alerts import COLUMNS, Alert, Rules, Watch, summarize
-from pipeline.jobs.silence import Arrivals
-from pipeline.jobs.state_watch import StateWatch
-from pipeline.jobs.target import LocalFile
-from pipeline.jobs.watch import STATE_NAME, WAITING, BatchWatch, stream_of, watch
-from pipeline.jobs.webhook import AUTHORIZATION, Webhook
+from ordo.pipeline.alerts.alerts import COLUMNS, Alert, Rules, Watch, summarize
+from ordo.pipeline.alerts.silence import Arrivals
+from ordo.pipeline.alerts.state_watch import StateWatch
+from ordo.pipeline.alerts.watch import STATE_NAME, WAITING, BatchWatch, stream_of, watch
+from ordo.pipeline.alerts.webhook import AUTHORIZATION, Webhook
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.export.target import LocalFile
+from ordo.pipeline.generate import RecordingBuilder, encode_record, new_term, session_message
+from ordo.pipeline.pipeline_commands import app
 from tests.pipeline.exchange import marker
 
 START_MS = 1_700_000_000_000

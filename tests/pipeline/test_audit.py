@@ -11,11 +11,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.generate import LogShape, RecordingBuilder, generate_log, session_close, session_message, session_open
-from pipeline.jobs.audit import audit
-from pipeline.jobs.audit_report import describe, write_report
-from pipeline.jobs.session_order import find_violations, session_violations
-from pipeline.local import read
+from ordo.pipeline.generate import (
+    LogShape,
+    RecordingBuilder,
+    generate_log,
+    session_close,
+    session_message,
+    session_open,
+)
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.jobs.audit_report import describe, write_report
+from ordo.pipeline.jobs.session_order import find_violations, session_violations
+from ordo.pipeline.sql.local import read
 
 pytestmark = pytest.mark.spark
 SHAPE = LogShape(messages=6_000, sessions=4, terms=3, term_length=1 << 17, segment_length=1 << 18)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.generate import RecordingBuilder, new_term, session_message
-from pipeline.jobs import agreement
-from pipeline.jobs.agreement import AuditedLog, named_odd, uncommitted_ends
-from pipeline.jobs.audit import audit
-from pipeline.jobs.audit_report import describe_shorter, describe_status
-from pipeline.recordings import open_recordings
+from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
+from ordo.pipeline.jobs import agreement
+from ordo.pipeline.jobs.agreement import AuditedLog, named_odd, uncommitted_ends
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.jobs.audit_report import describe_shorter, describe_status
+from ordo.pipeline.recordings.recordings import open_recordings
 from tests.pipeline.test_agreement import write_log, write_logs
 
 SEGMENT = 1 << 16

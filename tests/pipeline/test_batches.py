@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.batches import COLUMN_NAMES, BatchBuilder
-from pipeline.cursor import MessageCursor
-from pipeline.decoder import RecordDecoder, RowSelection
-from pipeline.generate import RecordingBuilder, session_message, timer_event
+from ordo.pipeline.decoding.batches import COLUMN_NAMES, BatchBuilder
+from ordo.pipeline.decoding.cursor import MessageCursor
+from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
+from ordo.pipeline.generate import RecordingBuilder, session_message, timer_event
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli import app, plain_error
-from pipeline.errors import PipelineError
-from pipeline.session import check_java
-from runtime.errors import ArchiveError
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.pipeline_commands import app, plain_error
+from ordo.pipeline.spark.session import check_java
+from ordo.runtime.errors import ArchiveError
 from tests.pipeline.exchange import write_exchange
 from tests.pipeline.test_replay import ENGINE, ITCH
 
@@ -78,7 +78,7 @@ def test_missing_pyspark_is_one_line_that_says_how_to_get_it(tmp_path: Path) -> 
         ("sessions ordo://node0", "node0"),
         ("latency LOG --sent soon", "sent='soon'"),
         ("replay LOG --service nothere:Service", "service='nothere:Service' cannot be loaded"),
-        ("replay LOG --service ordo.bench.echo:Echo --baseline my", "service='my': must be module:Class"),
+        ("replay LOG --service ordo.bench.loads.echo:Echo --baseline my", "service='my': must be module:Class"),
         ("alerts nothere --checkpoint w --terms", "no folder 'nothere'"),
         ("alerts LOG --checkpoint w --terms --start soon", "soon"),
         ("market LOG --service nothere:Service", "service='nothere:Service' cannot be loaded"),
@@ -90,7 +90,7 @@ def test_mistakes_are_said_before_spark_is_started(
     def start(*_: object, **__: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("pipeline.session.local_session", start)
+    monkeypatch.setattr("ordo.pipeline.spark.session.local_session", start)
     refused = CliRunner().invoke(app, line.replace("LOG", generated(tmp_path)).split())
     assert isinstance(refused.exception, PipelineError | ArchiveError), refused.exception
     assert said in str(refused.exception)
@@ -120,7 +120,15 @@ def test_audit_tells_by_its_exit_status(tmp_path: Path, damage: bool) -> None:
         with open(folder / "0-0.rec", "r+b") as file:
             file.seek(96 + 40)
             file.write(b"\xff")
-    command = [sys.executable, "-c", "from pipeline.cli import app; app()", "audit", str(folder), "--cores", "1"]
+    command = [
+        sys.executable,
+        "-c",
+        "from ordo.pipeline.pipeline_commands import app; app()",
+        "audit",
+        str(folder),
+        "--cores",
+        "1",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [*command, "--report", str(tmp_path / "report")], env=environment, capture_output=True, text=True, timeout=220
@@ -134,7 +142,7 @@ def test_audit_tells_by_its_exit_status(tmp_path: Path, damage: bool) -> None:
 JOBS = """
 import sys
 from typer.testing import CliRunner
-from pipeline.cli import app
+from ordo.pipeline.pipeline_commands import app
 for line in sys.argv[1:]:
     done = CliRunner().invoke(app, line.split())
     print(f"{line.split()[0]} exit={done.exit_code} {done.exception or ''} {done.stdout}")

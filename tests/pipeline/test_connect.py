@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.generate import LogShape
+from ordo.pipeline.generate import LogShape
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import sys
 from pyspark.sql import SparkSession
-from pipeline import OrdoLog
+from ordo.spark import OrdoLog
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 spark.dataSource.register(OrdoLog)
 log = spark.read.format("ordo").option("columns", "kind,position").load(sys.argv[1])

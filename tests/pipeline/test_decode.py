@@ -12,12 +12,12 @@ import pytest
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from pyspark.sql import SparkSession
 
-from cluster.wire.ordo_codecs import OUTPUT, REQUEST
-from pipeline.errors import PipelineError
-from pipeline.generate import RecordingBuilder, session_message
-from pipeline.jobs.decode import decode
-from pipeline.payloads import SbeDecoder, StructDecoder, decode_batches, decoded_schema, parse_decoder
-from pipeline.sbe_schema import SbeSchema
+from ordo.cluster.wire.ordo_codecs import OUTPUT, REQUEST
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.payloads import SbeDecoder, StructDecoder, decode_batches, decoded_schema, parse_decoder
+from ordo.pipeline.decoding.sbe_schema import SbeSchema
+from ordo.pipeline.generate import RecordingBuilder, session_message
+from ordo.pipeline.jobs.decode import decode
 
 CARS = Path(os.environ.get("ORDO_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data" / "sbe-car"
 shared = pytest.mark.skipif(not CARS.exists(), reason=f"shared data is not beside the checkout: {CARS}")

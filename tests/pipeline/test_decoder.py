@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from archive.catalog import RecordingDescriptor
-from pipeline.batches import COLUMN_NAMES, BatchBuilder
-from pipeline.cursor import MessageCursor
-from pipeline.decoder import RecordDecoder, RowSelection
-from pipeline.errors import CorruptRecordingError
-from pipeline.generate import (
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.pipeline.decoding.batches import COLUMN_NAMES, BatchBuilder
+from ordo.pipeline.decoding.cursor import MessageCursor
+from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
+from ordo.pipeline.decoding.errors import CorruptRecordingError
+from ordo.pipeline.generate import (
     RecordingBuilder,
     cluster_action,
     new_term,

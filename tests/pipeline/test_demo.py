@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from cluster.client.session import ClusterClient
-from cluster.node.config import load_config
-from cluster.node.orders import take_snapshot
-from cluster.node.tools import LocalMember, node_status
-from deploy.launcher import LocalCluster
+from ordo.cluster.admin.local_member import LocalMember, node_status
+from ordo.cluster.admin.orders import take_snapshot
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
 from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.order_client import OrderClient
-from pipeline.jobs import market
-from pipeline.jobs.audit import audit
-from pipeline.jobs.replay import replay
-from pipeline.jobs.session_order import session_violations
-from pipeline.recordings import open_recordings
+from ordo.pipeline.jobs import market
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.jobs.replay import replay
+from ordo.pipeline.jobs.session_order import session_violations
+from ordo.pipeline.recordings.recordings import open_recordings
 from tests.pipeline.test_replay import ENGINE, ITCH
 
 SEGMENT_LENGTH = 1 << 19

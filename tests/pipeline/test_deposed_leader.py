@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from archive.live import read_live_counters
-from deploy.launcher import LocalCluster
-from pipeline.commit import RECORDING_POSITION_TYPE, live_commit_position
-from pipeline.jobs.audit import audit
-from pipeline.jobs.audit_report import describe
+from ordo.archive.live_positions import read_live_counters
+from ordo.deploy.launcher import LocalCluster
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.jobs.audit_report import describe
+from ordo.pipeline.recordings.commit import RECORDING_POSITION_TYPE, live_commit_position
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.writer import Writer
 

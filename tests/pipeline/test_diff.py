@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli import app
-from pipeline.errors import PipelineError
-from pipeline.generate import RecordingBuilder, new_term, session_message
-from pipeline.jobs.diff import checked_columns, diff
-from pipeline.local import read
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
+from ordo.pipeline.jobs.diff import checked_columns, diff
+from ordo.pipeline.pipeline_commands import app
+from ordo.pipeline.sql.local import read
 
 
 def write(folder: Path, payloads: list[bytes], time: int = 5, term: int = 1 << 20) -> str:

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import ordo
-from pipeline.cli import app
-from pipeline.generate import RecordingBuilder, session_close, session_message, session_open
+from ordo.pipeline.generate import RecordingBuilder, session_close, session_message, session_open
+from ordo.pipeline.pipeline_commands import app
 from tests.pipeline.test_replay_verdict import HERE, write_log
 
 ROOT = Path(__file__).resolve().parents[2]

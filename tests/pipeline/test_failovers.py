@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from cluster.module.config import SnapshotSettings
-from cluster.node.config import load_config
-from cluster.node.orders import take_snapshot
-from cluster.node.tools import LocalMember
-from deploy.launcher import LocalCluster
-from pipeline.jobs.audit import audit
-from pipeline.jobs.audit_report import describe
-from pipeline.jobs.replay import replay
-from pipeline.jobs.session_order import session_violations
+from ordo.cluster.admin.local_member import LocalMember
+from ordo.cluster.admin.orders import take_snapshot
+from ordo.cluster.module.state.config import SnapshotSettings
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.jobs.audit_report import describe
+from ordo.pipeline.jobs.replay import replay
+from ordo.pipeline.jobs.session_order import session_violations
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.writer import Writer
 

@@ -13,10 +13,17 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
 
-from pipeline.generate import LogShape, RecordingBuilder, generate_log, session_close, session_message, session_open
-from pipeline.jobs import latency as latency_job
-from pipeline.jobs import sessions as sessions_job
-from pipeline.rows import KEPT_MAX, keep_rows, rows_of
+from ordo.pipeline.generate import (
+    LogShape,
+    RecordingBuilder,
+    generate_log,
+    session_close,
+    session_message,
+    session_open,
+)
+from ordo.pipeline.jobs import latency as latency_job
+from ordo.pipeline.jobs import sessions as sessions_job
+from ordo.pipeline.spark.rows import KEPT_MAX, keep_rows, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL, LARGE = 20_000, 300_000
@@ -26,7 +33,7 @@ GROWTH_BYTES_MAX = 36 << 20
 JOB = """
 import sys
 from pathlib import Path
-from pipeline.cli import app
+from ordo.pipeline.pipeline_commands import app
 try:
     app(sys.argv[1:], standalone_mode=False)
 except SystemExit:
@@ -45,14 +52,14 @@ PEAK"""
 EXPORT = """
 import sys
 from pathlib import Path
-from pipeline.jobs.lake import LakeOptions, export_delta
+from ordo.pipeline.export.lake import LakeOptions, export_delta
 export_delta([sys.argv[1]], sys.argv[2], LakeOptions(chunk_bytes=2 << 20))
 PEAK"""
 QUERY = """
 import sys
 from pathlib import Path
 import ordo
-from pipeline import query
+from ordo.pipeline.sql import query
 query.MEMORY_MAX = "32MB"
 log = ordo.read(sys.argv[1], columns=["position", "payload"])
 with query.query(log, "SELECT sum(octet_length(payload)) FROM log") as rows:
@@ -61,7 +68,7 @@ PEAK"""
 PLAN = """
 import os, sys
 from pathlib import Path
-from pipeline.local import read
+from ordo.pipeline.sql.local import read
 
 def read_bytes():
     return int(dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())["rchar"])

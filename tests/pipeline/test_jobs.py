@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.errors import DataLossError, PipelineError
-from pipeline.generate import LogShape, RecordingBuilder, session_close, session_message, session_open
-from pipeline.jobs import latency as latency_job
-from pipeline.jobs import sessions as sessions_job
-from pipeline.jobs.chunks import chunks
-from pipeline.jobs.export import STATE_NAME, export, read_export, with_day
-from pipeline.jobs.latency import latency
-from pipeline.jobs.sessions import sessions
-from pipeline.recordings import open_recordings
+from ordo.pipeline.decoding.errors import DataLossError, PipelineError
+from ordo.pipeline.export.chunks import chunks
+from ordo.pipeline.export.export import STATE_NAME, export, read_export, with_day
+from ordo.pipeline.generate import LogShape, RecordingBuilder, session_close, session_message, session_open
+from ordo.pipeline.jobs import latency as latency_job
+from ordo.pipeline.jobs import sessions as sessions_job
+from ordo.pipeline.jobs.latency import latency
+from ordo.pipeline.jobs.sessions import sessions
+from ordo.pipeline.recordings.recordings import open_recordings
 
 pytestmark = pytest.mark.spark
 COLUMNS = ("position", "kind", "session_id", "payload", "timestamp")

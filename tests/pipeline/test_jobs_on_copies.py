@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 import ordo
 from ordo.cli import app
-from pipeline.jobs.audit import audit
-from pipeline.jobs.export import STATE_NAME, export, read_export
-from pipeline.jobs.lake import LakeOptions, export_delta
-from pipeline.jobs.replay import emitted, replay
-from pipeline.object_copy import copy_archive
-from pipeline.object_store import Store
+from ordo.pipeline.export.export import STATE_NAME, export, read_export
+from ordo.pipeline.export.lake import LakeOptions, export_delta
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.jobs.replay import emitted, replay
+from ordo.pipeline.recordings.object_copy import copy_archive
+from ordo.pipeline.recordings.object_store import Store
 from tests.pipeline.test_network import SEGMENT, write_log
 from tests.pipeline.test_object_store import change
 from tests.pipeline.test_replay_verdict import HERE

@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 import ordo
-from pipeline.cli import app
-from pipeline.errors import DataLossError, PipelineError
-from pipeline.generate import LogShape, RecordingBuilder, new_term, session_message
-from pipeline.jobs import lake
-from pipeline.jobs.lake import LakeOptions, compact, export_delta
-from pipeline.payloads import StructDecoder
-from pipeline.recordings import open_recordings
+from ordo.pipeline.decoding.errors import DataLossError, PipelineError
+from ordo.pipeline.decoding.payloads import StructDecoder
+from ordo.pipeline.export import lake
+from ordo.pipeline.export.lake import LakeOptions, compact, export_delta
+from ordo.pipeline.generate import LogShape, RecordingBuilder, new_term, session_message
+from ordo.pipeline.pipeline_commands import app
+from ordo.pipeline.recordings.recordings import open_recordings
 
 deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: pip install 'ordo-sequencer[delta]'")
 DAY_MS = 24 * 3600 * 1000

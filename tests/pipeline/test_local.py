@@ -11,8 +11,8 @@ import pytest
 
 import ordo
 from ordo import OrdoError
-from pipeline.errors import CorruptRecordingError, PipelineError
-from pipeline.generate import LogShape, generate_log
+from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
+from ordo.pipeline.generate import LogShape, generate_log
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -89,7 +89,7 @@ def test_missing_libraries_are_one_line(archive: str, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(PipelineError, match=r"polars is not installed; run: pip install 'ordo-sequencer\[local\]'"):
         ordo.read(archive).to_polars()
-    monkeypatch.delitem(sys.modules, "pipeline.local")
+    monkeypatch.delitem(sys.modules, "ordo.pipeline.sql.local")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(OrdoError, match=r"ordo.read needs pyarrow; run: pip install 'ordo-sequencer\[local\]'"):
         _ = ordo.read

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.config import load_config
-from deploy.launcher import LocalCluster
-from pipeline.errors import PipelineError
-from pipeline.planner import plan, read_runs
-from pipeline.predicates import Predicates
-from pipeline.recordings import open_recordings
-from pipeline.session import driver_address
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.recordings.planner import plan, read_runs
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recordings import open_recordings
+from ordo.pipeline.spark.session import driver_address
 from tests.faults.networks import Network
 from tests.pipeline.test_standalone import ROOT, process
 
@@ -25,7 +25,7 @@ DRIVER, MASTER, WORKER_A, WORKER_B, NODE = range(5)
 ROWS = 2_000
 CLIENT = """
 import sys
-from pipeline.session import local_session
+from ordo.pipeline.spark.session import local_session
 spark = local_session("machines", 2, sys.argv[3], memory="512m", master=sys.argv[1])
 numbers = spark.range(0, int(sys.argv[4]), 1, 4).selectExpr("unhex(lpad(hex(id), 16, '0')) as payload")
 numbers.write.format("ordo").mode("append").options(endpoints=sys.argv[2], writer="machines").save()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pipeline_memory import main, run, sample
-from pipeline.generate import LogShape
+from ordo.pipeline.generate import LogShape
 
 
 def test_planning_and_a_job_are_measured(tmp_path: Path) -> None:

@@ -15,17 +15,18 @@ import pytest
 from typer.testing import CliRunner
 
 import ordo
-from archive.catalog import Catalog
-from archive.control.codes import ErrorCode
-from archive.lmdb_store import open_lmdb
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.config import load_config
-from deploy.launcher import LocalCluster
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.archive.segments.catalog import Catalog
+from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cli import app
-from pipeline.errors import DataLossError, PipelineError
-from pipeline.generate import RecordingBuilder, new_term, session_message, timer_event
-from pipeline.network import (
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.recordings.ranges import Access, BoundaryError, RangeReader
+from ordo.pipeline.decoding.errors import DataLossError, PipelineError
+from ordo.pipeline.generate import RecordingBuilder, new_term, session_message, timer_event
+from ordo.pipeline.recordings.network import (
     NetworkLog,
     NetworkRun,
     boundary,
@@ -34,12 +35,11 @@ from pipeline.network import (
     read_network,
     wanted_records,
 )
-from pipeline.options import ReadOptions
-from pipeline.predicates import Predicates
-from runtime.errors import ArchiveError
-from runtime.storage import FileStorage
-from runtime.tokens import hash_token, new_token
-from sequencer.ranges import Access, BoundaryError, RangeReader
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.runtime.errors import ArchiveError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.pipeline.served import ServedFolder, url
 
 TERM, SEGMENT = 1 << 16, 1 << 18

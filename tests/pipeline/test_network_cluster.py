@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import ordo
-from cluster.node.config import load_config
-from deploy.launcher import LocalCluster
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import ordo
-from pipeline import network_stream
-from pipeline.errors import DataLossError
-from pipeline.network_stream import NetworkStreamReader
-from pipeline.options import ReadOptions
+from ordo.pipeline.decoding.errors import DataLossError
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.spark import network_stream
+from ordo.pipeline.spark.network_stream import NetworkStreamReader
 from tests.pipeline.served import ServedFolder, url
 from tests.pipeline.test_network import SEGMENT, purge, write_log
 

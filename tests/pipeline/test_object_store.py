@@ -13,15 +13,15 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import ordo
-from archive.catalog import Catalog
-from archive.lmdb_store import open_lmdb
+from ordo.archive.segments.catalog import Catalog
+from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cli import app
-from pipeline.errors import CorruptRecordingError, PipelineError
-from pipeline.generate import RecordingBuilder, session_message
-from pipeline.jobs.audit import audit
-from pipeline.object_copy import copy_archive, fetch_archive
-from pipeline.object_store import Store
-from runtime.storage import FileStorage
+from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
+from ordo.pipeline.generate import RecordingBuilder, session_message
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.recordings.object_copy import copy_archive, fetch_archive
+from ordo.pipeline.recordings.object_store import Store
+from ordo.runtime.io.storage import FileStorage
 from tests.pipeline.test_network import SEGMENT, TERM, purge, write_log
 
 

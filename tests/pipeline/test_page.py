@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from pipeline.cli import app
+from ordo.pipeline.pipeline_commands import app
 from tests.snippets import texts_of
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "PIPELINE.md").read_text()

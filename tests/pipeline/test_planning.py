@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import index, planner
-from pipeline.errors import CorruptRecordingError
-from pipeline.generate import RecordingBuilder, new_term, session_message, timer_event
-from pipeline.index import index_directory
-from pipeline.planner import Run, plan, read_runs
-from pipeline.predicates import Predicates
-from pipeline.recordings import Recording, open_recordings
+from ordo.pipeline.decoding.errors import CorruptRecordingError
+from ordo.pipeline.generate import RecordingBuilder, new_term, session_message, timer_event
+from ordo.pipeline.recordings import index, planner
+from ordo.pipeline.recordings.index import index_directory
+from ordo.pipeline.recordings.planner import Run, plan, read_runs
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recordings import Recording, open_recordings
 
 TERM, SEGMENT = 1 << 16, 1 << 18
 COLUMNS = ("position", "start_position", "kind", "payload_length")

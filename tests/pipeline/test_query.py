@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli import app
-from pipeline.generate import LogShape, RecordingBuilder, session_message
+from ordo.pipeline.generate import LogShape, RecordingBuilder, session_message
+from ordo.pipeline.pipeline_commands import app
 
 
 def run(*arguments: str) -> str:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from archive.lmdb_copy import LmdbCopy
-from archive.lmdb_store import LmdbStore
-from archive.tools import list_recordings, verify
-from pipeline.generate import RecordingBuilder, new_term, session_message
-from pipeline.planner import plan, read_runs
-from pipeline.predicates import Predicates
-from pipeline.recordings import open_recordings
+from ordo.archive.inspection.recording_inspection import list_recordings, verify
+from ordo.archive.store.lmdb_copy import LmdbCopy
+from ordo.archive.store.lmdb_store import LmdbStore
+from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
+from ordo.pipeline.recordings.planner import plan, read_runs
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recordings import open_recordings
 
 NOBODY = 65534
 

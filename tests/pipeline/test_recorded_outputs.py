@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from cluster.wire import ordo_codecs
-from pipeline.generate import RecordingBuilder, encode_record, new_term, session_message, session_open, var_data
-from pipeline.jobs.replay import describe_status
-from pipeline.jobs.replay import replay as replay_job
-from pipeline.jobs.stretches import cut_log
-from pipeline.jobs.verdict import compare_answers
-from pipeline.replay_cluster import SnapshotState
-from service_api.requests import IdentityState
+from ordo.cluster.wire import ordo_codecs
+from ordo.pipeline.generate import RecordingBuilder, encode_record, new_term, session_message, session_open, var_data
+from ordo.pipeline.jobs.replay import describe_status
+from ordo.pipeline.jobs.replay import replay as replay_job
+from ordo.pipeline.jobs.stretches import cut_log
+from ordo.pipeline.jobs.verdict import compare_answers
+from ordo.pipeline.replaying.replay_cluster import SnapshotState
+from ordo.service_api.requests import IdentityState
 from tests.pipeline.exchange import marker
 from tests.pipeline.test_replay_verdict import Tally
 

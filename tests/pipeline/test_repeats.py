@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import ordo
-from cluster.wire import ordo_codecs
-from cluster.wire.levels import REQUEST_ID_LEVEL
-from pipeline.recordings import open_recordings
-from pipeline.repeats import RepeatScan, advance, begin_scan
-from sequencer.entries import LogEntry, decode_entry
-from sequencer.executions import REQUESTS, Executions
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
+from ordo.follow.entries import LogEntry, decode_entry
+from ordo.follow.executions import REQUESTS, Executions
+from ordo.pipeline.recordings.recordings import open_recordings
+from ordo.pipeline.recordings.repeats import RepeatScan, advance, begin_scan
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import take_snapshot
 from tests.sequencer.request_log import RequestLog

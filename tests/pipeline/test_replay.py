@@ -10,15 +10,15 @@ from typing import ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.errors import PipelineError
-from pipeline.generate import RecordingBuilder, new_term, session_message, session_open
-from pipeline.jobs import market as market_job
-from pipeline.jobs import replay as replay_job
-from pipeline.jobs.replay import emitted, replay
-from pipeline.jobs.stretches import cut_log
-from pipeline.replay_cluster import ReplayCluster
-from pipeline.service_names import make_service
-from service_api.service import ClusteredService
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.generate import RecordingBuilder, new_term, session_message, session_open
+from ordo.pipeline.jobs import market as market_job
+from ordo.pipeline.jobs import replay as replay_job
+from ordo.pipeline.jobs.replay import emitted, replay
+from ordo.pipeline.jobs.stretches import cut_log
+from ordo.pipeline.replaying.replay_cluster import ReplayCluster
+from ordo.pipeline.replaying.service_names import make_service
+from ordo.service_api.service import ClusteredService
 from tests.pipeline.exchange import write_exchange
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared_data]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.wire import codecs, container_snapshot, ordo_codecs
-from cluster.wire.instance_codec import InstanceReport, ReportFlag, encode_report
-from pipeline.replay_cluster import Effect, ReplayCluster, decode_snapshot
-from runtime.errors import Reject
-from service_api.requests import IdentityState
-from service_api.service import ClusteredService, TimeUnit
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, encode_report
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.pipeline.replaying.replay_cluster import Effect, ReplayCluster, decode_snapshot
+from ordo.runtime.errors import Reject
+from ordo.service_api.requests import IdentityState
+from ordo.service_api.service import ClusteredService, TimeUnit
 
 NAME = bytes(range(16))
 

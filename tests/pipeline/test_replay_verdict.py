@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from cluster.wire import ordo_codecs
-from cluster.wire.snapshot_digest import digest_of
-from pipeline.errors import PipelineError, VersionChangesError
-from pipeline.generate import RecordingBuilder, encode_record, new_term, session_message, session_open, var_data
-from pipeline.jobs.stretches import cut_log
-from pipeline.jobs.verdict import run_stretch, verdict_of
-from service_api.service import ClusteredService
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
+from ordo.pipeline.decoding.errors import PipelineError, VersionChangesError
+from ordo.pipeline.generate import RecordingBuilder, encode_record, new_term, session_message, session_open, var_data
+from ordo.pipeline.jobs.stretches import cut_log
+from ordo.pipeline.jobs.verdict import run_stretch, verdict_of
+from ordo.service_api.service import ClusteredService
 from tests.pipeline.exchange import marker
 
 HERE = "tests.pipeline.test_replay_verdict"

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from pipeline.jobs import audit_report, latency, market, sessions
-from pipeline.report import Report, new_figure, price, time_axis
-from pipeline.rows import KeptRows
-from pipeline.time_unit import moment
+from ordo.pipeline.jobs import audit_report, latency, market, sessions
+from ordo.pipeline.jobs.report import Report, new_figure, price, time_axis
+from ordo.pipeline.recordings.time_unit import moment
+from ordo.pipeline.spark.rows import KeptRows
 
 MOMENT = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from cluster.wire.ordo_codecs import OUTPUT, REQUEST
-from pipeline.generate import RecordingBuilder, session_close, session_message, session_open
-from pipeline.jobs import latency as latency_job
-from pipeline.jobs.latency import integers, latency
-from pipeline.jobs.session_order import find_violations, session_violations
-from pipeline.jobs.sessions import sessions
-from pipeline.local import read
+from ordo.cluster.wire.ordo_codecs import OUTPUT, REQUEST
+from ordo.pipeline.generate import RecordingBuilder, session_close, session_message, session_open
+from ordo.pipeline.jobs import latency as latency_job
+from ordo.pipeline.jobs.latency import integers, latency
+from ordo.pipeline.jobs.session_order import find_violations, session_violations
+from ordo.pipeline.jobs.sessions import sessions
+from ordo.pipeline.sql.local import read
 
 FIRST_MS = 1_700_000_000_000
 

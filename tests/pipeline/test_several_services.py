@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from archive.lmdb_store import open_lmdb
-from cluster.module.state_store import Evidence, SnapshotEntry, StateStore
-from pipeline.errors import PipelineError
-from pipeline.generate import RecordingBuilder
-from pipeline.jobs.audit import audit
-from pipeline.jobs.state_watch import StateWatch
-from pipeline.jobs.stretches import read_snapshot, snapshots
-from pipeline.object_copy import copy_archive
-from pipeline.object_store import Store
-from pipeline.recordings import open_recordings, with_owners
-from runtime.storage import FileStorage
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.state.state_store import Evidence, SnapshotEntry, StateStore
+from ordo.pipeline.alerts.state_watch import StateWatch
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.generate import RecordingBuilder
+from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.jobs.stretches import read_snapshot, snapshots
+from ordo.pipeline.recordings.object_copy import copy_archive
+from ordo.pipeline.recordings.object_store import Store
+from ordo.pipeline.recordings.recordings import open_recordings, with_owners
+from ordo.runtime.io.storage import FileStorage
 from tests.pipeline.exchange import marker
 from tests.pipeline.test_network import write_log
 

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BinaryType, LongType, StructType
 
-from deploy.launcher import LocalCluster
-from pipeline.errors import PipelineError
-from pipeline.generate import RecordingBuilder, session_message
-from pipeline.sink import WriteOptions, local_egress, tell_refusals, write_partition
-from runtime.tokens import new_token
+from ordo.deploy.launcher import LocalCluster
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.generate import RecordingBuilder, session_message
+from ordo.pipeline.spark.sink import WriteOptions, local_egress, tell_refusals, write_partition
+from ordo.runtime.security.tokens import new_token
 from tests.attacks.test_authentication import token_table
 from tests.snippets import texts_of
 

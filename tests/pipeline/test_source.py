@@ -15,13 +15,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.generate import LogShape, RecordingBuilder, generate_log
-from pipeline.index import index_directory
-from pipeline.options import ReadOptions
-from pipeline.planner import plan
-from pipeline.predicates import Predicates
-from pipeline.recordings import open_recordings
-from pipeline.source import OrdoLog, register
+from ordo.pipeline.generate import LogShape, RecordingBuilder, generate_log
+from ordo.pipeline.recordings.index import index_directory
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.planner import plan
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recordings import open_recordings
+from ordo.pipeline.spark.source import OrdoLog, register
 
 pytestmark = pytest.mark.spark
 FIRST = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)

@@ -10,10 +10,10 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from pipeline.generate import LogShape
-from pipeline.options import DESCRIPTIONS
-from pipeline.sink import OPTIONS
-from pipeline.source import OrdoLog, without_catalog_properties
+from ordo.pipeline.generate import LogShape
+from ordo.pipeline.recordings.options import DESCRIPTIONS
+from ordo.pipeline.spark.sink import OPTIONS
+from ordo.pipeline.spark.source import OrdoLog, without_catalog_properties
 
 pytestmark = pytest.mark.spark
 

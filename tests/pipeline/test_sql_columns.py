@@ -9,11 +9,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-import pipeline.reading
-from pipeline.errors import PipelineError
-from pipeline.local import LocalLog, read
-from pipeline.query import query
-from pipeline.sql_columns import columns_of
+import ordo.pipeline.recordings.reading
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.sql.local import LocalLog, read
+from ordo.pipeline.sql.query import query
+from ordo.pipeline.sql.sql_columns import columns_of
 
 NAMES = ("position", "kind", "session_id", "payload")
 PLAIN = {
@@ -71,7 +71,7 @@ def test_the_rows_are_those_over_all_columns(sql: str, archive: str) -> None:
 
 def test_no_more_is_read_and_nothing_for_a_mistake(archive: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, ...]] = []
-    read_task = pipeline.reading.read_task
+    read_task = ordo.pipeline.recordings.reading.read_task
 
     def watch(
         task: Any, options: Any, predicates: Any, columns: tuple[str, ...], repeats: Any
@@ -80,7 +80,7 @@ def test_no_more_is_read_and_nothing_for_a_mistake(archive: str, monkeypatch: py
         seen.append(columns)
         return read_task(task, options, predicates, columns, repeats)
 
-    monkeypatch.setattr("pipeline.local.read_task", watch)
+    monkeypatch.setattr("ordo.pipeline.sql.local.read_task", watch)
     log: LocalLog = read(archive)
     with query(log, "SELECT max(position) FROM log WHERE kind = 'message'") as rows:
         rows.read_all()
@@ -97,6 +97,6 @@ def test_no_more_is_read_and_nothing_for_a_mistake(archive: str, monkeypatch: py
 def test_a_part_of_the_columns_is_planned_with_the_log(archive: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anew, it would end where the files end by now."""
     log = read(archive)
-    monkeypatch.setattr("pipeline.local.plan_read", None)
+    monkeypatch.setattr("ordo.pipeline.sql.local.plan_read", None)
     part = log.select(("position", "kind"))
     assert part.to_arrow() == log.to_arrow().select(["position", "kind"])

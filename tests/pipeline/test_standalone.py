@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(pyspark.__file__).parent
 CLIENT = """
 import sys
-from pipeline.session import local_session
+from ordo.pipeline.spark.session import local_session
 spark = local_session("standalone", 2, sys.argv[3], memory="512m", master=sys.argv[1])
 log = spark.read.format("ordo").option("partitions", 8).load(sys.argv[2])
 print("executors", spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)

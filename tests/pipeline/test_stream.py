@@ -13,15 +13,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from pipeline.errors import PipelineError
-from pipeline.generate import RecordingBuilder, session_message
-from pipeline.options import ReadOptions
-from pipeline.recordings import open_recordings
-from pipeline.source import LogStreamReader
-from runtime.clock import SystemClock
-from runtime.counters import CountersManager
-from runtime.memory import FileMemoryProvider
-from transport.cnc import create_cnc
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.generate import RecordingBuilder, session_message
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.recordings import open_recordings
+from ordo.pipeline.spark.source import LogStreamReader
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.counters import CountersManager
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.control.cnc import create_cnc
 
 pytestmark = pytest.mark.spark
 

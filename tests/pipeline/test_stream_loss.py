@@ -12,14 +12,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from archive.catalog import Catalog
-from archive.lmdb_store import open_lmdb
-from cluster.wire.mark_file import LIVENESS_TIMEOUT_MS, MODULE_MARK_FILE_NAME, NULL_ACTIVITY, PID_OFFSET, MarkFile
-from pipeline.errors import CommitUnknownError, DataLossError
-from pipeline.options import ReadOptions
-from pipeline.source import LogStreamReader
-from runtime.memory import FileMemoryProvider
-from runtime.storage import FileStorage
+from ordo.archive.segments.catalog import Catalog
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.wire.counters.mark_file import (
+    LIVENESS_TIMEOUT_MS,
+    MODULE_MARK_FILE_NAME,
+    NULL_ACTIVITY,
+    PID_OFFSET,
+    MarkFile,
+)
+from ordo.pipeline.decoding.errors import CommitUnknownError, DataLossError
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.spark.source import LogStreamReader
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.memory import FileMemoryProvider
 from tests.pipeline.test_stream import LiveLog, delivered, reader_of
 
 ALL = ReadAllAvailable()

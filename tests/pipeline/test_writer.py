@@ -13,11 +13,22 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cluster.client.request_window import Answer, PendingRequest
-from pipeline.envelope import CONFIRM, DATA, HASH, OPEN, STATE, Envelope, SequenceFilter, parse, roll_all, write_id
-from pipeline.errors import PipelineError
-from pipeline.writer import Part, Sent, SequencedWriter, WriteRefusedError, WriterSettings
-from runtime.errors import ClusterTimeoutError, RejectedError
+from ordo.cluster.client.requests.request_window import Answer, PendingRequest
+from ordo.pipeline.decoding.envelope import (
+    CONFIRM,
+    DATA,
+    HASH,
+    OPEN,
+    STATE,
+    Envelope,
+    SequenceFilter,
+    parse,
+    roll_all,
+    write_id,
+)
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.spark.writer import Part, Sent, SequencedWriter, WriteRefusedError, WriterSettings
+from ordo.runtime.errors import ClusterTimeoutError, RejectedError
 
 Rows = list[bytes]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from ordo import ClusterClient
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_that, counter_of, errors_of
 from tests.cluster.integration.test_snapshots import take_snapshot
 from tests.releases.conftest import ROOT

@@ -2,12 +2,12 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from runtime.atomics cimport (
+from ordo.runtime.native.atomics cimport (
     ORDO_CRC32C_HARDWARE, ordo_cas_i32, ordo_cas_i64, ordo_crc32c, ordo_crc32c_has_instruction,
     ordo_crc32c_instruction, ordo_crc32c_plain, ordo_epoch_ns, ordo_fetch_add_i32, ordo_fetch_add_i64,
     ordo_futex_wait, ordo_futex_wake, ordo_get_i16, ordo_get_i32, ordo_get_i64, ordo_get_u16, ordo_monotonic_ns,
     ordo_put_i32, ordo_put_i64, ordo_put_u16)
-from runtime.memory cimport Memory
+from ordo.runtime.native.memory cimport Memory
 
 cdef extern from *:
     """

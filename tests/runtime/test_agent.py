@@ -2,9 +2,9 @@
 
 import pytest
 
-from runtime.counters import local_counter
-from runtime.idle import BackoffIdle
-from runtime.wake import ParkFlag, Waker
+from ordo.runtime.agents.idle import BackoffIdle
+from ordo.runtime.agents.wake import ParkFlag, Waker
+from ordo.runtime.native.counters import local_counter
 
 
 def test_backoff_spins_yields_looks_once_more_and_parks() -> None:

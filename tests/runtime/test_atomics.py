@@ -3,7 +3,7 @@
 import threading
 import time
 
-from runtime.memory import allocate
+from ordo.runtime.native.memory import allocate
 from tests.runtime import atomics_probe as probe
 
 

@@ -6,14 +6,14 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from runtime.children import end_children
+from ordo.runtime.children import end_children
 
 LIVES_ON = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); sys.stdin.read()"
 
 
 def test_a_parent_that_is_gone_is_told() -> None:
     script = (
-        "import os, signal; from runtime.children import die_with_parent\n"
+        "import os, signal; from ordo.runtime.children import die_with_parent\n"
         "print(die_with_parent(os.getppid(), signal.SIGKILL), die_with_parent(os.getpid(), signal.SIGKILL))"
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)

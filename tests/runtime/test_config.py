@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import Field
 
-from runtime.config import DurationNs, Settings, SizeBytes, parse_duration_ns, parse_size_bytes
-from runtime.errors import Category, ConfigurationError
-from runtime.logging import configure_logging, get_logger
-from runtime.random import RandomSource
+from ordo.runtime.errors import Category, ConfigurationError
+from ordo.runtime.random import RandomSource
+from ordo.runtime.reporting.logging import configure_logging, get_logger
+from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes, parse_duration_ns, parse_size_bytes
 
 
 class Log(Settings):

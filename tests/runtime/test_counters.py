@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.clock import VirtualClock
-from runtime.counters import NULL_COUNTER_ID, CountersManager, CountersReader, local_counter
-from runtime.errors import CountersFullError
-from runtime.memory import Memory, allocate
+from ordo.runtime.errors import CountersFullError
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.counters import NULL_COUNTER_ID, CountersManager, CountersReader, local_counter
+from ordo.runtime.native.memory import Memory, allocate
 
 
 def make_manager(count: int = 4) -> tuple[CountersManager, Memory, Memory, VirtualClock]:

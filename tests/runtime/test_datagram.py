@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from runtime.datagram import DatagramChannel, DatagramNetwork, PythonDatagramChannel
+from ordo.runtime.io.datagram import DatagramChannel, DatagramNetwork, PythonDatagramChannel
 
 
 class Loop(PythonDatagramChannel):

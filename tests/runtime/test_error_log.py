@@ -2,10 +2,10 @@
 
 import struct
 
-from runtime.clock import VirtualClock
-from runtime.counters import local_counter
-from runtime.error_log import DistinctErrorLog, read_errors
-from runtime.memory import allocate
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.counters import local_counter
+from ordo.runtime.native.error_log import DistinctErrorLog, read_errors
+from ordo.runtime.native.memory import allocate
 
 
 def test_layout_of_a_record() -> None:

@@ -3,8 +3,8 @@
 import inspect
 import re
 
-from runtime import errors
-from runtime.errors import Category, OrdoError
+from ordo.runtime import errors
+from ordo.runtime.errors import Category, OrdoError
 
 
 def test_docstring_draws_every_error_of_the_module() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runtime.errors import SnapshotError
-from runtime.failures import LINE_LENGTH_MAX, one_line, place_of, traceback_of
-from service_api.snapshot import SnapshotWriter
+from ordo.runtime.errors import SnapshotError
+from ordo.runtime.reporting.failures import LINE_LENGTH_MAX, one_line, place_of, traceback_of
+from ordo.service_api.snapshot import SnapshotWriter
 
 
 def raised(call: object) -> Exception:

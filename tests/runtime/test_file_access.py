@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from archive.lmdb_store import open_lmdb
-from runtime.errors import ConfigurationError
-from runtime.file_access import VARIABLE, choose_file_access
-from runtime.memory import FileMemoryProvider
-from runtime.storage import FileStorage
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.file_access import VARIABLE, choose_file_access
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
 
 
 def mode(path: Path) -> int:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.durations import BOUNDS_NS, BUCKET_COUNT, NO_DURATIONS, Durations
-from runtime.histogram import LENGTH_BYTES, Histogram
-from runtime.memory import allocate
+from ordo.runtime.native.durations import BOUNDS_NS, BUCKET_COUNT, NO_DURATIONS, Durations
+from ordo.runtime.native.histogram import LENGTH_BYTES, Histogram
+from ordo.runtime.native.memory import allocate
 
 DURATIONS = st.lists(st.one_of(st.integers(0, 10_000), st.integers(0, 20_000_000_000)), max_size=40)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.host_rates import HOSTS_MAX, HostRates
+from ordo.runtime.security.host_rates import HOSTS_MAX, HostRates
 
 
 def test_a_burst_at_once_and_then_one_in_each_interval() -> None:

@@ -17,8 +17,8 @@ from typing import TextIO
 import pytest
 import structlog
 
-from runtime.log_sink import WAIT_MS, LogSink, SinkStream, watch_drops
-from runtime.logging import _chosen, configure_logging, get_logger
+from ordo.runtime.reporting.log_sink import WAIT_MS, LogSink, SinkStream, watch_drops
+from ordo.runtime.reporting.logging import _chosen, configure_logging, get_logger
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def test_prints_go_through_line_by_line(tmp_path: Path) -> None:
 
 TEXT = """
 import sys
-from runtime.logging import configure_program, get_logger
+from ordo.runtime.reporting.logging import configure_program, get_logger
 configure_program(json={as_json})
 print("a service prints")
 try:

@@ -6,8 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import MemoryInUseError, StorageError, StorageExistsError, StorageFullError, StorageMissingError
-from runtime.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider, allocate, check_usable_bytes
+from ordo.runtime.errors import (
+    MemoryInUseError,
+    StorageError,
+    StorageExistsError,
+    StorageFullError,
+    StorageMissingError,
+)
+from ordo.runtime.native.memory import (
+    FileMemoryProvider,
+    HeapMemoryProvider,
+    MemoryProvider,
+    allocate,
+    check_usable_bytes,
+)
 
 
 @pytest.fixture(params=["file", "heap"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.native_vector import NativeVector
+from ordo.runtime.native.native_vector import NativeVector
 from tests.runtime.vector_probe import VectorProbe
 
 STEPS = st.tuples(

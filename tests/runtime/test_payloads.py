@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from runtime.errors import OrdoError, PayloadError
-from runtime.payloads import to_bytes, view_of
+from ordo.runtime.errors import OrdoError, PayloadError
+from ordo.runtime.payloads import to_bytes, view_of
 
 
 @pytest.mark.parametrize("payload", [b"abc", bytearray(b"abc"), memoryview(b"abc")])

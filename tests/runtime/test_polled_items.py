@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from runtime.polled_items import PolledItems, PolledMessages
+from ordo.runtime.polled_items import PolledItems, PolledMessages
 
 
 def polled(count: int) -> PolledItems[int]:

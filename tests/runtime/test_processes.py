@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runtime.processes import is_process_alive
+from ordo.runtime.processes import is_process_alive
 from tests.cluster.integration.agreement import await_that
 
 

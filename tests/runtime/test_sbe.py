@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.wire import codecs
-from runtime.errors import DecodeError
-from runtime.sbe import NULL_VALUES, Message, by_template_id, read_header
+from ordo.cluster.wire import codecs
+from ordo.runtime.errors import DecodeError
+from ordo.runtime.sbe import NULL_VALUES, Message, by_template_id, read_header
 
 
 def archive(name: str, template_id: int, columns: str, *data: tuple[str, str, int]) -> Message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.spinning import Spinning
+from ordo.runtime.agents.spinning import Spinning
 
 TURNS = 3
 FAST_NS, SLOW_NS = 100_000, 1_000_000

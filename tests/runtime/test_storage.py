@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from runtime.counters import local_counter
-from runtime.errors import (
+from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.errors import (
     StorageError,
     StorageExistsError,
     StorageFullError,
     StorageInUseError,
     StorageMissingError,
 )
-from runtime.storage import FileStorage, Storage, SyncQueue, ThreadSyncQueue
-from runtime.wake import ParkFlag
+from ordo.runtime.io.storage import FileStorage, Storage, SyncQueue, ThreadSyncQueue
+from ordo.runtime.native.counters import local_counter
 
 
 def wait_for(queue: SyncQueue, ticket: int, descriptor: int) -> None:
@@ -143,7 +143,7 @@ def test_failed_sync_sticks() -> None:
 
 def test_folder_of_a_live_process_is_refused_with_its_pid(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom runtime.storage import FileStorage\n"
+        "import sys\nfrom ordo.runtime.io.storage import FileStorage\n"
         "lock = FileStorage().lock_directory(sys.argv[1])\nprint('locked', flush=True)\nsys.stdin.read()\n"
     )
     with subprocess.Popen(

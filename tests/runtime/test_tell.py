@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from runtime.logging import configure_logging, tell
+from ordo.runtime.reporting.logging import configure_logging, tell
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,8 @@ def test_a_closed_log_stops_nobody() -> None:
 
 
 def test_who_sets_no_logs_up_does_not_import_what_writes_them() -> None:
-    script = "import sys; from transport.client_transport import ClientTransport as t; t.embedded('test').close()"
+    home = "ordo.transport.client.client_transport"
+    script = f"import sys; from {home} import ClientTransport as t; t.embedded('test').close()"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}; print('structlog' in sys.modules)"],
         capture_output=True,
@@ -50,7 +51,9 @@ def test_who_sets_no_logs_up_does_not_import_what_writes_them() -> None:
     "words", ["import structlog; structlog.get_logger().info('event', a=1)", "tell('info', 'event', a=1)"]
 )
 def test_logs_are_set_up_when_somebody_writes_the_first_event(words: str) -> None:
-    begin = "import sys; from runtime.logging import configure_logging, tell; configure_logging(json=True)"
+    begin = (
+        "import sys; from ordo.runtime.reporting.logging import configure_logging, tell; configure_logging(json=True)"
+    )
     look = "print('structlog' in sys.modules, 'rich' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", f"{begin}; {look}; {words}; {look}"], capture_output=True, text=True, check=True
@@ -61,7 +64,8 @@ def test_logs_are_set_up_when_somebody_writes_the_first_event(words: str) -> Non
 
 def test_the_level_may_change_before_and_after_the_first_event() -> None:
     words = (
-        "from runtime.logging import configure_logging as c, get_logger as g; c(json=True); c('error', json=True);"
+        "from ordo.runtime.reporting.logging import configure_logging as c, get_logger as g;"
+        " c(json=True); c('error', json=True);"
         " g().info('no'); c('info', json=True); g().info('yes')"
     )
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from runtime.authentication import EVERYTHING, Right
-from runtime.errors import ConfigurationError
-from runtime.tokens import WAITING_MAX, Token, TokenAuthenticator, hash_token, new_token
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.security.authentication import EVERYTHING, Right
+from ordo.runtime.security.tokens import WAITING_MAX, Token, TokenAuthenticator, hash_token, new_token
 
 
 @dataclass

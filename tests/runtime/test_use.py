@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.errors import ForkedError, TransportError
-from runtime.use import Origin, Use, watch
+from ordo.runtime.agents.use import Origin, Use, watch
+from ordo.runtime.errors import ForkedError, TransportError
 
 CHILD_STATUS = 3
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from deploy.launcher import ROOT
-from runtime.user import user_name
+from ordo.deploy.launcher import ROOT
+from ordo.runtime.user import user_name
 from tests.cli.test_misuse import GOOD
 
 NAMES = ("LOGNAME", "USER", "LNAME", "USERNAME")

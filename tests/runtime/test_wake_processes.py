@@ -4,16 +4,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runtime.clock import SystemClock
-from runtime.counters import CountersManager
-from runtime.memory import FileMemoryProvider
-from runtime.wake import ParkFlag, Waker
+from ordo.runtime.agents.wake import ParkFlag, Waker
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.counters import CountersManager
+from ordo.runtime.native.memory import FileMemoryProvider
 
 CHILD = """
 import sys
-from runtime.counters import CountersReader
-from runtime.memory import FileMemoryProvider
-from runtime.wake import ParkFlag
+from ordo.runtime.native.counters import CountersReader
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.agents.wake import ParkFlag
 memory = FileMemoryProvider().open(sys.argv[1])
 reader = CountersReader(memory.slice(0, 4096), memory.slice(4096, 1024))
 flag, work = ParkFlag(reader.counter(0)), reader.counter(1)

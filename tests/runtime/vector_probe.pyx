@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from runtime.native_vector cimport NativeVector
+from ordo.runtime.native.native_vector cimport NativeVector
 
 
 cdef class VectorProbe:

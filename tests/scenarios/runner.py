@@ -23,11 +23,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
-from cluster.client.session import ClientState
-from cluster.wire import codecs
-from cluster.wire.counter_types import ControlToggle, transfer_value
-from consensus.states import ElectionState, Role
-from runtime.config import parse_size_bytes
+from ordo.cluster.client.session_states import ClientState
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.counters.counter_types import ControlToggle, transfer_value
+from ordo.consensus.state.states import ElectionState, Role
+from ordo.runtime.settings.config import parse_size_bytes
 from tests.simulation.history import Violation
 from tests.simulation.nodes import SimulatedNode, node_name
 from tests.simulation.operations import Kind, Request

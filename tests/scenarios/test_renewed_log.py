@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cluster.module.state_store import StoredState
-from cluster.node.log_renewal import has_begun_anew, renew_log
-from cluster.node.member_store import open_stored
-from runtime.errors import ClusterError, StorageError
+from ordo.cluster.admin.log_renewal import has_begun_anew, renew_log
+from ordo.cluster.admin.member_store import open_stored
+from ordo.cluster.module.state.state_store import StoredState
+from ordo.runtime.errors import ClusterError, StorageError
 from tests.scenarios.runner import Scenario
 from tests.simulation.damage import storage_of
 from tests.simulation.history import Violation

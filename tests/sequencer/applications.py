@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from sequencer.ordering import Ordering
-from sequencer.outputs import group_identity
-from service_api.native import Header
-from service_api.service import ClientSession, Cluster, ClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.applications.outputs import group_identity
+from ordo.ordering import Ordering
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, Cluster, ClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 
 class Numbered(ClusteredService):

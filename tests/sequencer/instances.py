@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.node.config import load_config
-from deploy.launcher import LocalCluster
 from ordo.cli import run
-from sequencer.entries import EntryKind, LogEntry
-from sequencer.reader import LogReader
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.reader import LogReader
 
 ROOT = Path(__file__).parents[2]
 

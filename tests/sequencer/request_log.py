@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from cluster.wire import codecs, ordo_codecs
-from sequencer.executions import Executions
-from service_api.request_ids import digest_request_id
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.follow.executions import Executions
+from ordo.service_api.request_ids import digest_request_id
 
 IDENTITIES = [bytes([one]) * 16 for one in range(1, 5)]
 PRINCIPALS = [b"one", b"two"]

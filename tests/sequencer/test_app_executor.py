@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from cluster.wire import codecs, ordo_codecs
-from runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
-from sequencer.app_executor import AppExecutor
-from sequencer.canary import CanaryExecutor, Difference
-from sequencer.entries import decode_entry
-from sequencer.outputs import GROUP_INCARNATION, NULL_SESSION_ID, Output, group_identity
-from service_api.requests import NO_IDENTITY
-from service_api.service import CloseReason, ClusteredService
+from ordo.applications.app_executor import AppExecutor
+from ordo.applications.canary import CanaryExecutor, Difference
+from ordo.applications.outputs import GROUP_INCARNATION, NULL_SESSION_ID, Output, group_identity
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.follow.entries import decode_entry
+from ordo.runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
+from ordo.service_api.requests import NO_IDENTITY
+from ordo.service_api.service import CloseReason, ClusteredService
 from tests.sequencer.applications import Changed, Numbered
 
 CLIENT, FIRST, SECOND = 1, 2, 3
@@ -230,7 +230,7 @@ def test_a_canary_tells_what_it_would_have_written_otherwise_and_goes_on() -> No
 
 
 def test_what_the_group_never_writes_is_told_when_too_much_of_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sequencer.canary.UNMATCHED_MAX", 3)
+    monkeypatch.setattr("ordo.applications.canary.UNMATCHED_MAX", 3)
     found: list[Difference] = []
     log = Log(CanaryExecutor(Numbered(), "tested", on_difference=found.append))
     first = log.message(b"x")

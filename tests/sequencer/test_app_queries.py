@@ -6,11 +6,11 @@ from collections import deque
 from types import SimpleNamespace
 from typing import Any
 
-from cluster.wire import ordo_codecs
-from cluster.wire.ordo_codecs import QueryStatus
-from sequencer.app_executor import AppExecutor
-from sequencer.app_queries import ANSWERS_PER_CYCLE, HOLD_NS, SERVES_INTERVAL_NS, WAITING_MAX, AppQueries
-from service_api.service import Cluster, ClusteredService
+from ordo.applications.app_executor import AppExecutor
+from ordo.applications.app_queries import ANSWERS_PER_CYCLE, HOLD_NS, SERVES_INTERVAL_NS, WAITING_MAX, AppQueries
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import QueryStatus
+from ordo.service_api.service import Cluster, ClusteredService
 
 
 class Session:

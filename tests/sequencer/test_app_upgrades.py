@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from cluster.wire.consumer_codec import CommandKind, ConsumerCommand, encode_command
-from ordo.app_cli import _parse_services
-from runtime.errors import ConfigurationError, ServiceError, SnapshotError
-from sequencer.app_executor import AppExecutor
-from sequencer.app_versions import AppVersions
-from sequencer.canary import CanaryExecutor
+from ordo.applications.app_executor import AppExecutor
+from ordo.applications.app_versions import AppVersions
+from ordo.applications.canary import CanaryExecutor
+from ordo.applications.commands.instance_commands import _parse_services
+from ordo.cluster.wire.sessions.consumer_codec import CommandKind, ConsumerCommand, encode_command
+from ordo.runtime.errors import ConfigurationError, ServiceError, SnapshotError
 from tests.sequencer.applications import Numbered, Renumbered
 from tests.sequencer.test_app_executor import CLIENT, FIRST, Log
 

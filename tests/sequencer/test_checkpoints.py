@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from archive.lmdb_store import open_lmdb
-from cluster.client.endpoints import archive_endpoint
-from runtime.errors import ConfigurationError, StorageDamagedError, StorageInUseError
-from runtime.storage import FileStorage
-from sequencer.application import ApplicationSettings
-from sequencer.checkpoints import STORE_NAME, Checkpoints
+from ordo.applications.application import ApplicationSettings
+from ordo.applications.checkpoints import STORE_NAME, Checkpoints
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.runtime.errors import ConfigurationError, StorageDamagedError, StorageInUseError
+from ordo.runtime.io.storage import FileStorage
 
 
 def test_the_last_one_comes_back(tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from archive.tools import list_recordings
-from cluster.client.session import ClusterClient
-from cluster.wire.streams import LOG_STREAM_ID
-from deploy.launcher import LocalCluster
-from runtime.errors import ArchiveError
-from sequencer.consumer import Consumer
-from sequencer.consumer_orders import ConsumerOrders
+from ordo.archive.inspection.recording_inspection import list_recordings
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.consumers.consumer import Consumer
+from ordo.consumers.consumer_orders import ConsumerOrders
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ArchiveError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -39,7 +39,7 @@ def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -
     snapshot = {"every_bytes": "128k", "keep": 1}
     retention = {"bytes": 0, "consumer_bytes": "1m"}
     with LocalCluster(
-        "sequencer.ordering:Ordering",
+        "ordo:Ordering",
         root=tmp_path / "cluster",
         member_count=1,
         cluster=cluster_options,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
 from tests.snippets import texts_of
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ class Shop:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("page") / "cluster"
-    with LocalCluster("sequencer.ordering:Ordering", root=root, member_count=1) as cluster:
+    with LocalCluster("ordo:Ordering", root=root, member_count=1) as cluster:
         cluster.await_leader(60)
         yield cluster
 

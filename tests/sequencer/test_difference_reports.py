@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from cluster.wire.difference_codec import (
+from ordo.applications.app_executor import AppExecutor
+from ordo.applications.canary import Difference
+from ordo.applications.difference_reports import DifferenceReports
+from ordo.applications.outputs import Output
+from ordo.cluster.wire.sessions.difference_codec import (
     GROUP_DIFFERENCES_MAX,
     NOT_WRITTEN,
     DifferenceKind,
@@ -10,11 +14,7 @@ from cluster.wire.difference_codec import (
     decode_difference,
     encode_difference,
 )
-from sequencer.app_executor import AppExecutor
-from sequencer.canary import Difference
-from sequencer.difference_reports import DifferenceReports
-from sequencer.entries import EntryKind, LogEntry, decode_entry
-from sequencer.outputs import Output
+from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from tests.sequencer.applications import Ledger
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from cluster.wire import container_snapshot, ordo_codecs
-from cluster.wire.levels import REQUEST_ID_LEVEL
-from sequencer.entries import EntryKind, LogEntry, decode_entry
-from sequencer.executions import REQUESTS, Executions
-from service_api.service import ClusteredService
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.follow.entries import EntryKind, LogEntry, decode_entry
+from ordo.follow.executions import REQUESTS, Executions
+from ordo.service_api.service import ClusteredService
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import take_snapshot
 from tests.sequencer.request_log import RequestLog

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from archive.client import calls
-from cluster.wire import codecs
-from runtime.errors import ArchiveError
-from sequencer.consumer_member import ConsumerSettings
-from sequencer.entries import FILTERED_SESSIONS_MAX, EntryKind, LogEntry, record_filter
-from sequencer.executions import DECIDING_KINDS
-from sequencer.follower import LogFollower
+from ordo.archive.client import control_requests
+from ordo.cluster.wire import codecs
+from ordo.consumers.consumer_member import ConsumerSettings
+from ordo.follow.entries import FILTERED_SESSIONS_MAX, EntryKind, LogEntry, record_filter
+from ordo.follow.executions import DECIDING_KINDS
+from ordo.follow.follower import LogFollower
+from ordo.runtime.errors import ArchiveError
 from tests.sequencer.test_log_follower import LogWorld
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, S
@@ -206,7 +206,7 @@ def test_a_filter_names_every_kind_and_is_refused_when_it_makes_no_sense(world: 
         "records=" + "1:2," * 40 + "1:2",
     ):
         with pytest.raises(ArchiveError, match="records"):
-            caller.call(calls.start_replay(0, f"aeron:udp?endpoint=10.0.0.9:7000|{wrong}", 140))
+            caller.call(control_requests.start_replay(0, f"aeron:udp?endpoint=10.0.0.9:7000|{wrong}", 140))
 
 
 def test_entries_are_handed_out_as_without_a_filter(world: FilteredWorld) -> None:

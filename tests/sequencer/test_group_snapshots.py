@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import structlog
 
-from runtime.clock import VirtualClock
-from runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
-from sequencer.group_snapshots import KEPT, PIECE_BYTES, GroupSnapshots, find_snapshot
-from sequencer.snapshot_keeper import SnapshotKeeper, SnapshotPlace
+from ordo.applications.group_snapshots import KEPT, PIECE_BYTES, GroupSnapshots, find_snapshot
+from ordo.applications.snapshot_keeper import SnapshotKeeper, SnapshotPlace
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
+from ordo.runtime.native.clock import VirtualClock
 from tests.archive.served import Served
 
 
@@ -43,7 +43,7 @@ def test_the_newest_whole_snapshot_of_a_group_is_found(served: Served, monkeypat
             raise ArchiveError("the instance dies")
 
         monkeypatch.setattr(snapshots, "_await_recorded", die)
-        monkeypatch.setattr("sequencer.group_snapshots.crc32", lambda _: 7)
+        monkeypatch.setattr("ordo.applications.group_snapshots.crc32", lambda _: 7)
         with pytest.raises(ArchiveError, match="dies"):
             snapshots.store(first, 400)
         monkeypatch.undo()

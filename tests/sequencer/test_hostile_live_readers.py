@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.client import calls
-from archive.control.live_replays import LIVE_STREAM_ID
-from runtime.errors import ArchiveError, PublicationError
+from ordo.archive.client import control_requests
+from ordo.archive.control.live_replays import LIVE_STREAM_ID
+from ordo.runtime.errors import ArchiveError, PublicationError
 from tests.archive.control_world import Caller, Server
 from tests.sequencer.receiver_frames import DATA, END_OF_STREAM, SEND_SETUP, SETUP, ReceiverFrames, asking_for_setup
 from tests.sequencer.test_live_stream import Reader, SharedWorld, close
@@ -44,7 +44,7 @@ class Hostile:
         """Until something of the stream has come, and its set-up once: from then on it can be named."""
         world, before = self.world, len(self.world.packets)
         channel = f"aeron:udp?endpoint={self.address[0]}:{self.address[1]}|live=true"
-        self.replay_id = self.caller.call(calls.start_replay(0, channel, LIVE_STREAM_ID))
+        self.replay_id = self.caller.call(control_requests.start_replay(0, channel, LIVE_STREAM_ID))
 
         def has_setup() -> bool:
             for _, source, to, data in world.packets[before:]:
@@ -61,7 +61,7 @@ class Hostile:
         world.until(has_setup)
 
     def leave(self) -> None:
-        self.caller.call(calls.stop_replay(self.replay_id))
+        self.caller.call(control_requests.stop_replay(self.replay_id))
 
     def say(self, *datagrams: bytes) -> None:
         for datagram in datagrams:
@@ -302,8 +302,10 @@ def test_a_name_that_becomes_somebody_elses(world: SharedWorld) -> None:
     world.network.names["reader.example"] = VICTIM
     before = len(world.packets)
     with pytest.raises(ArchiveError, match="by its address"):
-        caller.call(calls.start_replay(0, "aeron:udp?endpoint=reader.example:5000|live=true", LIVE_STREAM_ID))
-    replay = calls.start_replay(0, "aeron:udp?endpoint=reader.example:5000", 5)
+        caller.call(
+            control_requests.start_replay(0, "aeron:udp?endpoint=reader.example:5000|live=true", LIVE_STREAM_ID)
+        )
+    replay = control_requests.start_replay(0, "aeron:udp?endpoint=reader.example:5000", 5)
     caller.session.request(replay.message, **replay.fields)
     for _ in range(5):
         world.log(30)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.wire.instance_codec import InstanceReport, ReportFlag, decode_report
-from runtime.errors import ConfigurationError
-from sequencer.app_versions import AppVersions
-from sequencer.application import ApplicationSettings
-from sequencer.instance_reports import InstanceReports, InstanceState
-from sequencer.ordering import Ordering
+from ordo.applications.app_versions import AppVersions
+from ordo.applications.application import ApplicationSettings
+from ordo.applications.instance_reports import InstanceReports, InstanceState
+from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, decode_report
+from ordo.ordering import Ordering
+from ordo.runtime.errors import ConfigurationError
 
 FIRST, SECOND = InstanceState(100, 2, 1, True, 2), InstanceState(200, 3, 3, False, 3)
 

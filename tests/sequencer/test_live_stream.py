@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from archive.client import calls
-from archive.control.live_replays import LIVE_STREAM_ID, LiveReplays
-from cluster.client.live_stream import LiveStream
-from runtime.errors import ArchiveError
-from sequencer.entries import LogEntry
-from sequencer.follower import LogFollower
+from ordo.archive.client import control_requests
+from ordo.archive.control.live_replays import LIVE_STREAM_ID, LiveReplays
+from ordo.follow.entries import LogEntry
+from ordo.follow.follower import LogFollower
+from ordo.follow.recordings.live_stream import LiveStream
+from ordo.runtime.errors import ArchiveError
 from tests.sequencer.test_log_follower import LogWorld
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, S
@@ -174,7 +174,7 @@ def test_a_live_replay_goes_to_the_host_that_asks_for_it_only(world: SharedWorld
     world.log(10)
     caller = world.remote_caller(world.nodes_of_log[0].server, "10.0.0.8")
     with pytest.raises(ArchiveError, match="goes to the host that asks for it"):
-        caller.call(calls.start_replay(0, "aeron:udp?endpoint=10.0.0.7:5000|live=true", 140))
+        caller.call(control_requests.start_replay(0, "aeron:udp?endpoint=10.0.0.7:5000|live=true", 140))
     assert not world.live_of(0).is_followed
 
 
@@ -185,9 +185,9 @@ def test_a_client_has_one_place_in_the_stream_and_does_not_choose_its_id(world: 
     server = world.nodes_of_log[0].server
     caller = world.remote_caller(server, "10.0.0.8")
     with pytest.raises(ArchiveError, match="stream id 140, not 999"):
-        caller.call(calls.start_replay(0, "aeron:udp?endpoint=10.0.0.8:5000|live=true", 999))
+        caller.call(control_requests.start_replay(0, "aeron:udp?endpoint=10.0.0.8:5000|live=true", 999))
     for port in range(5000, 5010):
-        caller.call(calls.start_replay(0, f"aeron:udp?endpoint=10.0.0.8:{port}|live=true", LIVE_STREAM_ID))
+        caller.call(control_requests.start_replay(0, f"aeron:udp?endpoint=10.0.0.8:{port}|live=true", LIVE_STREAM_ID))
     world.until_live()
     assert world.live_of(0).client_count == 2
     before = len(world.packets)

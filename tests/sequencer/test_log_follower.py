@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from archive.client.settings import ArchiveClientSettings
-from archive.control.access import FullAccess
-from cluster.client.log_source import LogSource
-from cluster.node.archive_service import CommittedLogAccess
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.streams import LOG_STREAM_ID
-from runtime.counters import Counter, local_counter
-from runtime.errors import DecodeError
-from sequencer.cli import describe_entry
-from sequencer.entries import EntryKind, LogEntry, decode_entry
-from sequencer.follower import LogFollower
-from sequencer.start_search import StartSearch
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.control.access import FullAccess
+from ordo.cluster.node.archive_service import CommittedLogAccess
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.follow.entries import EntryKind, LogEntry, decode_entry
+from ordo.follow.follower import LogFollower
+from ordo.follow.log_commands import describe_entry
+from ordo.follow.recordings.log_source import LogSource
+from ordo.follow.start_search import StartSearch
+from ordo.runtime.errors import DecodeError
+from ordo.runtime.native.counters import Counter, local_counter
+from ordo.transport.streams.publication import ExclusivePublication
 from tests.archive.control_world import SEGMENT_LENGTH, ControlWorld, Server
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, S
-from transport.publication import ExclusivePublication
 
 OPTIONS = "term-length=64k|init-term-id=3|term-id=3|term-offset=0"
 

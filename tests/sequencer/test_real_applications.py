@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
 from ordo.cli import run
-from runtime.errors import ClusterTimeoutError
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ClusterTimeoutError
 from tests.archive.served import Served
 from tests.cluster.integration.agreement import await_that
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look, look_until

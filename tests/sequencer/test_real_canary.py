@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
 from ordo.cli import run
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
 from tests.sequencer.instances import Instances, Outputs, await_outputs, expected, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from archive.client.client import ArchiveClient
-from archive.control.codes import ErrorCode
-from cluster.client.session import ClusterClient
-from cluster.node.config import load_config
-from cluster.wire.streams import LOG_STREAM_ID
-from deploy.launcher import LocalCluster
+from ordo.archive.client.client import ArchiveClient
+from ordo.archive.protocol.codes import ErrorCode
 from ordo.cli import app
-from runtime.errors import ArchiveError
-from sequencer.entries import EntryKind, LogEntry
-from sequencer.reader import LogReader
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.reader import LogReader
+from ordo.runtime.errors import ArchiveError
 from tests.cluster.integration.conftest import PATIENT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
 from ordo.cli import main
-from runtime.errors import ClusterError, ConfigurationError, NotSequencedError
-from sequencer.consumer import Consumer
-from sequencer.consumer_orders import ConsumerOrders
+from ordo.cluster.client.session import ClusterClient
+from ordo.consumers.consumer import Consumer
+from ordo.consumers.consumer_orders import ConsumerOrders
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ClusterError, ConfigurationError, NotSequencedError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     options = {"session_timeout": "2s"}
-    with LocalCluster("sequencer.ordering:Ordering", root=tmp_path / "cluster", cluster=options) as cluster:
+    with LocalCluster("ordo:Ordering", root=tmp_path / "cluster", cluster=options) as cluster:
         cluster.await_leader(60)
         yield cluster
 

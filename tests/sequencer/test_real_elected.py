@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from deploy.launcher import LocalCluster
+from ordo.cluster.client.session import ClusterClient
+from ordo.deploy.launcher import LocalCluster
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster.wire import container_snapshot
-from cluster.wire.container_snapshot import ServiceSnapshot
-from cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
-from runtime.errors import ArchiveError
-from sequencer.entries import EntryKind, LogEntry, decode_entry
-from sequencer.executed_follower import ExecutedFollower, filter_of
-from sequencer.executions import REQUESTS, Executions
-from service_api.service import TimeUnit
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
+from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
+from ordo.follow.entries import EntryKind, LogEntry, decode_entry
+from ordo.follow.executed_follower import ExecutedFollower, filter_of
+from ordo.follow.executions import REQUESTS, Executions
+from ordo.runtime.errors import ArchiveError
+from ordo.service_api.service import TimeUnit
 from tests.sequencer.request_log import RequestLog
 from tests.sequencer.test_log_follower import LogWorld
 from tests.transport.driver_world import MS

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from deploy.launcher import LocalCluster
 from ordo import AsyncConsumer, AsyncSharedConsumer, Consumer, Delivery, SharedConsumer
 from ordo.cli import main
-from runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotPermittedError
-from runtime.tokens import hash_token, new_token
-from sequencer.consumer_orders import ConsumerOrders
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.consumers.consumer_orders import ConsumerOrders
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotPermittedError
+from ordo.runtime.security.tokens import hash_token, new_token
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("shared") / "cluster"
     node = {"max_replays": 16}
-    with LocalCluster("sequencer.ordering:Ordering", root=root, member_count=1, node=node) as cluster:
+    with LocalCluster("ordo:Ordering", root=root, member_count=1, node=node) as cluster:
         cluster.await_leader(60)
         yield cluster
 
@@ -286,7 +286,7 @@ def test_who_may_not_is_told_so(tmp_path: Path) -> None:
         {"principal": "blind", "hash": hash_token(blind), "roles": ["consumers"]},
         {"principal": "reader", "hash": hash_token(reader), "roles": ["consumers", "log"]},
     ]
-    service = "sequencer.ordering:Ordering"
+    service = "ordo:Ordering"
     with LocalCluster(service, root=tmp_path / "cluster", member_count=1, tables={"tokens": tokens}) as cluster:
         cluster.await_leader(60)
         endpoints = list(cluster.ingress_endpoints.values())

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.container.service_loader import load_service
+from ordo.cluster.container.service_loader import load_service
 from ordo.dev_check import main
-from runtime.errors import ConfigurationError
-from service_api.callbacks import CALLBACKS, find_fault
+from ordo.runtime.errors import ConfigurationError
+from ordo.service_api.callbacks import CALLBACKS, find_fault
 
 SERVICES = """
 from ordo import ClusteredService

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from cluster.container.snapshot_demand import implements_snapshots
 from examples.desk import Desk, QuoteCounter
 from examples.pricer import Pricer
+from ordo.cluster.container.snapshot_demand import implements_snapshots
+from ordo.runtime.errors import Reject, ServiceError, SnapshotError
+from ordo.service_api.composition import MACHINES_MAX, TIMER_ID_MAX, Composition, MachineCluster
+from ordo.service_api.service import ClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.state_hash import hash_state, implements_state_hash
+from ordo.service_api.testing.harness import Input
 from ordo.testing import AdvanceTime, Message, OpenSession, ServiceHarness, check_service
-from runtime.errors import Reject, ServiceError, SnapshotError
-from service_api.composition import MACHINES_MAX, TIMER_ID_MAX, Composition, MachineCluster
-from service_api.service import ClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
-from service_api.state_hash import hash_state, implements_state_hash
-from service_api.testing import Input
 
 
 class Recorder(ClusteredService):

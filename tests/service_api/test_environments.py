@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from examples.counter import Counter
-from runtime.errors import ServiceError
-from service_api.environments import check_environments
-from service_api.service import ClusteredService
-from service_api.testing import Input, Message, OpenSession
+from ordo.runtime.errors import ServiceError
+from ordo.service_api.service import ClusteredService
+from ordo.service_api.testing.environments import check_environments
+from ordo.service_api.testing.harness import Input, Message, OpenSession
 
 HERE = "tests.service_api.test_environments"
 INPUTS: list[Input] = [OpenSession(1, 1), *(Message(1, 2 + n, b"%d" % n) for n in range(40))]

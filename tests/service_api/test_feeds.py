@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.errors import ServiceError
-from service_api.feeds import PAYLOAD_BYTES_MAX, TOPICS_MAX, check_publication
-from service_api.native import Header
-from service_api.service import ClientSession, Cluster, ClusteredService
-from service_api.snapshot import SnapshotReader
-from service_api.testing import Input, Message, OpenSession, ServiceHarness, check_service
+from ordo.runtime.errors import ServiceError
+from ordo.service_api.feeds import PAYLOAD_BYTES_MAX, TOPICS_MAX, check_publication
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, Cluster, ClusteredService
+from ordo.service_api.snapshot import SnapshotReader
+from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 
 
 class Echo(ClusteredService):

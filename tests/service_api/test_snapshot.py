@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.errors import SnapshotError
-from service_api.snapshot import CHUNK_BYTES, SnapshotReader, SnapshotWriter
+from ordo.runtime.errors import SnapshotError
+from ordo.service_api.snapshot import CHUNK_BYTES, SnapshotReader, SnapshotWriter
 
 
 def make_writer(message_bytes_max: int = 1 << 20) -> tuple[SnapshotWriter, list[bytes]]:

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from runtime.errors import ServiceCallError, ServiceError, SnapshotError
-from service_api.native import Header
-from service_api.service import ClientSession, CloseReason, Cluster, ClusteredService, OfferResult, Role
-from service_api.snapshot import SnapshotReader, SnapshotWriter
-from service_api.testing import (
+from ordo.runtime.errors import ServiceCallError, ServiceError, SnapshotError
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, CloseReason, Cluster, ClusteredService, OfferResult, Role
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.testing.harness import (
     AdvanceTime,
     CloseSession,
     Effect,

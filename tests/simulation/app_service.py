@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from sequencer.outputs import group_identity
-from service_api.service import Cluster, ClusteredService
+from ordo.applications.outputs import group_identity
+from ordo.service_api.service import Cluster, ClusteredService
 from tests.simulation.operations import decode_request
 
 GROUP = "simulated"

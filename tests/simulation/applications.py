@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.container.consumers import ContainerConsumers
-from cluster.wire.consumer_codec import CommandKind, ConsumerCommand, encode_command
-from runtime.errors import OrdoError
-from sequencer.application import Application, ApplicationSettings, AppMode
-from sequencer.canary import Difference
-from sequencer.entries import LogEntry
-from service_api.service import Service
+from ordo.applications.application import Application, ApplicationSettings, AppMode
+from ordo.applications.canary import Difference
+from ordo.cluster.container.tables.consumers import ContainerConsumers
+from ordo.cluster.wire.sessions.consumer_codec import CommandKind, ConsumerCommand, encode_command
+from ordo.follow.entries import LogEntry
+from ordo.runtime.errors import OrdoError
+from ordo.service_api.service import Service
 from tests.simulation.app_service import GROUP, CountingService, NextCountingService
 from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.container.consumers import ContainerConsumers
-from cluster.wire.difference_codec import GROUP_DIFFERENCES_MAX, DifferenceKind, DifferenceReport
-from sequencer.application import AppMode
-from sequencer.canary import Difference
-from service_api.service import Service
+from ordo.applications.application import AppMode
+from ordo.applications.canary import Difference
+from ordo.cluster.container.tables.consumers import ContainerConsumers
+from ordo.cluster.wire.sessions.difference_codec import GROUP_DIFFERENCES_MAX, DifferenceKind, DifferenceReport
+from ordo.service_api.service import Service
 from tests.simulation.app_service import GROUP, OTHER_EACH, AppOutput, OtherCountingService
 from tests.simulation.applications import SimulatedApplication
 from tests.simulation.log_followers import FollowerWorld

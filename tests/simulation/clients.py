@@ -5,9 +5,12 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from cluster.client.session import ClientState, ClusterClient
-from cluster.client.settings import ClientSettings
-from runtime.errors import OrdoError
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.session_states import ClientState
+from ordo.cluster.client.settings import ClientSettings
+from ordo.runtime.errors import OrdoError
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.driver.media_driver import MediaDriver
 from tests.simulation.group_queries import GroupAsking
 from tests.simulation.nodes import CLOCK_START_NS, PORT, node_address
 from tests.simulation.operations import NONE_VALUE, Kind, Reply, Request, decode_reply
@@ -16,8 +19,6 @@ from tests.simulation.queries import Asking, QueryWorld
 from tests.simulation.requests import Requesting
 from tests.simulation.timeline import NEVER_NS, Actor
 from tests.simulation.tracking import Tracking
-from transport.client_transport import ClientTransport
-from transport.driver.media_driver import MediaDriver
 
 if TYPE_CHECKING:
     from tests.simulation.network import SimulatedNetwork

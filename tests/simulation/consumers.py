@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.wire.consumer_codec import AnswerFlag, ConsumerAnswer, ConsumerStatus, RowKind
-from runtime.errors import ClusterError, OrdoError
-from sequencer.consumer_member import ConsumerMember, ExclusiveMember
-from sequencer.entries import LogEntry
-from sequencer.shared_member import Delivery, SharedMember, SharedSettings
+from ordo.cluster.wire.sessions.consumer_codec import AnswerFlag, ConsumerAnswer, ConsumerStatus, RowKind
+from ordo.consumers.consumer_member import ConsumerMember, ExclusiveMember
+from ordo.consumers.shared_member import Delivery, SharedMember, SharedSettings
+from ordo.follow.entries import LogEntry
+from ordo.runtime.errors import ClusterError, OrdoError
 from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from cluster.wire.snapshot_digest import digest_of
-from runtime.errors import SnapshotError
+from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
+from ordo.runtime.errors import SnapshotError
 
 if TYPE_CHECKING:
-    from cluster.container.process_copy import Write
+    from ordo.cluster.container.process_copy import Write
 
 MS = 1_000_000
 DELAYS_NS = (0, MS, 20 * MS, 300 * MS)

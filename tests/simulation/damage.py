@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from archive.catalog import NULL_POSITION, Catalog, RecordingDescriptor
-from archive.checkpoints import Checkpoints
-from archive.reader import RecordingReader
-from archive.recovery import base_of, segment_bases
-from archive.segments import segment_name
-from cluster.module.state_store import StateStore, StoredState
-from consensus.distrust import Distrust
-from runtime.clock import VirtualClock
-from runtime.errors import CorruptFrameError, StorageError
+from ordo.archive.segments.catalog import NULL_POSITION, Catalog, RecordingDescriptor
+from ordo.archive.segments.checkpoints import Checkpoints
+from ordo.archive.segments.reader import RecordingReader
+from ordo.archive.segments.recovery import base_of, segment_bases
+from ordo.archive.segments.segments import segment_name
+from ordo.cluster.module.state.state_store import StateStore, StoredState
+from ordo.consensus.state.distrust import Distrust
+from ordo.runtime.errors import CorruptFrameError, StorageError
+from ordo.runtime.native.clock import VirtualClock
 from tests.simulation.storage import SimulatedFile, SimulatedStorage
 
 if TYPE_CHECKING:

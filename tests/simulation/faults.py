@@ -6,12 +6,12 @@ from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
 
-from cluster.node.node import FAREWELL_NS
-from cluster.wire.app_version import ALL_SERVICES
-from cluster.wire.counter_types import ControlToggle, transfer_value
-from cluster.wire.ordo_codecs import MembershipChange
-from consensus.distrust import Distrust
-from runtime.errors import OrdoError
+from ordo.cluster.node.node import FAREWELL_NS
+from ordo.cluster.wire.app_version import ALL_SERVICES
+from ordo.cluster.wire.counters.counter_types import ControlToggle, transfer_value
+from ordo.cluster.wire.ordo_codecs import MembershipChange
+from ordo.consensus.state.distrust import Distrust
+from ordo.runtime.errors import OrdoError
 from tests.simulation import damage
 from tests.simulation.consumers import SimulatedConsumer
 from tests.simulation.feeds import SimulatedReader

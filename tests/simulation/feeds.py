@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cluster.client.feeds import INVALID_POSITION, FeedFollower, FeedMessage
-from cluster.wire.streams import feed_alias
-from runtime.errors import ArchiveError, OrdoError
+from ordo.cluster.wire.streams import feed_alias
+from ordo.follow.topics.feeds import INVALID_POSITION, FeedFollower, FeedMessage
+from ordo.runtime.errors import ArchiveError, OrdoError
 from tests.simulation.history import ExecutedLog
 from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
 from tests.simulation.service import FEED_TOPIC, feed_payload

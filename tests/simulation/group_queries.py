@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from runtime.errors import OrdoError
+from ordo.runtime.errors import OrdoError
 from tests.simulation.app_service import GROUP, decode_count
 from tests.simulation.queries import PENDING_MAX, TIMEOUT_S, Asker, QueryWorld
 from tests.simulation.timeline import NEVER_NS
 
 if TYPE_CHECKING:
-    from cluster.client.query import PendingQuery, QueryReply
+    from ordo.cluster.client.query import PendingQuery, QueryReply
     from tests.simulation.history import ExecutedLog
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol
 
-from archive.client.settings import ArchiveClientSettings
-from cluster.client.settings import ClientSettings
-from sequencer.entries import LogEntry
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.client.settings import ClientSettings
+from ordo.follow.entries import LogEntry
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.driver.media_driver import MediaDriver
 from tests.simulation.nodes import CLOCK_START_NS, PORT, SimulatedNode, node_address
 from tests.simulation.processes import ProcessWorld, start_process
 from tests.simulation.timeline import NEVER_NS, Actor
-from transport.client_transport import ClientTransport
-from transport.driver.media_driver import MediaDriver
 
 MS = 1_000_000
 S = 1_000_000_000

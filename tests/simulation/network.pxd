@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from runtime.clock cimport Clock
-from runtime.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.io.datagram cimport DatagramChannel, DatagramNetwork, ReceiveItem, SendItem
 
 cdef class Faults:
     cdef public double loss

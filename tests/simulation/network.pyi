@@ -2,8 +2,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
-from runtime.clock import Clock
-from runtime.datagram import DatagramChannel, DatagramNetwork
+from ordo.runtime.io.datagram import DatagramChannel, DatagramNetwork
+from ordo.runtime.native.clock import Clock
 
 SocketName = tuple[str, int]
 Packet = tuple[int, SocketName, SocketName, bytes]

@@ -17,10 +17,10 @@ from libc.errno cimport EBADF, EIO, EMSGSIZE
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from runtime.atomics cimport ordo_crc32c
-from runtime.clock cimport Clock
-from runtime.errors import TransportError
-from transport.udp import pack_address, unpack_address
+from ordo.runtime.native.atomics cimport ordo_crc32c
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.errors import TransportError
+from ordo.transport.udp import pack_address, unpack_address
 
 cdef enum:
     SENT = 1

@@ -7,19 +7,19 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.container.consumers import ContainerConsumers
-from cluster.container.versions import ServiceVersions
-from cluster.module.state_store import StateStore
-from cluster.node.config import NodeConfig
-from cluster.node.disk_wait import is_want_of_room
-from cluster.node.node import FAREWELL_NS, Node, NodeSeams
-from cluster.wire.app_version import format_version
-from cluster.wire.counter_types import ControlToggle
-from cluster.wire.levels import FIRST_LEVEL, PROTOCOL_LEVEL
-from consensus.configuration import Configuration
-from runtime.clock import VirtualClock
-from runtime.errors import CorruptFrameError, OrdoError, ServiceError, StorageError
-from runtime.memory import HeapMemoryProvider
+from ordo.cluster.container.tables.consumers import ContainerConsumers
+from ordo.cluster.container.versions import ServiceVersions
+from ordo.cluster.module.state.state_store import StateStore
+from ordo.cluster.node.disk_wait import is_want_of_room
+from ordo.cluster.node.node import FAREWELL_NS, Node, NodeSeams
+from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.wire.app_version import format_version
+from ordo.cluster.wire.counters.counter_types import ControlToggle
+from ordo.cluster.wire.levels import FIRST_LEVEL, PROTOCOL_LEVEL
+from ordo.consensus.state.configuration import Configuration
+from ordo.runtime.errors import CorruptFrameError, OrdoError, ServiceError, StorageError
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.memory import HeapMemoryProvider
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
 from tests.simulation.other_services import OtherObserver, OtherService
 from tests.simulation.own_code import VERSIONS, CodeWorld, OwnCode
@@ -28,7 +28,7 @@ from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 from tests.simulation.timeline import NEVER_NS, NodeActor
 
 if TYPE_CHECKING:
-    from runtime.random import RandomSource
+    from ordo.runtime.random import RandomSource
     from tests.simulation.network import SimulatedNetwork
     from tests.simulation.options import Options
     from tests.simulation.storage import Image

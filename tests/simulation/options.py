@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from consensus.configuration import MEMBERS_MAX
+from ordo.consensus.state.configuration import MEMBERS_MAX
 
 US = 1_000
 MS = 1_000_000

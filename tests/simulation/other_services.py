@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from service_api.service import Cluster, ClusteredService
+from ordo.service_api.service import Cluster, ClusteredService
 from tests.simulation.service import chain, digest_of
 
 NAMES = b"ABCDEFGHI"

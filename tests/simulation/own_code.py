@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cluster.wire.app_version import format_version
+from ordo.cluster.wire.app_version import format_version
 
 if TYPE_CHECKING:
-    from runtime.random import RandomSource
+    from ordo.runtime.random import RandomSource
     from tests.simulation.options import Options
 
 VERSIONS = (1, 2, 65536)

@@ -11,52 +11,56 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from archive.control.live_replays import LiveReplays
-from archive.scrub import Scrubber
-from cluster.client.acknowledgements import Acknowledgements
-from cluster.client.journal import Journal
-from cluster.client.live_stream import LiveStream
-from cluster.client.log_source import LogSource
-from cluster.client.requests import ClientRequests
-from cluster.container import service_container
-from cluster.container.queries import ContainerQueries
-from cluster.container.record_orders import RECORD_CALLBACKS
-from cluster.container.service_container import ServiceContainer
-from cluster.container.versions import VersionSwitch
-from cluster.module import consensus_module, log_repair, session_requests
-from cluster.module.clock_watch import ClockWatch
-from cluster.module.control import ClusterControl
-from cluster.module.log_executor import LogExecutor
-from cluster.module.log_keeper import LogKeeper
-from cluster.module.log_repair import LogRepair
-from cluster.module.membership import Membership
-from cluster.module.recovery import Recovery
-from cluster.module.retention import Retention
-from cluster.module.room_watch import RoomWatch
-from cluster.module.service_messages import PendingServiceMessages
-from cluster.module.skips import Skips
-from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
-from cluster.module.snapshot_shelf import SnapshotShelf
-from cluster.module.state_doubt import StateDoubt
-from cluster.module.state_store import Skip, SnapshotEntry, StateStore
-from cluster.module.timers import TimerService
-from cluster.module.upkeep import Upkeep
-from cluster.node import node
-from cluster.node.archive_service import CommittedLogAccess
-from cluster.wire import container_snapshot
-from cluster.wire.counter_types import ControlToggle
-from consensus import context, core, dispatch, election, following, leading, membership, quorum, transfer, trust
-from consensus.configuration import Configuration
-from consensus.context import Context
-from consensus.core import ConsensusCore
-from consensus.distrust import Distrust
-from consensus.messages import NewLeadershipTerm, ReadHeartbeatAck
-from consensus.read_index import ReadIndex
-from consensus.states import ELECTING_STATES
-from consensus.verification import Comparison, Verdict
-from service_api.requests import RequestLimits, RequestTable
-from service_api.service import MessageRun
-from service_api.timers import ServiceTimers
+from ordo.archive.control.live_replays import LiveReplays
+from ordo.archive.scrub import Scrubber
+from ordo.cluster.client.acknowledgements import Acknowledgements
+from ordo.cluster.client.requests.journal import Journal
+from ordo.cluster.client.requests.requests import ClientRequests
+from ordo.cluster.container import service_container
+from ordo.cluster.container.record_orders import RECORD_CALLBACKS
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.container.streams.queries import ContainerQueries
+from ordo.cluster.container.versions import VersionSwitch
+from ordo.cluster.module import consensus_module
+from ordo.cluster.module.log.cluster_control import ClusterControl
+from ordo.cluster.module.log.log_executor import LogExecutor
+from ordo.cluster.module.log.log_keeper import LogKeeper
+from ordo.cluster.module.members.membership import Membership
+from ordo.cluster.module.sessions import session_requests
+from ordo.cluster.module.sessions.service_messages import PendingServiceMessages
+from ordo.cluster.module.sessions.timers import TimerService
+from ordo.cluster.module.snapshots import log_repair
+from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
+from ordo.cluster.module.snapshots.log_repair import LogRepair
+from ordo.cluster.module.snapshots.retention import Retention
+from ordo.cluster.module.snapshots.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
+from ordo.cluster.module.state.clock_watch import ClockWatch
+from ordo.cluster.module.state.recovery import Recovery
+from ordo.cluster.module.state.state_store import Skip, SnapshotEntry, StateStore
+from ordo.cluster.module.upkeep.disk_space_watch import RoomWatch
+from ordo.cluster.module.upkeep.upkeep import Upkeep
+from ordo.cluster.module.versions.skips import Skips
+from ordo.cluster.module.versions.state_doubt import StateDoubt
+from ordo.cluster.node import node
+from ordo.cluster.node.archive_service import CommittedLogAccess
+from ordo.cluster.wire.counters.counter_types import ControlToggle
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.consensus import core, dispatch
+from ordo.consensus.core import ConsensusCore
+from ordo.consensus.handlers import election, following, leading, membership, transfer, trust
+from ordo.consensus.handlers.verification import Comparison, Verdict
+from ordo.consensus.read_index import ReadIndex
+from ordo.consensus.state import context, quorum
+from ordo.consensus.state.configuration import Configuration
+from ordo.consensus.state.context import Context
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import NewLeadershipTerm, ReadHeartbeatAck
+from ordo.consensus.state.states import ELECTING_STATES
+from ordo.follow.recordings.live_stream import LiveStream
+from ordo.follow.recordings.log_source import LogSource
+from ordo.service_api.requests import RequestLimits, RequestTable
+from ordo.service_api.service import MessageRun
+from ordo.service_api.timers import ServiceTimers
 from tests.simulation import world
 from tests.simulation.network import Faults
 from tests.simulation.own_code import VERSIONS

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cluster.container.difference_table import DifferenceTable
-from cluster.container.instance_table import InstanceTable
-from cluster.module.group_queries import GroupQueries
-from sequencer.app_executor import AppExecutor
-from sequencer.app_queries import AppQueries
-from sequencer.difference_reports import DifferenceReports
-from sequencer.elected_outputs import ElectedRequests
-from sequencer.outputs import GROUP_INCARNATION, GroupRequests
+from ordo.applications.app_executor import AppExecutor
+from ordo.applications.app_queries import AppQueries
+from ordo.applications.difference_reports import DifferenceReports
+from ordo.applications.elected_outputs import ElectedRequests
+from ordo.applications.outputs import GROUP_INCARNATION, GroupRequests
+from ordo.cluster.container.tables.difference_table import DifferenceTable
+from ordo.cluster.container.tables.instance_table import InstanceTable
+from ordo.cluster.module.sessions.group_queries import GroupQueries
 
 Patch = Callable[[Any, str, Any], None]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cluster.container.consumer_table import ConsumerTable
-from cluster.container.consumer_work import SharedWork
-from cluster.wire.consumer_codec import AnswerFlag
+from ordo.cluster.container.tables.consumer_table import ConsumerTable
+from ordo.cluster.container.tables.consumer_work import SharedWork
+from ordo.cluster.wire.sessions.consumer_codec import AnswerFlag
 
 Patch = Callable[[Any, str, Any], None]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cluster.container.snapshots import ContainerSnapshots
-from cluster.module.snapshot_taker import SnapshotTaker
-from cluster.wire.snapshot_digest import digest_of
+from ordo.cluster.container.snapshots import ContainerSnapshots
+from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
+from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
 from tests.simulation.copies import SimulatedCopier, SimulatedCopy
 
 Patch = Callable[[object, str, Any], None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cluster.client.log_source import LogSource
-from cluster.container.feeds import ContainerFeeds
+from ordo.cluster.container.streams.feeds import ContainerFeeds
+from ordo.follow.recordings.log_source import LogSource
 from tests.simulation.planted import readers_join_the_shared_stream_with_a_gap
 
 Patch = Callable[[Any, str, Any], None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cluster.module.protocol_level import ProtocolLevel
-from cluster.module.state_doubt import StateDoubt
-from cluster.module.state_hashes import StateHashes
-from cluster.module.state_store import SnapshotEntry, StateStore
-from cluster.wire.levels import PROTOCOL_LEVEL
+from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
+from ordo.cluster.module.versions.protocol_level import ProtocolLevel
+from ordo.cluster.module.versions.state_doubt import StateDoubt
+from ordo.cluster.module.versions.state_hashes import StateHashes
+from ordo.cluster.wire.levels import PROTOCOL_LEVEL
 
 Patch = Callable[[object, str, Any], None]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from consensus import dispatch, election, following, leading, transitions
-from consensus.context import Context
-from consensus.messages import NULL_TERM, CanvassPosition, NewLeadershipTerm, Vote
-from consensus.quorum import Member
-from consensus.read_index import ReadIndex
+from ordo.consensus import dispatch
+from ordo.consensus.handlers import election, following, leading
+from ordo.consensus.read_index import ReadIndex
+from ordo.consensus.state import transitions
+from ordo.consensus.state.context import Context
+from ordo.consensus.state.messages import NULL_TERM, CanvassPosition, NewLeadershipTerm, Vote
+from ordo.consensus.state.quorum import Member
 from tests.simulation.planted import Patch
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cluster.module.log_channel import FollowerLog
-from cluster.node import log_renewal
+from ordo.cluster.admin import log_renewal
+from ordo.sequencer.log_channel import FollowerLog
 
 Patch = Callable[[object, str, Any], None]
 

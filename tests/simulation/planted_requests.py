@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.container.service_container import ServiceContainer
-from cluster.wire import container_snapshot
-from service_api.request_ids import RequestIdLimits
-from service_api.requests import RequestTable
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.service_api.request_ids import RequestIdLimits
+from ordo.service_api.requests import RequestTable
 from tests.simulation.planted import Patch
 
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from cluster.container.service_container import ServiceContainer
-from cluster.container.versions import VersionSwitch
-from cluster.module import snapshots
-from cluster.module.service_messages import PendingServiceMessages, ServiceMessages
-from cluster.module.services import Services
-from cluster.module.snapshot_taker import SnapshotTaker
-from cluster.module.timers import ClusterTimers, TimerService
-from cluster.module.version_lacks import VersionLacks
-from cluster.wire.app_version import ALL_SERVICES
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.container.versions import VersionSwitch
+from ordo.cluster.module.services.services import Services
+from ordo.cluster.module.sessions.service_messages import PendingServiceMessages, ServiceMessages
+from ordo.cluster.module.sessions.timers import ClusterTimers, TimerService
+from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
+from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.module.versions.version_lacks import VersionLacks
+from ordo.cluster.wire.app_version import ALL_SERVICES
 
 Patch = Callable[[object, str, Any], None]
 
@@ -134,9 +134,9 @@ def modules_wait_for_services_that_stand_still(patch: Patch) -> None:
 
 def snapshots_forget_the_versions_of_other_services(patch: Patch) -> None:
     """The module's part says of all services that they are of service 0's version."""
-    encode = snapshots.encode
+    encode = module_snapshot.encode
 
-    def encode_without(snapshot: snapshots.ModuleSnapshot) -> Iterator[bytes]:
+    def encode_without(snapshot: module_snapshot.ModuleSnapshot) -> Iterator[bytes]:
         return encode(replace(snapshot, other_versions={}))
 
-    patch(snapshots, "encode", encode_without)
+    patch(module_snapshot, "encode", encode_without)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cluster.module import folder_rows, standings
-from cluster.module.folder_rows import NO_START, FolderRows
-from cluster.module.standings import Standings
-from cluster.node import node
+from ordo.cluster.module.members import standings
+from ordo.cluster.module.members.standings import Standings
+from ordo.cluster.module.state import folder_rows
+from ordo.cluster.module.state.folder_rows import NO_START, FolderRows
+from ordo.cluster.node import node
 
 Patch = Callable[[Any, str, Any], None]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from runtime.clock import VirtualClock
-from runtime.memory import HeapMemoryProvider
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.memory import HeapMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
 from tests.simulation.nodes import CLOCK_START_NS
-from transport.client import TransportClient
-from transport.client_transport import ClientTransport
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
 
 if TYPE_CHECKING:
-    from runtime.random import RandomSource
+    from ordo.runtime.random import RandomSource
     from tests.simulation.network import SimulatedHost, SimulatedNetwork
     from tests.simulation.options import Options
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from runtime.errors import OrdoError
+from ordo.runtime.errors import OrdoError
 from tests.simulation.operations import NONE_VALUE
 from tests.simulation.questions import Answer, decode_answer, encode_question
 from tests.simulation.timeline import NEVER_NS
 
 if TYPE_CHECKING:
-    from cluster.client.query import PendingQuery, QueryReply
-    from cluster.client.session import ClusterClient
-    from runtime.random import RandomSource
+    from ordo.cluster.client.query import PendingQuery, QueryReply
+    from ordo.cluster.client.session import ClusterClient
+    from ordo.runtime.random import RandomSource
     from tests.simulation.history import ClientHistory, ExecutedLog
     from tests.simulation.nodes import SimulatedNode
     from tests.simulation.options import Options

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from cluster.node import log_renewal
-from cluster.node.member_store import open_stored
+from ordo.cluster.admin import log_renewal
+from ordo.cluster.admin.member_store import open_stored
 from tests.simulation.damage import storage_of
 
 if TYPE_CHECKING:
-    from runtime.random import RandomSource
+    from ordo.runtime.random import RandomSource
     from tests.simulation.nodes import SimulatedNode
     from tests.simulation.options import Options
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.client.journal import Journal
-from cluster.client.request_window import PendingRequest
-from runtime.errors import RejectedError, RequestOutcome, SessionClosedError
+from ordo.cluster.client.requests.journal import Journal
+from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.runtime.errors import RejectedError, RequestOutcome, SessionClosedError
 from tests.simulation.operations import Reply, Request, decode_reply, decode_request
 
 REPEAT_NS = 200_000_000

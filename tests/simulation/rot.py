@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from archive.recovery import find_damage
-from runtime.errors import CorruptFrameError, StorageError
+from ordo.archive.segments.recovery import find_damage
+from ordo.runtime.errors import CorruptFrameError, StorageError
 from tests.simulation import damage
 
 if TYPE_CHECKING:
-    from archive.catalog import RecordingDescriptor
-    from cluster.module.state_store import SnapshotEntry
+    from ordo.archive.segments.catalog import RecordingDescriptor
+    from ordo.cluster.module.state.state_store import SnapshotEntry
     from tests.simulation.nodes import SimulatedNode
     from tests.simulation.world import World
 

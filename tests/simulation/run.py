@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
-from cluster.wire.counter_types import ControlToggle
-from cluster.wire.levels import STATE_HASH_LEVEL
-from runtime.random import RandomSource
-from sequencer.application import AppMode
+from ordo.applications.application import AppMode
+from ordo.cluster.wire.counters.counter_types import ControlToggle
+from ordo.cluster.wire.levels import STATE_HASH_LEVEL
+from ordo.runtime.random import RandomSource
 from tests.linearizability.checker import Verdict, check
 from tests.linearizability.models import Register
 from tests.simulation import rot

@@ -9,8 +9,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Protocol
 
-from runtime.errors import Reject
-from service_api.service import Cluster, ClusteredService, MessageRun
+from ordo.runtime.errors import Reject
+from ordo.service_api.service import Cluster, ClusteredService, MessageRun
 from tests.simulation.app_service import GROUP_IDENTITY, AppOutput
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply
 from tests.simulation.questions import Answer, decode_question

@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from runtime.clock cimport Clock
-from runtime.storage cimport SyncQueue
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.io.storage cimport SyncQueue
 
 cdef enum:
     SYNCS_MAX = 4096

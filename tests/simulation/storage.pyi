@@ -2,9 +2,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-from runtime.clock import Clock
-from runtime.storage import DirectoryLock, MetadataStore, SegmentFile, Storage, SyncQueue, Transaction
-from runtime.wake import ParkFlag
+from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.io.storage import DirectoryLock, MetadataStore, SegmentFile, Storage, SyncQueue, Transaction
+from ordo.runtime.native.clock import Clock
 
 Image = tuple[dict[str, tuple[bytes, int]], dict[str, dict[bytes, bytes]]]
 

@@ -13,11 +13,11 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from runtime.clock cimport Clock
-from runtime.native_vector cimport NativeVector
-from runtime.errors import StorageError, StorageInUseError
-from runtime.storage import DirectoryLock, MetadataStore, Storage, Transaction, storage_error
-from runtime.storage cimport SegmentFile, SyncQueue
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.native.native_vector cimport NativeVector
+from ordo.runtime.errors import StorageError, StorageInUseError
+from ordo.runtime.io.storage import DirectoryLock, MetadataStore, Storage, Transaction, storage_error
+from ordo.runtime.io.storage cimport SegmentFile, SyncQueue
 
 cdef enum:
     PAGE = 4096

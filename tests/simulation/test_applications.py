@@ -59,7 +59,7 @@ def test_one_instance_is_enough() -> None:
 
 def test_an_idle_instance_keeps_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """That it answers queries, it says outside of the log, however often, which keeps no session alive."""
-    monkeypatch.setattr("sequencer.app_queries.SERVES_INTERVAL_NS", S // 50)
+    monkeypatch.setattr("ordo.applications.app_queries.SERVES_INTERVAL_NS", S // 50)
     world = World(1, Options(applications=1, clients=1, session_timeout_ns=S))
     try:
         world.start()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster.module.version_log import VersionChange
-from consensus.configuration import Configuration
+from ordo.cluster.module.versions.version_log import VersionChange
+from ordo.consensus.state.configuration import Configuration
 from tests.simulation.history import Executed
 from tests.simulation.invariants import CommitIsOnAQuorum, ServicesAgree
 

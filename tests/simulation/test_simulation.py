@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.random import RandomSource
+from ordo.runtime.random import RandomSource
 from tests.simulation import run
 from tests.simulation.__main__ import main
 from tests.simulation.options import Options, draw

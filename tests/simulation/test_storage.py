@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from runtime.clock import VirtualClock
-from runtime.errors import StorageError, StorageInUseError
-from runtime.storage import SegmentFile
+from ordo.runtime.errors import StorageError, StorageInUseError
+from ordo.runtime.io.storage import SegmentFile
+from ordo.runtime.native.clock import VirtualClock
 from tests.simulation.storage import PowerLoss, SimulatedDisk, SimulatedStorage
 
 PAGE = 4096

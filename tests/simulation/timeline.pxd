@@ -2,11 +2,11 @@
 
 from libc.stdint cimport int64_t
 
-from cluster.node.cycle cimport NodeCycle
-from cluster.module.sequencer cimport Sequencer
-from runtime.clock cimport VirtualClock
+from ordo.cluster.node.cycle cimport NodeCycle
+from ordo.sequencer.sequencer cimport Sequencer
+from ordo.runtime.native.clock cimport VirtualClock
 from tests.simulation.network cimport SimulatedHost, SimulatedNetwork
-from transport.driver.media_driver cimport MediaDriver
+from ordo.transport.driver.media_driver cimport MediaDriver
 
 cdef class Actor:
     cdef public int64_t due_ns             # when it runs next; NEVER_NS: not before something arrives

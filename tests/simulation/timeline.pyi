@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from cluster.module.sequencer import Sequencer
-from runtime.clock import VirtualClock
+from ordo.runtime.native.clock import VirtualClock
+from ordo.sequencer.sequencer import Sequencer
 from tests.simulation.network import SimulatedHost, SimulatedNetwork
 from tests.simulation.storage import SimulatedSyncQueue
 

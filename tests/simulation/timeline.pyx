@@ -4,12 +4,12 @@ import heapq
 
 from libc.stdint cimport int64_t
 
-from cluster.node.cycle cimport NodeCycle
-from cluster.module.sequencer cimport Sequencer
-from runtime.clock cimport VirtualClock
+from ordo.cluster.node.cycle cimport NodeCycle
+from ordo.sequencer.sequencer cimport Sequencer
+from ordo.runtime.native.clock cimport VirtualClock
 from tests.simulation.network cimport SimulatedHost, SimulatedNetwork
 from tests.simulation.storage cimport SimulatedSyncQueue
-from transport.driver.media_driver cimport MediaDriver
+from ordo.transport.driver.media_driver cimport MediaDriver
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
 cdef int64_t FAREWELL_STEP = 1_000_000

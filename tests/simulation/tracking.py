@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.client.acknowledgements import Acknowledged, Unsequenced
+from ordo.cluster.client.acknowledgements import Acknowledged, Unsequenced
 from tests.simulation.operations import Request, decode_request
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from cluster.module.folder_rows import Start
-from consensus.messages import NULL_MEMBER
+from ordo.cluster.module.state.folder_rows import Start
+from ordo.consensus.state.messages import NULL_MEMBER
 from tests.simulation.damage import stored_distrust
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.world import World

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from consensus.states import ElectionState
-from runtime.clock import VirtualClock
-from runtime.random import RandomSource
+from ordo.consensus.state.states import ElectionState
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.random import RandomSource
 from tests.simulation.applications import SimulatedApplication
 from tests.simulation.canaries import SimulatedCanary
 from tests.simulation.clients import SimulatedClient

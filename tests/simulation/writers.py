@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sequencer.entries import EntryKind, LogEntry
-from sequencer.outputs import NULL_SESSION_ID
-from service_api.requests import NO_IDENTITY
+from ordo.applications.outputs import NULL_SESSION_ID
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.service_api.requests import NO_IDENTITY
 from tests.simulation.app_service import GROUP_IDENTITY, AppOutput
 
 NOBODY = ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.generate import LogShape, generate_log
+from ordo.pipeline.generate import LogShape, generate_log
 from tests.pipeline.conftest import s3
 
 __all__ = ["s3"]

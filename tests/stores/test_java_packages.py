@@ -20,8 +20,8 @@ PAGE = ROOT / "docs" / "PIPELINE.md"
 DELTA = "io.delta:delta-spark_4.1_2.13:4.1.0"
 EXPORTED_POSITIONS = """
 import sys
-from pipeline.jobs.export import read_export
-from pipeline.session import local_session
+from ordo.pipeline.export.export import read_export
+from ordo.pipeline.spark.session import local_session
 rows = read_export(local_session("read"), sys.argv[1]).select("position").collect()
 print("positions", sorted(row.position for row in rows))
 """

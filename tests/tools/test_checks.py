@@ -11,10 +11,12 @@ from tools import (
     check_imports,
     check_nogil,
     check_prose,
+    check_rooms,
     check_sizes,
     check_stubs,
     check_vectors,
     citations,
+    rooms,
     source,
 )
 
@@ -22,8 +24,8 @@ from tools import (
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout that every check looks at."""
-    checks = (check_assert, check_circles, check_docs, check_imports, check_nogil, check_stubs, check_vectors)
-    for module in (source, citations, *checks):
+    checks = (check_assert, check_circles, check_docs, check_imports, check_nogil, check_rooms, check_stubs)
+    for module in (source, citations, check_vectors, *checks):
         if hasattr(module, "ROOT"):
             monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
@@ -47,46 +49,78 @@ def texts(problems: list[source.Problem]) -> list[str]:
 
 
 def test_arrows_hold_for_import_and_cimport(house: Path) -> None:
-    (house / "runtime" / "a.py").write_text("import transport.image\nfrom runtime.errors import OrdoError\n")
-    (house / "transport" / "b.pyx").write_text("from archive.frames cimport X, Y\nfrom runtime.memory cimport Memory\n")
-    (house / "sequencer" / "c.py").write_text("from cluster.client import C\nfrom cluster.node.node import N\n")
-    (house / "sequencer" / "d.py").write_text("from cluster.client_loop import ClientLoop\n")
-    (house / "archive" / "d.py").write_text("from . import e\nfrom tests.x import y\n")
+    (house / "runtime" / "a.py").write_text(
+        "import ordo.transport.streams.image\nfrom ordo.runtime.errors import OrdoError\n"
+    )
+    (house / "transport" / "b.pyx").write_text(
+        "from ordo.archive.segments.frames cimport X, Y\nfrom ordo.runtime.native.memory cimport Memory\n"
+    )
+    (house / "consensus" / "c.py").write_text("from ordo.transport.uri import U\nfrom ordo.runtime import errors\n")
+    (house / "archive" / "d.py").write_text("from tests.x import y\nfrom runtime.errors import OrdoError\n")
+    (house / "cellar").mkdir()
     found = texts(check_imports.check())
     assert [line.split(": ")[0] for line in found] == [
+        "archive/d.py:1",
         "archive/d.py:2",
+        "consensus/c.py:1",
         "runtime/a.py:1",
-        "sequencer/c.py:2",
-        "sequencer/d.py:1",
         "transport/b.pyx:1",
         "transport/b.pyx:1",
     ]
 
 
-def test_arrows_hold_between_the_rooms_of_the_cluster(house: Path) -> None:
+def test_arrows_hold_between_rooms(house: Path) -> None:
     for room in ("wire", "module", "client"):
         (house / "cluster" / room).mkdir()
-    (house / "cluster" / "wire" / "a.py").write_text("from cluster.module.b import B\n")
-    (house / "cluster" / "module" / "b.py").write_text("from cluster.wire import a\n")
+    (house / "cluster" / "wire" / "a.py").write_text("from ordo.cluster.module.b import B\n")
+    (house / "cluster" / "module" / "b.py").write_text("from ordo.cluster.wire import a\n")
     (house / "cluster" / "client" / "c.pyx").write_text(
-        "from cluster.module.b cimport B\nfrom cluster.client cimport d\n"
+        "from ordo.cluster.module.b cimport B\nfrom ordo.cluster.node.d cimport d\n"
     )
-    (house / "cluster" / "node" / "d.py").write_text("from cluster.client import c\nfrom cluster.module import b\n")
+    (house / "cluster" / "node" / "d.py").write_text(
+        "from ordo.cluster.client import c\nfrom ordo.cluster.module import b\n"
+    )
     found = texts(check_imports.check())
-    assert [line.split(": ")[0] for line in found] == ["cluster/client/c.pyx:1", "cluster/wire/a.py:1"]
+    assert [line.split(": ")[0] for line in found] == ["cluster/client/c.pyx:2", "cluster/wire/a.py:1"]
 
 
 def test_circles_are_found_for_types_and_cimports_too(house: Path) -> None:
-    (house / "runtime" / "a.py").write_text("from runtime.b import B\n")
+    (house / "runtime" / "a.py").write_text("from ordo.runtime.b import B\n")
     (house / "runtime" / "b.py").write_text(
-        "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from runtime.c import C\n"
+        "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from ordo.runtime.c import C\n"
     )
-    (house / "runtime" / "c.pxd").write_text("from runtime.d cimport D\n")
+    (house / "runtime" / "c.pxd").write_text("from ordo.runtime.d cimport D\n")
     (house / "runtime" / "c.pyi").touch()
-    (house / "runtime" / "d.pyx").write_text("from runtime cimport a\n")
-    (house / "transport" / "straight.py").write_text("import runtime.a\nfrom runtime import c\n")
-    assert texts(check_circles.check()) == [
-        "runtime/a.py:1: imports in a circle: runtime.a -> runtime.b -> runtime.c -> runtime.d -> runtime.a",
+    (house / "runtime" / "d.pyx").write_text("from ordo.runtime cimport a\n")
+    (house / "transport" / "straight.py").write_text("import ordo.runtime.a\nfrom ordo.runtime import c\n")
+    way = " -> ".join(f"ordo.runtime.{name}" for name in "abcda")
+    assert texts(check_circles.check()) == [f"runtime/a.py:1: imports in a circle: {way}"]
+
+
+def test_rooms_are_small_and_have_a_place_a_link_and_one_name(house: Path) -> None:
+    for package in source.PACKAGES:
+        if package != source.FACE:
+            (house / source.FACE / package).symlink_to(Path("..") / package)
+            (house / package / "__init__.py").write_text(f'if __name__ != "ordo.{package}":\n    raise ImportError\n')
+    for room in rooms.ROOMS:
+        (house / room).mkdir(parents=True, exist_ok=True)
+        (house / room / "a.py").touch()
+    assert texts(check_rooms.check()) == []
+
+    for number in range(rooms.MODULES_MAX):
+        (house / "archive" / f"m{number}.pyx").touch()
+        (house / "archive" / f"m{number}.pyi").touch()
+    (house / "cluster" / "cellar").mkdir()
+    (house / "cluster" / "cellar" / "a.py").touch()
+    (house / "follow" / "a.py").unlink()
+    (house / "ordo" / "gateway").unlink()
+    (house / "deploy" / "__init__.py").write_text("")
+    assert [line.split(":")[0] for line in texts(check_rooms.check())] == [
+        "archive",
+        "cluster/cellar",
+        "follow",
+        "ordo/gateway",
+        "deploy/__init__.py",
     ]
 
 
@@ -134,13 +168,14 @@ def test_assert_and_raise_in_noexcept_functions(house: Path) -> None:
 
 
 def test_memory_that_grows_outside_its_one_place(house: Path) -> None:
-    (house / "runtime" / "native_vector.pyx").write_text("grown = realloc(self.items, length)\n")
+    (house / "runtime" / "native").mkdir()
+    (house / "runtime" / "native" / "native_vector.pyx").write_text("grown = realloc(self.items, length)\n")
     (house / "transport" / "a.pyx").write_text("from libc.stdlib cimport free\n\nx = <int*> realloc(x, 8)\n")
     (house / "archive" / "b.h").write_text("void *p = reallocarray(q, 2, 8);\n")
     (house / "archive" / "c.pyx").write_text('"""Calls no `realloc`."""\nx = preallocate(1)\n')
     assert texts(check_vectors.check()) == [
-        "transport/a.pyx:3: realloc: what grows is a NativeVector (runtime/native_vector.pyx)",
-        "archive/b.h:1: reallocarray: what grows is a NativeVector (runtime/native_vector.pyx)",
+        "transport/a.pyx:3: realloc: what grows is a NativeVector (runtime/native/native_vector.pyx)",
+        "archive/b.h:1: reallocarray: what grows is a NativeVector (runtime/native/native_vector.pyx)",
     ]
 
 

@@ -21,9 +21,9 @@ class Terminal(io.StringIO):
 def test_progress_counts_modules_and_tells_the_time_that_is_left() -> None:
     terminal = Terminal()
     progress = Progress(terminal, 0.0)
-    progress.take("[ 1/75] Cythonizing runtime/clock.pyx\n", 1.0)
+    progress.take("[ 1/75] Cythonizing runtime/native/clock.pyx\n", 1.0)
     assert progress.text == "translating 1/75"
-    progress.take("[31/75] Cythonizing runtime/memory.pyx\n", 30.0)
+    progress.take("[31/75] Cythonizing runtime/native/memory.pyx\n", 30.0)
     assert progress.text == "translating 31/75, about 4 min left"
     progress.take("ordo: compiled 1/75\n", 100.0)
     progress.take("something that the compiler says\n", 100.0)
@@ -57,12 +57,13 @@ def build(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     (folder / "tools").mkdir()
     for name in ("setup.py", "tools/__init__.py", "tools/compile.py"):
         (folder / name).write_bytes((ROOT / name).read_bytes())
-    (folder / "runtime").mkdir()
-    for name in ("runtime/atomics.h", "runtime/crc32c.h", "transport/secure/libcrypto.h"):
+    (folder / "ordo" / "runtime").mkdir(parents=True)
+    for name in ("runtime/native/atomics.h", "runtime/native/crc32c.h", "transport/secure/libcrypto.h"):
+        name = f"ordo/{name}"
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes((ROOT / name).read_bytes())
     for name in ("__init__.py", "one.pyx"):
-        (folder / "runtime" / name).write_text(source if name == "one.pyx" else "")
+        (folder / "ordo" / "runtime" / name).write_text(source if name == "one.pyx" else "")
     return subprocess.run(
         [sys.executable, "-m", "tools.compile", "build.log"],
         cwd=folder,
@@ -78,7 +79,7 @@ def test_a_module_is_compiled_and_counted(tmp_path: Path) -> None:
     done = build(tmp_path, "def answer():\n    return 42\n")
     assert done.returncode == 0, done
     assert "compiled in" in done.stderr and "ordo: compiled 1/1" in (tmp_path / "build.log").read_text()
-    assert list((tmp_path / "runtime").glob("one.*.so"))
+    assert list((tmp_path / "ordo" / "runtime").glob("one.*.so"))
 
 
 def test_what_makes_it_fail_is_shown_and_ends_it(tmp_path: Path) -> None:

@@ -43,7 +43,9 @@ def test_the_copy_follows_the_checkout_and_keeps_what_was_compiled(tmp_path: Pat
     (checkout / "runtime").mkdir(parents=True)
     for name in ("setup.py", "runtime/clock.pyx", "runtime/old.pyx"):
         (checkout / name).write_text("1")
-    copy_sources(["setup.py", "runtime/clock.pyx", "runtime/old.pyx"], checkout, copy)
+    (checkout / "ordo").mkdir()
+    (checkout / "ordo" / "runtime").symlink_to("../runtime")
+    copy_sources(["setup.py", "ordo/runtime", "runtime/clock.pyx", "runtime/old.pyx"], checkout, copy)
     for name in ("runtime/clock.cpython-313.so", "runtime/old.cpython-313.so", "build/made.py"):
         (copy / name).parent.mkdir(exist_ok=True)
         (copy / name).write_text("2")
@@ -56,6 +58,7 @@ def test_the_copy_follows_the_checkout_and_keeps_what_was_compiled(tmp_path: Pat
     assert left == {"setup.py", "runtime/clock.pyx", "runtime/clock.cpython-313.so", "build/made.py"}
     assert (copy / "runtime" / "clock.pyx").read_text() == "3"
     assert (copy / "setup.py").stat().st_ino == untouched
+    assert (copy / "ordo" / "runtime" / "clock.pyx").read_text() == "3"
 
 
 def test_ci_leaves_out_what_is_not_installed_and_says_so(capfd: pytest.CaptureFixture[str]) -> None:

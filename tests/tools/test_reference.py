@@ -41,8 +41,8 @@ def test_what_cython_compiled_has_the_types_of_its_stub(pages: dict[str, str]) -
 
 def test_types_are_named_as_users_import_them_and_linked(pages: dict[str, str]) -> None:
     assert '<a href="#Role">Role</a>' in pages["ordo"]
-    assert '<a href="../ordo.html#CloseReason">CloseReason</a>' in pages["ordo.testing"]
-    assert "service_api.cluster." not in pages["ordo"]
+    assert '<a href="../ordo.html#CloseReason">ordo.CloseReason</a>' in pages["ordo.testing"]
+    assert "ordo.service_api.cluster." not in pages["ordo"]
 
 
 def test_what_is_undocumented_or_not_there_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

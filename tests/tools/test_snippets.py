@@ -14,12 +14,12 @@ import tomlkit
 import typer
 from typer.core import TyperGroup
 
-from cluster.node.config import NodeConfig
 from ordo.cli import app
-from runtime.settings_text import tables_of
+from ordo.cluster.settings.config import NodeConfig
+from ordo.runtime.settings.settings_text import tables_of
+from ordo.transport.driver.channels.config import MediaDriverConfig
 from tests.snippets import Page, blocks_of, open_page, texts_of
 from tools.source import ROOT
-from transport.driver.config import MediaDriverConfig
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 DRIVER_KEYS = {re.sub("_(ns|bytes)$", "", field.name) for field in fields(MediaDriverConfig)}

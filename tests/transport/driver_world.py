@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runtime.clock import VirtualClock
-from runtime.memory import HeapMemoryProvider, MemoryProvider
-from runtime.random import RandomSource
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.memory import HeapMemoryProvider, MemoryProvider
+from ordo.runtime.random import RandomSource
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
 from tests.simulation.network import Faults, SimulatedNetwork
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
 
 MS = 1_000_000
 S = 1_000_000_000

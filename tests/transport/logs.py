@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runtime.counters import Counter, local_counter
-from runtime.memory import HeapMemoryProvider
-from transport.image import Image
-from transport.logbuffer import LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE, LogBuffers, create_log
-from transport.publication import ExclusivePublication, Publication
+from ordo.runtime.native.counters import Counter, local_counter
+from ordo.runtime.native.memory import HeapMemoryProvider
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.logbuffer import LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE, LogBuffers, create_log
+from ordo.transport.streams.publication import ExclusivePublication, Publication
 
 TERM_LENGTH = 65536
 INITIAL_TERM_ID = 2147483646  # wraps after two terms

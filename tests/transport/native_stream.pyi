@@ -1,5 +1,5 @@
-from transport.image import Assembler, Image
-from transport.publication import ExclusivePublication, Publication
+from ordo.transport.streams.image import Assembler, Image
+from ordo.transport.streams.publication import ExclusivePublication, Publication
 
 def append_many(publication: Publication, head: bytes, body: bytes, count: int) -> tuple[int, int, int]: ...
 def claim_and_fill(publication: Publication, payload: bytes, commit: bool) -> int: ...

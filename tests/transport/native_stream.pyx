@@ -2,9 +2,9 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
-from runtime.atomics cimport ordo_monotonic_ns
-from transport.image cimport Assembler, Block, Fragment, Image
-from transport.publication cimport Claim, ExclusivePublication, Publication
+from ordo.runtime.native.atomics cimport ordo_monotonic_ns
+from ordo.transport.streams.image cimport Assembler, Block, Fragment, Image
+from ordo.transport.streams.publication cimport Claim, ExclusivePublication, Publication
 
 
 def append_many(Publication publication, bytes head, bytes body, int64_t count):

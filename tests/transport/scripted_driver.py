@@ -6,13 +6,19 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from runtime.clock import Clock
-from runtime.counters import Counter, CountersManager
-from runtime.memory import MemoryProvider
+from ordo.runtime.native.clock import Clock
+from ordo.runtime.native.counters import Counter, CountersManager
+from ordo.runtime.native.memory import MemoryProvider
+from ordo.transport.control import commands as c
+from ordo.transport.control.cnc import create_cnc
+from ordo.transport.streams.logbuffer import (
+    LOG_TYPE_CONCURRENT,
+    LOG_TYPE_EXCLUSIVE,
+    LOG_TYPE_IMAGE,
+    LogBuffers,
+    create_log,
+)
 from tests.transport.logs import SESSION_ID, TERM_LENGTH
-from transport import commands as c
-from transport.cnc import create_cnc
-from transport.logbuffer import LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE, LOG_TYPE_IMAGE, LogBuffers, create_log
 
 HEARTBEAT_TYPE_ID = 11
 SMALL = 1 << 20

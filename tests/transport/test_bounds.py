@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.flow.admission import Admission
 from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
 from tests.transport.test_hostile_stream import frame
-from transport.driver.admission import Admission
-from transport.driver.config import MediaDriverConfig
 
 HERE, FRIEND = "10.0.0.2", "10.0.0.1"
 CHANNEL = f"aeron:udp?endpoint={HERE}:4000"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.errors import TransportError
-from runtime.memory import Memory, allocate
-from transport.broadcast import TRAILER_LENGTH, BroadcastReceiver, BroadcastTransmitter
+from ordo.runtime.errors import TransportError
+from ordo.runtime.native.memory import Memory, allocate
+from ordo.transport.control.broadcast import TRAILER_LENGTH, BroadcastReceiver, BroadcastTransmitter
 
 
 def make_pair(capacity: int = 1024) -> tuple[BroadcastTransmitter, BroadcastReceiver, Memory]:

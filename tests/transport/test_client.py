@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.clock import VirtualClock
-from runtime.errors import (
+from ordo.runtime.errors import (
     Category,
     ClientTimeoutError,
     DriverTimeoutError,
@@ -20,12 +19,13 @@ from runtime.errors import (
     RegistrationError,
     TransportError,
 )
-from runtime.memory import HeapMemoryProvider
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.memory import HeapMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.control import commands as c
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.publication import RESULT_CLOSED, ExclusivePublication, Publication
 from tests.transport.scripted_driver import ScriptedDriver
-from transport import commands as c
-from transport.client import TransportClient
-from transport.image import Image
-from transport.publication import RESULT_CLOSED, ExclusivePublication, Publication
 
 DIRECTORY = "/driver"
 MS = 1_000_000
@@ -595,8 +595,8 @@ def test_idle_duty_cycle_does_nothing(pair: Pair) -> None:
 
 def test_parked_driver_is_woken_once(tmp_path: Path) -> None:
     """One datagram on wake.sock when the flag says parked, none when it is awake."""
-    from runtime.clock import SystemClock
-    from runtime.memory import FileMemoryProvider
+    from ordo.runtime.native.clock import SystemClock
+    from ordo.runtime.native.memory import FileMemoryProvider
 
     driver = ScriptedDriver(str(tmp_path), SystemClock(), FileMemoryProvider())
     flag = driver.counters.allocate(1004, "ordo driver park flag")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.clock import SystemClock
-from runtime.errors import DriverTimeoutError, RegistrationError
-from runtime.memory import FileMemoryProvider
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
+from ordo.runtime.errors import DriverTimeoutError, RegistrationError
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
 
 STREAM_ID = 33
 TIMEOUT_S = 30

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from runtime.errors import ConfigurationError, RegistrationError
+from ordo.runtime.errors import ConfigurationError, RegistrationError
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.streams.publication import RESULT_BACK_PRESSURED
 from tests.simulation.network import SimulatedNetwork
 from tests.transport.driver_world import MS, Collector, Node, S, World
 from tests.transport.test_driver_threads import connect, running
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.publication import RESULT_BACK_PRESSURED
 
 A, B = "10.0.0.1", "10.0.0.2"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"

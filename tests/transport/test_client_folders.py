@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import StorageError
-from runtime.memory import FileMemoryProvider
-from transport import client_folders
-from transport.client_folders import LOCK_SUFFIX, PREFIX, ClientFolder, remove_abandoned, user_folder
-from transport.driver.media_driver import MediaDriver
+from ordo.runtime.errors import StorageError
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client import client_folders
+from ordo.transport.client.client_folders import LOCK_SUFFIX, PREFIX, ClientFolder, remove_abandoned, user_folder
+from ordo.transport.driver.media_driver import MediaDriver
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ def test_the_folder_of_a_live_client_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_folder_of_a_killed_client_goes_when_the_next_one_starts(tmp_path: Path) -> None:
     script = (
-        "import os, sys\nfrom transport.client_folders import ClientFolder\n"
+        "import os, sys\nfrom ordo.transport.client.client_folders import ClientFolder\n"
         f"folder = ClientFolder({str(tmp_path)!r})\nos.makedirs(folder.path + '/images')\n"
         "print(folder.path, flush=True)\nsys.stdin.read()\n"
     )

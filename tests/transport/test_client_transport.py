@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from runtime.clock import VirtualClock
-from transport.client_transport import ClientTransport
+from ordo.runtime.native.clock import VirtualClock
+from ordo.transport.client.client_transport import ClientTransport
 
 MS = 1_000_000
 

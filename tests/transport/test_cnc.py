@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from runtime.errors import ConfigurationError, TransportError
-from runtime.memory import HeapMemoryProvider, MemoryProvider
-from transport.cnc import CncFile, create_cnc, describe_version, map_cnc, try_open_cnc
+from ordo.runtime.errors import ConfigurationError, TransportError
+from ordo.runtime.native.memory import HeapMemoryProvider, MemoryProvider
+from ordo.transport.control.cnc import CncFile, create_cnc, describe_version, map_cnc, try_open_cnc
 
 PATH = "/driver/cnc.dat"
 TIMEOUT_MS = 10_000

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.errors import DecodeError
-from transport import commands as c
+from ordo.runtime.errors import DecodeError
+from ordo.transport.control import commands as c
 
 CHANNEL = "aeron:udp?endpoint=a:1"
 GOLDEN = [

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.conducting.context import TYPE_CONGESTION
+from ordo.transport.driver.flow.congestion import ReceiveWindow
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, SMALL_TERM, Collector, Feeder, World, transfer
-from transport.driver.config import MediaDriverConfig
-from transport.driver.congestion import ReceiveWindow
-from transport.driver.context import TYPE_CONGESTION
 
 A, B = "10.0.0.1", "10.0.0.2"
 MTU = 1408

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.errors import RegistrationError
+from ordo.runtime.errors import RegistrationError
+from ordo.transport.streams.publication import ExclusivePublication
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Collector, Feeder, Node, S, World, transfer
-from transport.publication import ExclusivePublication
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 MANUAL = f"aeron:udp?control-mode=manual|control={A}:3000"

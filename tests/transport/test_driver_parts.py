@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.errors import TransportError
-from transport.driver.claims import SPANS_LIMIT, Claims
-from transport.driver.flow_control import FlowControl
-from transport.driver.loss import LossDetector
-from transport.driver.pointers import exercise_map
-from transport.driver.untethered import Tether
+from ordo.runtime.errors import TransportError
+from ordo.transport.driver.flow.claims import SPANS_LIMIT, Claims
+from ordo.transport.driver.flow.flow_control import FlowControl
+from ordo.transport.driver.flow.loss import LossDetector
+from ordo.transport.driver.frames.pointers import exercise_map
+from ordo.transport.driver.receiving.untethered import Tether
 
 S = 1_000_000_000
 WINDOW = 1000

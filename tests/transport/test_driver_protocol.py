@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.clock import VirtualClock
-from runtime.error_log import read_errors
-from runtime.errors import ConfigurationError, DriverInUseError, RegistrationError
-from runtime.memory import HeapMemoryProvider
+from ordo.runtime.errors import ConfigurationError, DriverInUseError, RegistrationError
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.error_log import read_errors
+from ordo.runtime.native.memory import HeapMemoryProvider
+from ordo.transport.control import commands
+from ordo.transport.control.commands import ErrorCode
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.flow.loss_report import read_losses
+from ordo.transport.driver.frames.system_counters import LABELS
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.streams.publication import Publication
 from tests.simulation.network import Faults, write_pcap
 from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
-from transport import commands
-from transport.commands import ErrorCode
-from transport.driver.config import MediaDriverConfig
-from transport.driver.loss_report import read_losses
-from transport.driver.media_driver import MediaDriver
-from transport.driver.system_counters import LABELS
-from transport.publication import Publication
 
 A, B = "10.0.0.1", "10.0.0.2"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from runtime.clock import VirtualClock
-from runtime.errors import DriverInUseError
-from runtime.memory import HeapMemoryProvider
+from ordo.runtime.errors import DriverInUseError
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.memory import HeapMemoryProvider
+from ordo.transport.driver.channels import directory
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.parameters import flow_control
+from ordo.transport.driver.flow.flow_control import FlowControl
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.uri import ChannelUri
 from tests.simulation.network import SimulatedNetwork
 from tests.transport import driver_world
 from tests.transport.driver_world import MS, S, World
-from transport.driver import directory
-from transport.driver.config import MediaDriverConfig
-from transport.driver.flow_control import FlowControl
-from transport.driver.media_driver import MediaDriver
-from transport.driver.parameters import flow_control
-from transport.uri import ChannelUri
 
 A, B = "10.0.0.1", "10.0.0.2"
 OF_PROGRAMS = {"file_access"} | {

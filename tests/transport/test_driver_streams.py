@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from ordo.transport.streams.publication import ExclusivePublication
+from ordo.transport.streams.subscription import Subscription
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
-from transport.publication import ExclusivePublication
-from transport.subscription import Subscription
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from ordo.cli import run
-from runtime.clock import SystemClock
-from runtime.error_log import read_errors
-from runtime.errors import ConfigurationError
-from runtime.memory import FileMemoryProvider
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.error_log import read_errors
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import load_driver_config
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.driver.threads import DriverThreads
 from tests.transport.driver_world import Collector, Feeder
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.driver.settings import load_driver_config
-from transport.driver.threads import DriverThreads
 
 MODES = ("shared", "shared-network", "dedicated")
 TIMEOUT_S = 60.0

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from runtime.errors import ChannelError, RegistrationError
+from ordo.runtime.errors import ChannelError, RegistrationError
+from ordo.transport.secure.handshakes import COOKIE_REPLY_BYTES, HELLO_BYTES, INIT_BYTES, RESPONSE_BYTES, Calling
+from ordo.transport.secure.keys import add_trusted, public_text, write_new_secret
+from ordo.transport.secure.noise import KeyPair
+from ordo.transport.secure.session import SecureSession
+from ordo.transport.udp import pack_address
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Collector, Feeder, Node, S, World, transfer
 from tests.transport.test_responses import Requester, Responder
-from transport.secure.handshakes import COOKIE_REPLY_BYTES, HELLO_BYTES, INIT_BYTES, RESPONSE_BYTES, Calling
-from transport.secure.keys import add_trusted, public_text, write_new_secret
-from transport.secure.noise import KeyPair
-from transport.secure.session import SecureSession
-from transport.udp import pack_address
 
 A, B, STRANGER = "10.0.0.1", "10.0.0.2", "10.0.0.66"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"
@@ -484,7 +484,7 @@ def test_a_trusted_key_that_one_does_not_have(keys: Keys, besieged: tuple[World,
 
 
 def _secret_of(settings: dict[str, Any]) -> bytes:
-    from transport.secure.keys import read_secret
+    from ordo.transport.secure.keys import read_secret
 
     return read_secret(settings["encryption_key_file"]).secret
 

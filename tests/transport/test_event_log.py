@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from runtime.errors import StorageMissingError, TransportError
-from runtime.memory import HeapMemoryProvider
+from ordo.runtime.errors import StorageMissingError, TransportError
+from ordo.runtime.native.memory import HeapMemoryProvider
+from ordo.transport.driver.channels.gossip import Entry, encode_frame
+from ordo.transport.driver.frames import event_log
+from ordo.transport.driver.frames.event_log import EventLog
+from ordo.transport.inspection.trace import KINDS, describe, open_trace, read_lines
 from tests.transport.driver_world import MS, Node, S, World
-from transport.driver import event_log
-from transport.driver.event_log import EventLog
-from transport.driver.gossip import Entry, encode_frame
-from transport.trace import KINDS, describe, open_trace, read_lines
 
 A, B = "10.0.0.1", "10.0.0.2"
 CHANNEL = f"aeron:udp?endpoint={B}:4000"

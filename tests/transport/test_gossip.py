@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from runtime.errors import ConfigurationError, DecodeError, RegistrationError
+from ordo.runtime.errors import ConfigurationError, DecodeError, RegistrationError
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.gossip import Entry, Gossip, decode_frame, encode_frame
+from ordo.transport.driver.conducting.conductor import INVALID_PACKETS
+from ordo.transport.inspection.trace import KINDS, open_trace, read_lines
+from ordo.transport.udp import pack_address
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Node, S, World
-from transport.driver.conductor import INVALID_PACKETS
-from transport.driver.config import MediaDriverConfig
-from transport.driver.gossip import Entry, Gossip, decode_frame, encode_frame
-from transport.trace import KINDS, open_trace, read_lines
-from transport.udp import pack_address
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 PORT = 8050

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.counters import local_counter
+from ordo.runtime.native.counters import local_counter
+from ordo.transport.streams.image import Header, Image
 from tests.transport.driver_world import MS, Collector, Feeder, Node, S, World, transfer
 from tests.transport.logs import make_stream, read_all
-from transport.image import Header, Image
 
 HERE, ELSEWHERE = "10.0.0.2", "10.0.0.9"
 CHANNEL = f"aeron:udp?endpoint={HERE}:4000"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from runtime.counters import Counter, local_counter
-from runtime.errors import TransportError
+from ordo.runtime.errors import TransportError
+from ordo.runtime.native.counters import Counter, local_counter
+from ordo.transport.streams.image import Action, Header, Image
+from ordo.transport.streams.logbuffer import END_OF_STREAM_UNKNOWN
+from ordo.transport.streams.subscription import Subscription
 from tests.transport.logs import SESSION_ID, STREAM_ID, TERM_LENGTH, Stream, make_stream, read_all
-from transport.image import Action, Header, Image
-from transport.logbuffer import END_OF_STREAM_UNKNOWN
-from transport.subscription import Subscription
 
 
 def filled(*payloads: bytes, mtu: int = 1408) -> tuple[Stream, Image, Counter]:

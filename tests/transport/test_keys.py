@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ordo.cli import run
-from runtime.authentication import Right
-from runtime.clock import VirtualClock
-from runtime.errors import ConfigurationError
-from runtime.key_authentication import KeyAuthenticator
-from transport.driver.config import MediaDriverConfig
-from transport.driver.settings import load_driver_config
-from transport.secure.keys import (
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.security.authentication import Right
+from ordo.runtime.security.key_authentication import KeyAuthenticator
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import load_driver_config
+from ordo.transport.secure.keys import (
     Keyring,
     TrustedRoles,
     add_trusted,
@@ -189,7 +189,7 @@ def test_roles_are_looked_at_again_every_100_ms(tmp_path: Path, monkeypatch: pyt
     path, clock, looks = tmp_path / "trusted.keys", VirtualClock(), []
     path.write_text(f"{KEYS[0]} desk roles=ingress\n")
     stat = os.stat
-    monkeypatch.setattr("transport.secure.keys.os.stat", lambda one: looks.append(one) or stat(one))
+    monkeypatch.setattr("ordo.transport.secure.keys.os.stat", lambda one: looks.append(one) or stat(one))
     roles = TrustedRoles(str(path), clock)
     assert roles.read() == {"desk": Right.INGRESS}
     path.write_text(f"{KEYS[0]} desk roles=queries,topic:trades\n")
@@ -221,7 +221,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
         monkeypatch.undo()
         return found
 
-    monkeypatch.setattr("transport.secure.keys.parse_trusted", change)
+    monkeypatch.setattr("ordo.transport.secure.keys.parse_trusted", change)
     if reader == "keyring":
         keyring = Keyring(key_file, str(path))
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

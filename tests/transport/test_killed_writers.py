@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.memory import FileMemoryProvider
+from ordo.runtime.native.memory import FileMemoryProvider
 from tests.transport.driver_world import MS, SMALL_TERM, Node, S, World
 from tests.transport.single_steps import killed_after_change
 

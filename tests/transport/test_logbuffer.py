@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from runtime.errors import TransportError
-from runtime.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider
-from transport.logbuffer import (
+from ordo.runtime.errors import TransportError
+from ordo.runtime.native.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider
+from ordo.transport.streams.logbuffer import (
     END_OF_STREAM_UNKNOWN,
     LOG_TYPE_CONCURRENT,
     LOG_TYPE_IMAGE,

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
+from ordo.transport.streams.image import Assembler
 from tests.transport import native_stream as native
 from tests.transport.logs import TERM_LENGTH, Stream, make_stream, read_all
-from transport.image import Assembler
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

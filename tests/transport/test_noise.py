@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runtime.errors import DecodeError
-from transport.secure.crypto import AES_256_GCM, CHACHA20_POLY1305, Aead, shared_secret
-from transport.secure.noise import Initiator, KeyPair, Keys, Responder
+from ordo.runtime.errors import DecodeError
+from ordo.transport.secure.crypto import AES_256_GCM, CHACHA20_POLY1305, Aead, shared_secret
+from ordo.transport.secure.noise import Initiator, KeyPair, Keys, Responder
 
 PROLOGUE = bytes.fromhex("4a6f686e2047616c74")
 INITIATOR = KeyPair.of(bytes.fromhex("e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1"))

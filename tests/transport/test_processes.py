@@ -6,15 +6,15 @@ import sys
 import time
 from pathlib import Path
 
-from runtime.clock import SystemClock
-from runtime.counters import Counter, CountersManager
-from runtime.memory import FileMemoryProvider
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.counters import Counter, CountersManager
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.control.cnc import create_cnc
+from ordo.transport.control.ring import ManyToOneRing
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.logbuffer import LOG_TYPE_CONCURRENT, LogBuffers, create_log
 from tests.transport.logs import TERM_LENGTH
 from tests.transport.writer import message
-from transport.cnc import create_cnc
-from transport.image import Image
-from transport.logbuffer import LOG_TYPE_CONCURRENT, LogBuffers, create_log
-from transport.ring import ManyToOneRing
 
 WRITERS = 4
 MESSAGES = 3_000

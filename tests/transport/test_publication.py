@@ -5,9 +5,8 @@ import struct
 
 import pytest
 
-from runtime.errors import PublicationError
-from tests.transport.logs import INITIAL_TERM_ID, SESSION_ID, STREAM_ID, TERM_LENGTH, Stream, make_stream, read_all
-from transport.publication import (
+from ordo.runtime.errors import PublicationError
+from ordo.transport.streams.publication import (
     RESULT_ADMIN_ACTION,
     RESULT_BACK_PRESSURED,
     RESULT_CLOSED,
@@ -15,6 +14,7 @@ from transport.publication import (
     RESULT_NOT_CONNECTED,
     describe_result,
 )
+from tests.transport.logs import INITIAL_TERM_ID, SESSION_ID, STREAM_ID, TERM_LENGTH, Stream, make_stream, read_all
 
 both = pytest.mark.parametrize("exclusive", [False, True])
 

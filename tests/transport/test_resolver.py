@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from runtime.clock import SystemClock, VirtualClock
-from runtime.errors import TransportError
+from ordo.runtime.errors import TransportError
+from ordo.runtime.native.clock import SystemClock, VirtualClock
+from ordo.transport import resolver as resolvers
+from ordo.transport.driver.channels.names import Names
+from ordo.transport.resolver import FRESH_NS, NameResolver
 from tests.transport.driver_world import S, World
-from transport import resolver as resolvers
-from transport.driver.names import Names
-from transport.resolver import FRESH_NS, NameResolver
 
 
 def test_a_name_that_has_no_answer_for_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from runtime.errors import ChannelError, RegistrationError
+from ordo.runtime.errors import ChannelError, RegistrationError
+from ordo.transport.inspection.trace import KINDS, open_trace, read_lines
 from tests.simulation.network import Faults
 from tests.snippets import texts_of
 from tests.transport.driver_world import Collector, Feeder, Node, S, World, transfer
-from transport.trace import KINDS, open_trace, read_lines
 
 ROOT = Path(__file__).parents[2]
 SERVER, CLIENT, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"

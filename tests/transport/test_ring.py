@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.errors import TransportError
-from runtime.memory import Memory, allocate
-from transport.ring import INSUFFICIENT_CAPACITY, TRAILER_LENGTH, ManyToOneRing
+from ordo.runtime.errors import TransportError
+from ordo.runtime.native.memory import Memory, allocate
+from ordo.transport.control.ring import INSUFFICIENT_CAPACITY, TRAILER_LENGTH, ManyToOneRing
 
 
 def make_ring(capacity: int = 1024) -> tuple[ManyToOneRing, Memory]:

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from runtime.clock import SystemClock
-from runtime.memory import FileMemoryProvider
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
 from tests.peers.relay import LossyRelay
 from tests.transport.test_driver_threads import program
 from tests.transport.test_subscribers import end, fork
-from transport.client import TransportClient
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "0.25"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(int(MINUTES * 60) + 150)]

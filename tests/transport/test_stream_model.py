@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ordo.transport.streams.image import Action, Header
+from ordo.transport.streams.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, RESULT_NOT_CONNECTED
 from tests.transport.logs import INITIAL_TERM_ID, SESSION_ID, STREAM_ID, TERM_LENGTH, make_stream
-from transport.image import Action, Header
-from transport.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, RESULT_NOT_CONNECTED
 
 BEGIN, END = 0x80, 0x40
 DATA, PAD = 1, 0

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from runtime.clock import SystemClock
-from runtime.memory import FileMemoryProvider
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
 from tests.transport.driver_world import Collector, Feeder
 from tests.transport.test_driver_threads import connect, running
-from transport.client import TransportClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 TIMEOUT_S = 60.0

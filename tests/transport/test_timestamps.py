@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runtime.errors import RegistrationError
+from ordo.runtime.errors import RegistrationError
 from tests.peers.ordo_peer import OrdoDriver, await_that
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, World

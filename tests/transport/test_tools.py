@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from ordo.cli import run
-from runtime.clock import SystemClock
-from runtime.counters import CounterDescriptor
-from runtime.errors import StorageMissingError, TransportError
-from runtime.memory import FileMemoryProvider
+from ordo.runtime.errors import StorageMissingError, TransportError
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.counters import CounterDescriptor
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.control.cnc import create_cnc
+from ordo.transport.driver.flow.loss_report import FILE_NAME as LOSS_FILE_NAME
+from ordo.transport.driver.flow.loss_report import LossReport
+from ordo.transport.inspection import driver_folder
+from ordo.transport.inspection.log_inspector import LogInspector
+from ordo.transport.inspection.stream_positions import UNKNOWN, Backlog, backlogs, stream_counters
+from ordo.transport.streams.logbuffer import LOG_TYPE_EXCLUSIVE, LOG_TYPE_IMAGE, create_log
 from tests.transport.driver_world import Collector, Feeder
 from tests.transport.test_driver_threads import connect, exchange, running
-from transport import tools
-from transport.cnc import create_cnc
-from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
-from transport.driver.loss_report import LossReport
-from transport.log_inspector import LogInspector
-from transport.logbuffer import LOG_TYPE_EXCLUSIVE, LOG_TYPE_IMAGE, create_log
-from transport.stream_positions import UNKNOWN, Backlog, backlogs, stream_counters
 
 TERM_LENGTH = 64 << 10
 
@@ -95,7 +95,7 @@ def test_streams_and_backlog_of_a_running_driver(
 
 
 def found_backlog(folder: Path, party: str) -> Backlog:
-    return next(one for one in backlogs(tools.read_streams(folder)) if one.party == party)
+    return next(one for one in backlogs(driver_folder.read_streams(folder)) if one.party == party)
 
 
 def until(condition: Callable[[], bool], idle: Callable[[], object]) -> None:
@@ -124,7 +124,7 @@ def test_a_folder_without_a_driver_is_one_line(tmp_path: Path, capsys: pytest.Ca
         assert run([*command, "--dir", str(tmp_path)]) == 1
         assert len(capsys.readouterr().err.splitlines()) == 1
     with pytest.raises(StorageMissingError, match="give a driver's folder"):
-        tools.read_streams(tmp_path)
+        driver_folder.read_streams(tmp_path)
 
 
 def test_tools_read_what_a_dead_driver_left(tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_tools_read_what_a_dead_driver_left(tmp_path: Path) -> None:
     cnc = create_cnc(memory, f"{tmp_path}/cnc.dat", client_liveness_timeout_ns=1, start_timestamp_ms=1, pid=4711)
     cnc.mark_ready(1)
     cnc.close()
-    assert tools.driver_pid(tmp_path) == 4711
-    assert tools.read_streams(tmp_path) == []
+    assert driver_folder.driver_pid(tmp_path) == 4711
+    assert driver_folder.read_streams(tmp_path) == []
 
 
 def test_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = LossReport(memory, SystemClock())
     for length in (1408, 64):
         report.record(Image, length)
-    (entry,) = tools.read_loss_report(tmp_path)
+    (entry,) = driver_folder.read_loss_report(tmp_path)
     assert (entry.observation_count, entry.total_bytes_lost, entry.session_id) == (2, 1472, -7)
     assert run(["loss", "--dir", str(tmp_path)]) == 0
     printed = capsys.readouterr().out

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.clock import SystemClock, VirtualClock
-from runtime.errors import TransportError
-from runtime.memory import FileMemoryProvider
+from ordo.runtime.errors import TransportError
+from ordo.runtime.native.clock import SystemClock, VirtualClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.udp import UdpChannel, UdpNetwork, pack_address, unpack_address
 from tests.transport.driver_world import MS, Collector, Feeder, S
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.udp import UdpChannel, UdpNetwork, pack_address, unpack_address
 
 LOCAL = ("127.0.0.1", 0)
 ALONE_COUNT = 70

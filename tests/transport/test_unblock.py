@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
+from ordo.transport.streams.unblock import unblock
 from tests.transport.logs import INITIAL_TERM_ID, TERM_LENGTH, Stream, make_stream, read_all
-from transport.unblock import unblock
 
 TAILS = 3 * TERM_LENGTH
 

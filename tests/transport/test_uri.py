@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.errors import ChannelError
-from transport.uri import KEYS, Address, ChannelUri, FlowControl, StartPosition, ipc, spy, udp
+from ordo.runtime.errors import ChannelError
+from ordo.transport.uri import KEYS, Address, ChannelUri, FlowControl, StartPosition, ipc, spy, udp
 
 ALL_KEYS = {
     "endpoint": ("[::1%eth0]:40123", Address("::1%eth0", 40123)),

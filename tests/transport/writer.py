@@ -6,11 +6,11 @@
 import struct
 import sys
 
-from runtime.counters import CountersReader
-from runtime.memory import FileMemoryProvider
-from transport.cnc import map_cnc
-from transport.logbuffer import open_log
-from transport.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, Publication, describe_result
+from ordo.runtime.native.counters import CountersReader
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.control.cnc import map_cnc
+from ordo.transport.streams.logbuffer import open_log
+from ordo.transport.streams.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, Publication, describe_result
 
 ATTEMPTS_MAX = 200_000_000
 

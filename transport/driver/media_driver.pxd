@@ -1,19 +1,19 @@
 """The media driver on its caller's thread: conductor, receiver and sender as parts a node can order itself."""
 
 from libc.stdint cimport int64_t
-from runtime.agent cimport Agent
-from runtime.clock cimport Clock
-from runtime.datagram cimport DatagramNetwork
-from runtime.memory cimport MemoryProvider
-from runtime.spinning cimport Spinning
-from runtime.use cimport Use
-from runtime.wake cimport ParkFlag
-from transport.driver.gate cimport Gate
-from transport.driver.pointers cimport PointerArray
-from transport.driver.receiver cimport Receiver
-from transport.driver.sender cimport Sender
-from transport.driver.system_counters cimport SystemCounters
-from transport.ring cimport ManyToOneRing
+from ordo.runtime.agents.agent cimport Agent
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.io.datagram cimport DatagramNetwork
+from ordo.runtime.native.memory cimport MemoryProvider
+from ordo.runtime.agents.spinning cimport Spinning
+from ordo.runtime.agents.use cimport Use
+from ordo.runtime.agents.wake cimport ParkFlag
+from ordo.transport.driver.frames.gate cimport Gate
+from ordo.transport.driver.frames.pointers cimport PointerArray
+from ordo.transport.driver.receiving.receiver cimport Receiver
+from ordo.transport.driver.sending.sender cimport Sender
+from ordo.transport.driver.frames.system_counters cimport SystemCounters
+from ordo.transport.control.ring cimport ManyToOneRing
 
 cdef enum:
     # parts of a driver: what one thread does of its work

@@ -2,20 +2,20 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from runtime.agent import Agent
-from runtime.clock import Clock
-from runtime.counters import CountersManager
-from runtime.datagram import DatagramNetwork
-from runtime.error_log import DistinctErrorLog
-from runtime.memory import MemoryProvider
-from runtime.random import RandomSource
-from runtime.spinning import Spinning
-from runtime.use import Use
-from transport.driver.conductor import Conductor
-from transport.driver.config import MediaDriverConfig
-from transport.driver.context import DriverContext
-from transport.driver.loss_report import LossReport
-from transport.secure.keys import Keyring
+from ordo.runtime.agents.agent import Agent
+from ordo.runtime.agents.spinning import Spinning
+from ordo.runtime.agents.use import Use
+from ordo.runtime.io.datagram import DatagramNetwork
+from ordo.runtime.native.clock import Clock
+from ordo.runtime.native.counters import CountersManager
+from ordo.runtime.native.error_log import DistinctErrorLog
+from ordo.runtime.native.memory import MemoryProvider
+from ordo.runtime.random import RandomSource
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.conducting.conductor import Conductor
+from ordo.transport.driver.conducting.context import DriverContext
+from ordo.transport.driver.flow.loss_report import LossReport
+from ordo.transport.secure.keys import Keyring
 
 class MediaDriver(Agent):
     use: Use

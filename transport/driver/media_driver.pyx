@@ -1,5 +1,5 @@
 """The media driver (cnc-and-driver-protocol.md §8): everything on the thread that calls `do_work`, or parts of it each
-on a thread of `transport.driver.threads`.
+on a thread of `ordo.transport.driver.threads`.
 
 One duty cycle is `look`, `receive_work`, `conduct_and_send_work`; a node has work of its own between them. The
 steady state is native; commands of clients, new images and the timers of once a second are Python.
@@ -10,32 +10,32 @@ next deadline. A process that wrote into a log buffer sends a byte to `wake.sock
 
 import os
 
-from runtime.counters cimport Counter, CountersManager
-from runtime.use cimport Use
-from runtime.wake cimport PARK_SOCKETS
-from transport.driver.frames cimport COUNTER_CONDUCTOR_CYCLE, COUNTER_ERRORS, COUNTER_RECEIVER_CYCLE, COUNTER_SENDER_CYCLE
-from transport.driver.admission cimport Admission
-from transport.driver.ipc_publication cimport IpcPublication
-from transport.driver.pointers cimport pointer_at
-from transport.driver.system_counters cimport note_cycle
+from ordo.runtime.native.counters cimport Counter, CountersManager
+from ordo.runtime.agents.use cimport Use
+from ordo.runtime.agents.wake cimport PARK_SOCKETS
+from ordo.transport.driver.frames.frames cimport COUNTER_CONDUCTOR_CYCLE, COUNTER_ERRORS, COUNTER_RECEIVER_CYCLE, COUNTER_SENDER_CYCLE
+from ordo.transport.driver.flow.admission cimport Admission
+from ordo.transport.driver.sending.ipc_publication cimport IpcPublication
+from ordo.transport.driver.frames.pointers cimport pointer_at
+from ordo.transport.driver.frames.system_counters cimport note_cycle
 
-from runtime.clock import SystemClock
-from runtime.error_log import DistinctErrorLog
-from runtime.errors import ConfigurationError, OrdoError
-from runtime.logging import tell
-from runtime.memory import FileMemoryProvider
-from runtime.random import RandomSource
-from transport.cnc import FILE_NAME, create_cnc
-from transport.driver.conductor import Conductor
-from transport.driver.config import MediaDriverConfig, port_range, table_of_names
-from transport.driver.context import OWNER_NONE, TYPE_PARK_FLAG, DriverContext
-from transport.driver.directory import WAKE_SOCKET_NAME, claim
-from transport.driver.event_log import FILE_NAME as EVENTS_FILE_NAME
-from transport.driver.event_log import EventLog, file_length_bytes
-from transport.driver.loss_report import FILE_NAME as LOSS_FILE_NAME
-from transport.driver.loss_report import LossReport
-from transport.driver.names import Names, WildcardPorts
-from transport.udp import UdpNetwork, unpack_address
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.error_log import DistinctErrorLog
+from ordo.runtime.errors import ConfigurationError, OrdoError
+from ordo.runtime.reporting.logging import tell
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.random import RandomSource
+from ordo.transport.control.cnc import FILE_NAME, create_cnc
+from ordo.transport.driver.conducting.conductor import Conductor
+from ordo.transport.driver.channels.config import MediaDriverConfig, port_range, table_of_names
+from ordo.transport.driver.conducting.context import OWNER_NONE, TYPE_PARK_FLAG, DriverContext
+from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME, claim
+from ordo.transport.driver.frames.event_log import FILE_NAME as EVENTS_FILE_NAME
+from ordo.transport.driver.frames.event_log import EventLog, file_length_bytes
+from ordo.transport.driver.flow.loss_report import FILE_NAME as LOSS_FILE_NAME
+from ordo.transport.driver.flow.loss_report import LossReport
+from ordo.transport.driver.channels.names import Names, WildcardPorts
+from ordo.transport.udp import UdpNetwork, unpack_address
 
 cdef enum:
     SPINS_MAX = 20                     # looks before a park, while something comes again and again
@@ -183,8 +183,8 @@ cdef class MediaDriver(Agent):
 
     def _encrypt(self):
         """Each network gets keys of its own, for each has its own thread."""
-        from transport.secure.keys import Keyring  # only where asked for: every command line starts a driver
-        from transport.secure.network import SecureNetwork
+        from ordo.transport.secure.keys import Keyring  # only where asked for: every command line starts a driver
+        from ordo.transport.secure.network import SecureNetwork
 
         config = self.config
         self.keyring = Keyring(config.encryption_key_file, config.encryption_trusted_file)

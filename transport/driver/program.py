@@ -6,10 +6,10 @@ import signal
 import threading
 from collections.abc import Callable
 
-from runtime.file_access import choose_file_access
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.driver.threads import DriverThreads
+from ordo.runtime.native.file_access import choose_file_access
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.driver.threads import DriverThreads
 
 
 def run_driver(config: MediaDriverConfig, events: Callable[..., object]) -> None:

@@ -1,5 +1,5 @@
-from runtime.idle import Parker
-from transport.driver.media_driver import MediaDriver
+from ordo.runtime.agents.idle import Parker
+from ordo.transport.driver.media_driver import MediaDriver
 
 class PartParker(Parker):
     def __init__(self, driver: MediaDriver, parts: int) -> None: ...

@@ -5,14 +5,14 @@ import threading
 
 from libc.stdint cimport int32_t, int64_t
 
-from runtime.atomics cimport ordo_load_acquire_i32, ordo_store_release_i32
-from runtime.datagram cimport DatagramNetwork
-from runtime.idle cimport IdleStrategy, Parker
-from runtime.wake cimport PARK_SOCKETS
-from transport.driver.media_driver cimport PART_CONDUCTOR, PART_RECEIVER, PART_SENDER, PARTS_ALL, MediaDriver
+from ordo.runtime.native.atomics cimport ordo_load_acquire_i32, ordo_store_release_i32
+from ordo.runtime.io.datagram cimport DatagramNetwork
+from ordo.runtime.agents.idle cimport IdleStrategy, Parker
+from ordo.runtime.agents.wake cimport PARK_SOCKETS
+from ordo.transport.driver.media_driver cimport PART_CONDUCTOR, PART_RECEIVER, PART_SENDER, PARTS_ALL, MediaDriver
 
-from runtime.errors import ConfigurationError, TransportError
-from runtime.idle import make_idle
+from ordo.runtime.errors import ConfigurationError, TransportError
+from ordo.runtime.agents.idle import make_idle
 
 _STOP_TIMEOUT_S = 10.0
 _PARTS = {

@@ -1,10 +1,10 @@
 """A socket whose datagrams are encrypted."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from runtime.datagram cimport DatagramChannel, ReceiveItem, SendItem, SocketAddress
-from transport.driver.pointers cimport PointerMap
-from transport.secure.context cimport SecureContext
-from transport.secure.session cimport SecurePeer, SecureSession
+from ordo.runtime.io.datagram cimport DatagramChannel, ReceiveItem, SendItem, SocketAddress
+from ordo.transport.driver.frames.pointers cimport PointerMap
+from ordo.transport.secure.context cimport SecureContext
+from ordo.transport.secure.session cimport SecurePeer, SecureSession
 
 cdef enum:
     SEND_ITEMS = 64

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 
-from runtime.datagram import DatagramChannel
-from transport.secure.context import SecureContext
-from transport.secure.session import SecurePeer
+from ordo.runtime.io.datagram import DatagramChannel
+from ordo.transport.secure.context import SecureContext
+from ordo.transport.secure.session import SecurePeer
 
 _SocketName = tuple[str, int]
 

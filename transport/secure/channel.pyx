@@ -7,17 +7,17 @@ begun again by what is sent, when it got no answer. New keys are agreed on while
 
 from libc.string cimport memcpy, memset
 
-from transport.driver.frames cimport COUNTER_FORGED, COUNTER_HANDSHAKES_REFUSED, COUNTER_KEYS_AGREED, \
+from ordo.transport.driver.frames.frames cimport COUNTER_FORGED, COUNTER_HANDSHAKES_REFUSED, COUNTER_KEYS_AGREED, \
     COUNTER_NOT_ENCRYPTED, COUNTER_REPLAYED, COUNTER_UNKNOWN_KEYS, load_address, same_address
-from transport.secure.context cimport RECEIVE_ITEMS, SEALED_LENGTH_MAX
-from transport.secure.session cimport *
+from ordo.transport.secure.context cimport RECEIVE_ITEMS, SEALED_LENGTH_MAX
+from ordo.transport.secure.session cimport *
 
-from runtime.errors import DecodeError, OrdoError
-from transport.secure.crypto import preferred_suite
-from transport.secure.handshakes import Called, Calling
-from transport.secure.keys import public_text
-from transport.secure.noise import KeyPair
-from transport.udp import pack_address
+from ordo.runtime.errors import DecodeError, OrdoError
+from ordo.transport.secure.crypto import preferred_suite
+from ordo.transport.secure.handshakes import Called, Calling
+from ordo.transport.secure.keys import public_text
+from ordo.transport.secure.noise import KeyPair
+from ordo.transport.udp import pack_address
 
 cdef extern from "<errno.h>" nogil:
     int EAGAIN

@@ -1,9 +1,9 @@
 """What all encrypted sockets of one network share. One thread at a time works with it."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from runtime.clock cimport Clock
-from runtime.datagram cimport SocketAddress
-from transport.driver.system_counters cimport SystemCounters
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.io.datagram cimport SocketAddress
+from ordo.transport.driver.frames.system_counters cimport SystemCounters
 
 cdef enum:
     RECEIVE_ITEMS = 16

@@ -1,9 +1,9 @@
 from collections.abc import Callable
 
-from runtime.clock import Clock
-from transport.driver.system_counters import SystemCounters
-from transport.secure.handshakes import Entropy
-from transport.secure.keys import Keyring
+from ordo.runtime.native.clock import Clock
+from ordo.transport.driver.frames.system_counters import SystemCounters
+from ordo.transport.secure.handshakes import Entropy
+from ordo.transport.secure.keys import Keyring
 
 class SecureContext:
     keyring: Keyring

@@ -3,12 +3,12 @@
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from transport.driver.frames cimport address_port
-from transport.driver.system_counters cimport count_event
-from transport.secure.crypto cimport equal16, mac16
-from transport.secure.session cimport get_u32, get_u64
+from ordo.transport.driver.frames.frames cimport address_port
+from ordo.transport.driver.frames.system_counters cimport count_event
+from ordo.transport.secure.crypto cimport equal16, mac16
+from ordo.transport.secure.session cimport get_u32, get_u64
 
-from transport.secure.crypto import preferred_suite
+from ordo.transport.secure.crypto import preferred_suite
 
 cdef enum:
     HANDSHAKES_PER_S = 100             # from one host, after a burst

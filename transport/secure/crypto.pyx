@@ -1,6 +1,6 @@
 """What encryption needs of OpenSSL's libcrypto, which is loaded when the first key is used."""
 
-from runtime.errors import ConfigurationError, DecodeError
+from ordo.runtime.errors import ConfigurationError, DecodeError
 
 cdef extern from "transport/secure/libcrypto.h" nogil:
     int ordo_lc_load()

@@ -17,9 +17,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from runtime.errors import DecodeError
-from transport.secure.crypto import AES_256_GCM, CHACHA20_POLY1305, preferred_suite
-from transport.secure.noise import (
+from ordo.runtime.errors import DecodeError
+from ordo.transport.secure.crypto import AES_256_GCM, CHACHA20_POLY1305, preferred_suite
+from ordo.transport.secure.noise import (
     FIRST_MESSAGE_BYTES,
     KEY_BYTES,
     SECOND_MESSAGE_BYTES,

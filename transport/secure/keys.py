@@ -21,11 +21,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runtime.authentication import KEY_NAME_MARK, Right, rights_of_roles, topics_of_roles
-from runtime.clock import Clock
-from runtime.errors import ConfigurationError, TransportError
-from transport.resolver import resolve
-from transport.secure.noise import KEY_BYTES, KeyPair
+from ordo.runtime.errors import ConfigurationError, TransportError
+from ordo.runtime.native.clock import Clock
+from ordo.runtime.security.authentication import KEY_NAME_MARK, Right, rights_of_roles, topics_of_roles
+from ordo.transport.resolver import resolve
+from ordo.transport.secure.noise import KEY_BYTES, KeyPair
 
 PUBLIC_PREFIX = "x25519:"
 NO_RIGHTS = Right(0)

@@ -1,9 +1,9 @@
 """A network whose sockets encrypt."""
 
 from libc.stdint cimport int64_t
-from runtime.datagram cimport DatagramNetwork
-from transport.driver.pointers cimport PointerArray
-from transport.secure.context cimport SecureContext
+from ordo.runtime.io.datagram cimport DatagramNetwork
+from ordo.transport.driver.frames.pointers cimport PointerArray
+from ordo.transport.secure.context cimport SecureContext
 
 cdef class SecureNetwork(DatagramNetwork):
     cdef readonly DatagramNetwork inner

@@ -1,13 +1,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from runtime.clock import Clock
-from runtime.datagram import DatagramNetwork
-from transport.driver.system_counters import SystemCounters
-from transport.secure.channel import SecureChannel
-from transport.secure.context import SecureContext
-from transport.secure.handshakes import Entropy
-from transport.secure.keys import Keyring
+from ordo.runtime.io.datagram import DatagramNetwork
+from ordo.runtime.native.clock import Clock
+from ordo.transport.driver.frames.system_counters import SystemCounters
+from ordo.transport.secure.channel import SecureChannel
+from ordo.transport.secure.context import SecureContext
+from ordo.transport.secure.handshakes import Entropy
+from ordo.transport.secure.keys import Keyring
 
 _SocketName = tuple[str, int]
 REKEY_NS: int

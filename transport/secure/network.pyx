@@ -7,14 +7,14 @@ import ipaddress
 import os
 
 from libc.stdint cimport int64_t, uint64_t
-from runtime.clock cimport Clock
-from runtime.datagram cimport DatagramNetwork
-from transport.driver.pointers cimport PointerArray, pointer_at
-from transport.driver.system_counters cimport SystemCounters
-from transport.secure.channel cimport SecureChannel
-from transport.secure.context cimport SecureContext
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.io.datagram cimport DatagramNetwork
+from ordo.transport.driver.frames.pointers cimport PointerArray, pointer_at
+from ordo.transport.driver.frames.system_counters cimport SystemCounters
+from ordo.transport.secure.channel cimport SecureChannel
+from ordo.transport.secure.context cimport SecureContext
 
-from runtime.errors import ChannelError
+from ordo.runtime.errors import ChannelError
 
 cdef enum:
     CARE_NS = 1000000000

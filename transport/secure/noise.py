@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
-from runtime.errors import DecodeError
-from transport.secure.crypto import SUITE_NAMES, Aead, public_key, shared_secret
+from ordo.runtime.errors import DecodeError
+from ordo.transport.secure.crypto import SUITE_NAMES, Aead, public_key, shared_secret
 
 KEY_BYTES = 32
 TAG_BYTES = 16

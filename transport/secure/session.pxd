@@ -1,8 +1,8 @@
 """The keys that two sockets agreed on, and what a socket knows of another one."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from runtime.datagram cimport SocketAddress
-from transport.secure.crypto cimport Aead
+from ordo.runtime.io.datagram cimport SocketAddress
+from ordo.transport.secure.crypto cimport Aead
 
 cdef enum:
     HEAD_LENGTH = 16                   # kind and mark, index of the receiver's session, number

@@ -2,7 +2,7 @@
 
 from libc.string cimport memcpy, memset
 
-from transport.udp import unpack_address
+from ordo.transport.udp import unpack_address
 
 cdef uint64_t NUMBER_MAX = <uint64_t> 1 << 48
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError
 
 KEY_VARIABLE = "ORDO_KEY_FILE"
 TRUSTED_VARIABLE = "ORDO_TRUSTED_FILE"

@@ -13,20 +13,20 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.codecs import EventCode
-from runtime.clock import SystemClock, VirtualClock
-from runtime.datagram import DatagramNetwork
-from runtime.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider
-from runtime.random import RandomSource
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.codecs import EventCode
+from ordo.runtime.io.datagram import DatagramNetwork
+from ordo.runtime.native.clock import SystemClock, VirtualClock
+from ordo.runtime.native.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider
+from ordo.runtime.random import RandomSource
+from ordo.transport.client.client import TransportClient
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.udp import UdpNetwork
 from tests.simulation.network import SimulatedNetwork
-from transport.client import TransportClient
-from transport.client_transport import ClientTransport
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.udp import UdpNetwork
 
 STEP_NS = 50_000
 PORT = 9000

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cluster.client.acknowledgements import Acknowledged, Acknowledgements, HandedOver, Unsequenced
-from cluster.container.message_numbers import MessageNumbers
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.ordo_codecs import AcknowledgementLevel
-from runtime.errors import NotSequencedError
+from ordo.cluster.client.acknowledgements import Acknowledged, Acknowledgements, HandedOver, Unsequenced
+from ordo.cluster.container.tables.message_numbers import MessageNumbers
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.ordo_codecs import AcknowledgementLevel
+from ordo.runtime.errors import NotSequencedError
 
 SECOND_NS = 1_000_000_000
 

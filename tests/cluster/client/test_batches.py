@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cluster.wire.codecs import EventCode
-from runtime.errors import ClusterError, ConfigurationError, SessionClosedError
+from ordo.cluster.wire.codecs import EventCode
+from ordo.runtime.errors import ClusterError, ConfigurationError, SessionClosedError
 from tests.cluster.client.session_members import SessionWorld
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from cluster.client.feeds import FeedReader
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
-from sequencer.application import ApplicationSettings
-from sequencer.consumer_member import ConsumerSettings
-from sequencer.consumer_orders import ConsumerOrders
-from sequencer.ranges import RangeReader, survey
-from sequencer.reader import LogReader
+from ordo.applications.application import ApplicationSettings
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.consumers.consumer_member import ConsumerSettings
+from ordo.consumers.consumer_orders import ConsumerOrders
+from ordo.follow.reader import LogReader
+from ordo.follow.recordings.ranges import RangeReader, survey
+from ordo.follow.topics.feeds import FeedReader
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
 
 NOWHERE = ["127.0.0.1:9"]
 GROUP = "aeron:udp?endpoint=224.20.30.39:40457"

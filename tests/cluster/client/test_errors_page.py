@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from deploy.launcher import ROOT
-from runtime import errors
-from runtime.errors import ClusterError, OrdoError, RequestOutcome
+from ordo.deploy.launcher import ROOT
+from ordo.runtime import errors
+from ordo.runtime.errors import ClusterError, OrdoError, RequestOutcome
 from tools.errors_page import tree
 
 NAME = re.compile(r"\b[A-Z]\w+Error\b")
@@ -17,7 +17,7 @@ OPERATORS = {"operator.py"}
 
 def test_the_page_has_every_error_of_a_client() -> None:
     folder = ROOT / "cluster" / "client"
-    sources = [one for one in folder.iterdir() if one.suffix in (".py", ".pyx") and one.name not in OPERATORS]
+    sources = [one for one in folder.rglob("*") if one.suffix in (".py", ".pyx") and one.name not in OPERATORS]
     named = {name for source in sources for name in NAME.findall(source.read_text())}
     ours = {
         name for name in named if isinstance(kind := getattr(errors, name, None), type) and issubclass(kind, OrdoError)

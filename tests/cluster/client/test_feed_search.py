@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from archive.client.settings import ArchiveClientSettings
-from cluster.client.feeds import FeedFollower, FeedMessage
-from cluster.client.log_source import LogSource
-from cluster.wire import ordo_codecs
-from cluster.wire.streams import FEED_STREAM_ID, FEED_TERM_LENGTH_BYTES, feed_alias
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.streams import FEED_STREAM_ID, FEED_TERM_LENGTH_BYTES, feed_alias
+from ordo.follow.recordings.log_source import LogSource
+from ordo.follow.topics.feeds import FeedFollower, FeedMessage
 from tests.archive.control_world import ControlWorld, Server
 from tests.transport.driver_world import MS, S
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from archive.client.settings import ArchiveClientSettings
-from cluster.client.feeds import ROUNDS_MAX, FeedFollower, FeedMessage, FeedReader, decode_message
-from cluster.wire import ordo_codecs
-from runtime.errors import ArchiveError, ClusterError, ConfigurationError, DecodeError
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.wire import ordo_codecs
+from ordo.follow.topics.feeds import ROUNDS_MAX, FeedFollower, FeedMessage, FeedReader, decode_message
+from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, DecodeError
 
 ADDRESS = "127.0.0.1:9"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.journal import Journal, JournalFile, JournalState
-from runtime.errors import ConfigurationError, StorageInUseError
+from ordo.cluster.client.requests.journal import Journal, JournalFile, JournalState
+from ordo.runtime.errors import ConfigurationError, StorageInUseError
 
 NAME = bytes(range(16))
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.client.operator import MemberLook, parse_look, parse_object
-from runtime.errors import DecodeError
+from ordo.cluster.client.operator import MemberLook, parse_look, parse_object
+from ordo.runtime.errors import DecodeError
 
 
 def test_numbers_by_name_and_by_counter_type() -> None:

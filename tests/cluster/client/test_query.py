@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from cluster.client.async_client import AsyncClusterClient
-from cluster.client.query import PendingQuery, QueryReply
-from cluster.client.settings import ClientSettings
-from cluster.wire import ordo_codecs
-from cluster.wire.ordo_codecs import Consistency, QueryStatus
-from runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, QueryFailedError, SessionClosedError
+from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.cluster.client.query import PendingQuery, QueryReply
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import Consistency, QueryStatus
+from ordo.runtime.errors import (
+    ClusterError,
+    ClusterTimeoutError,
+    ConfigurationError,
+    QueryFailedError,
+    SessionClosedError,
+)
 from tests.cluster.client.session_members import Member, SessionWorld
 
 SECOND_NS = 1_000_000_000

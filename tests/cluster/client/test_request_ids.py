@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from cluster.client.request_window import PendingRequest
-from cluster.client.requests import ID_PATIENCE_NS, OPEN_RETRY_NS
-from cluster.wire import ordo_codecs
-from cluster.wire.ordo_codecs import AnswerStatus
-from runtime.errors import (
+from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.cluster.client.requests.requests import ID_PATIENCE_NS, OPEN_RETRY_NS
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import AnswerStatus
+from ordo.runtime.errors import (
     AnswerForgottenError,
     AnswerTooLongError,
     ClusterError,
@@ -24,8 +24,8 @@ from runtime.errors import (
     RequestOutcome,
     SessionClosedError,
 )
-from service_api.request_ids import digest_request_id
-from service_api.requests import OpenStatus
+from ordo.service_api.request_ids import digest_request_id
+from ordo.service_api.requests import OpenStatus
 from tests.cluster.client.test_requests import RETRY_NS, Client
 from tests.simulation.requests import MemoryJournal
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from cluster.client.journal import Journal
-from cluster.client.request_window import PendingRequest
-from cluster.client.requests import ClientRequests
-from cluster.wire import ordo_codecs
-from cluster.wire.ordo_codecs import AnswerStatus
-from runtime.errors import (
+from ordo.cluster.client.requests.journal import Journal
+from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.cluster.client.requests.requests import ClientRequests
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import AnswerStatus
+from ordo.runtime.errors import (
     AnswerTooLongError,
     ClusterError,
     IdentityError,
@@ -19,7 +19,7 @@ from runtime.errors import (
     RejectedError,
     SessionClosedError,
 )
-from service_api.requests import OpenStatus
+from ordo.service_api.requests import OpenStatus
 from tests.simulation.requests import MemoryJournal
 
 RETRY_NS = 1_000

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from cluster.client.async_client import AsyncClusterClient
-from cluster.client.session import ClientEvent, ClientState, ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.wire.codecs import EventCode
-from runtime.errors import (
+from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.session_states import ClientEvent, ClientState
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire.codecs import EventCode
+from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
     ConfigurationError,

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from cluster.client.endpoints import NamedEndpoints, endpoints_from_dns, endpoints_from_file
-from cluster.client.session import ClientEvent, ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.wire.codecs import EventCode
-from runtime.errors import ConfigurationError, SessionClosedError
+from ordo.cluster.client.connection.endpoints import NamedEndpoints, endpoints_from_dns, endpoints_from_file
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.session_states import ClientEvent
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire.codecs import EventCode
+from ordo.runtime.errors import ConfigurationError, SessionClosedError
 from tests.cluster.client.session_members import SessionWorld
 
 CHANNEL = "aeron:udp"

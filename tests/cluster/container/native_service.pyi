@@ -1,6 +1,6 @@
 from typing import Any
 
-from service_api.native import NativeClusteredService
+from ordo.service_api.native import NativeClusteredService
 
 class NativeEcho(NativeClusteredService):
     calls: list[tuple[Any, ...]]

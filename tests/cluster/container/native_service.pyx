@@ -1,7 +1,7 @@
 """A service in Cython, for tests: answers every message, and raises when told to."""
 
 from libc.stdint cimport int64_t, uint8_t
-from service_api.native cimport NativeClusteredService, NativeSession
+from ordo.service_api.native cimport NativeClusteredService, NativeSession
 
 
 cdef class NativeEcho(NativeClusteredService):

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from archive.archive import Archive
-from archive.lmdb_store import open_lmdb
-from cluster.container.service_container import ServiceContainer
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.codecs import ClusterTimeUnit
-from cluster.wire.counter_types import CounterType
-from runtime.clock import VirtualClock
-from runtime.counters import Counter, CountersManager
-from runtime.errors import RegistrationError
-from runtime.memory import HeapMemoryProvider, allocate
-from runtime.storage import FileStorage
+from ordo.archive.archive import Archive
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.codecs import ClusterTimeUnit
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.runtime.errors import RegistrationError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.counters import Counter, CountersManager
+from ordo.runtime.native.memory import HeapMemoryProvider, allocate
+from ordo.transport.streams.subscription import Subscription
 from tests.archive.streams import BACK_PRESSURED, Sink, Stream
-from transport.subscription import Subscription
 
 CLIENT_ID = 4711
 TERM_BASE = 0

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from service_api.service import ClusteredService
+from ordo.service_api.service import ClusteredService
 
 
 class Echo(ClusteredService):

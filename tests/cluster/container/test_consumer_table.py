@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cluster.container.consumer_table import CONSUMERS_MAX, MEMBERS_MAX, ConsumerTable, Notice
-from cluster.container.consumer_work import DEAD_MAX, WINDOW_MAX, SharedWork
-from cluster.wire.consumer_codec import (
+from ordo.cluster.container.tables.consumer_table import CONSUMERS_MAX, MEMBERS_MAX, ConsumerTable, Notice
+from ordo.cluster.container.tables.consumer_work import DEAD_MAX, WINDOW_MAX, SharedWork
+from ordo.cluster.wire.sessions.consumer_codec import (
     NULL_VALUE,
     AnswerFlag,
     CommandFlag,
@@ -26,7 +26,7 @@ from cluster.wire.consumer_codec import (
     encode_answer,
     encode_command,
 )
-from runtime.errors import DecodeError, SnapshotError
+from ordo.runtime.errors import DecodeError, SnapshotError
 
 ACTIVE, STANDBY = AnswerFlag.ACTIVE, AnswerFlag.NONE
 

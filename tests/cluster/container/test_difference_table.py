@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cluster.container.difference_table import GROUPS_MAX, DifferenceTable
-from cluster.container.instance_table import LIST_BYTES_MAX
-from cluster.wire.consumer_codec import CommandKind, ConsumerCommand, decode_command, encode_command
-from cluster.wire.difference_codec import (
+from ordo.cluster.container.tables.difference_table import GROUPS_MAX, DifferenceTable
+from ordo.cluster.container.tables.instance_table import LIST_BYTES_MAX
+from ordo.cluster.wire.sessions.consumer_codec import CommandKind, ConsumerCommand, decode_command, encode_command
+from ordo.cluster.wire.sessions.difference_codec import (
     GROUP_DIFFERENCES_MAX,
     NOT_WRITTEN,
     DifferenceKind,
@@ -18,7 +18,7 @@ from cluster.wire.difference_codec import (
     decode_difference,
     encode_difference,
 )
-from runtime.errors import SnapshotError
+from ordo.runtime.errors import SnapshotError
 
 
 def difference(log_position: int, **changes: Any) -> DifferenceReport:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cluster.container.instance_table import LIST_BYTES_MAX, InstanceTable
-from cluster.wire import ordo_codecs
-from cluster.wire.instance_codec import InstanceReport, ReportFlag, decode_report, encode_report
-from runtime.errors import SnapshotError
+from ordo.cluster.container.tables.instance_table import LIST_BYTES_MAX, InstanceTable
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, decode_report, encode_report
+from ordo.runtime.errors import SnapshotError
 
 
 def report(session_id: int, **changes: Any) -> InstanceReport:

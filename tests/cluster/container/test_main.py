@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from archive.archive import Archive
-from archive.lmdb_store import open_lmdb
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.counter_types import CounterType
-from cluster.wire.mark_file import HEADER_LENGTH_BYTES, read_mark_file
-from runtime.clock import SystemClock
-from runtime.counters import Counter
-from runtime.error_log import read_errors
-from runtime.exit_status import EXIT_STATUS_SERVICE
-from runtime.memory import FileMemoryProvider
-from runtime.storage import FileStorage
-from runtime.wake import ParkFlag, Waker
-from transport.client import TransportClient
-from transport.driver.config import MediaDriverConfig
-from transport.driver.media_driver import MediaDriver
-from transport.image import Header
+from ordo.archive.archive import Archive
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.counters.mark_file import HEADER_LENGTH_BYTES, read_mark_file
+from ordo.runtime.agents.wake import ParkFlag, Waker
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.counters import Counter
+from ordo.runtime.native.error_log import read_errors
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.streams.image import Header
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 20
@@ -112,7 +112,7 @@ class Node:
         return [
             sys.executable,
             "-m",
-            "cluster.container.main",
+            "ordo.cluster.container.main",
             *folders,
             "--aeron-dir",
             self.aeron_dir,
@@ -320,7 +320,7 @@ def alive(pid: int) -> bool:
 )
 def test_mistakes_are_one_line_and_a_status(tmp_path: Path, service: str, status: int, words: str) -> None:
     folders = ["--cluster-dir", str(tmp_path), "--archive-dir", str(tmp_path), "--aeron-dir", str(tmp_path / "none")]
-    command = [sys.executable, "-m", "cluster.container.main", *folders, "--service", service]
+    command = [sys.executable, "-m", "ordo.cluster.container.main", *folders, "--service", service]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert done.returncode == status
     assert words in done.stderr
@@ -329,6 +329,6 @@ def test_mistakes_are_one_line_and_a_status(tmp_path: Path, service: str, status
 
 def test_a_container_starts_without_what_reads_configurations() -> None:
     # Pydantic took 8 MiB and 80 ms of every container.
-    script = "import sys, cluster.container.main; print('pydantic' in sys.modules)"
+    script = "import sys, ordo.cluster.container.main; print('pydantic' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout == "False\n"

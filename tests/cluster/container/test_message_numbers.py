@@ -1,13 +1,13 @@
-"""Which messages of a client the log has, as a container counts them (cluster/container/message_numbers.py)."""
+"""Which messages of a client the log has, as a container counts them (cluster/container/tables/message_numbers.py)."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from cluster.container.message_numbers import CLOSED_MAX, GAPS_MAX, MessageNumbers
-from cluster.wire import ordo_codecs
-from cluster.wire.number_gaps import decode_gaps
-from cluster.wire.ordo_codecs import PreviousSession
+from ordo.cluster.container.tables.message_numbers import CLOSED_MAX, GAPS_MAX, MessageNumbers
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import PreviousSession
+from ordo.cluster.wire.sessions.number_gaps import decode_gaps
 
 
 class Session:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.container.service_container import ContainerState, ServiceContainer
-from runtime.errors import OrdoError, Reject, ServiceCallError, ServiceError
-from service_api.service import Cluster, ClusteredService, MessageRun
-from service_api.testing import Input, Message, OpenSession, ServiceHarness, check_service
+from ordo.cluster.container.service_container import ContainerState, ServiceContainer
+from ordo.runtime.errors import OrdoError, Reject, ServiceCallError, ServiceError
+from ordo.service_api.service import Cluster, ClusteredService, MessageRun
+from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_requests import Requests
 

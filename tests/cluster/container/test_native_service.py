@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import ServiceError
-from service_api.service import OfferResult
-from service_api.testing import Message, OpenSession, check_service
+from ordo.runtime.errors import ServiceError
+from ordo.service_api.service import OfferResult
+from ordo.service_api.testing.harness import Message, OpenSession, check_service
 from tests.cluster.container.native_service import NativeEcho
 from tests.cluster.container.service_node import ServiceNode
 

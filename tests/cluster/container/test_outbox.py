@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cluster.container.service_container import ServiceContainer
-from cluster.wire import codecs, ordo_codecs
-from service_api.service import ClusteredService, OfferResult
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.service_api.service import ClusteredService, OfferResult
 from tests.cluster.container.native_service import NativeEcho
 from tests.cluster.container.service_node import ServiceNode
 

@@ -8,16 +8,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster.container.queries import HOLD_NS
-from cluster.container.responses import CONNECT_TIMEOUT_NS, IDLE_TIMEOUT_NS, WAITING_MAX, Response, ResponsePublications
-from cluster.container.service_container import HOLD_EGRESS, ContainerState, ServiceContainer
-from cluster.wire import ordo_codecs
-from cluster.wire.component_errors import read_component_errors
-from cluster.wire.ordo_codecs import QueryStatus
-from cluster.wire.streams import QUERY_STREAM_ID
-from service_api.native import Header
-from service_api.service import ClientSession, Cluster, ClusteredService
-from service_api.snapshot import SnapshotReader
+from ordo.cluster.container.service_container import HOLD_EGRESS, ContainerState, ServiceContainer
+from ordo.cluster.container.streams.queries import HOLD_NS
+from ordo.cluster.container.streams.responses import (
+    CONNECT_TIMEOUT_NS,
+    IDLE_TIMEOUT_NS,
+    WAITING_MAX,
+    Response,
+    ResponsePublications,
+)
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.counters.component_errors import read_component_errors
+from ordo.cluster.wire.ordo_codecs import QueryStatus
+from ordo.cluster.wire.streams import QUERY_STREAM_ID
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, Cluster, ClusteredService
+from ordo.service_api.snapshot import SnapshotReader
 from tests.cluster.container.native_service import NativeEcho
 from tests.cluster.container.service_node import ServiceNode, StreamClient
 
@@ -210,8 +216,8 @@ def test_native_services_answer_too(make: Callable[..., Queries]) -> None:
     [
         (b"raise", "KeyError: 'no such order'"),
         (b"text", "ServiceError: on_query must return bytes, returned str"),
-        (b"offer", "ServiceCallError: session.offer is not allowed from on_query; see service_api.service"),
-        (b"schedule", "ServiceCallError: schedule_timer is not allowed from on_query; see service_api.service"),
+        (b"offer", "ServiceCallError: session.offer is not allowed from on_query; see ordo.service_api.service"),
+        (b"schedule", "ServiceCallError: schedule_timer is not allowed from on_query; see ordo.service_api.service"),
     ],
 )
 def test_service_that_fails_goes_on(make: Callable[..., Queries], payload: bytes, text: str) -> None:

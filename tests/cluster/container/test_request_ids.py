@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cluster.wire import container_snapshot, ordo_codecs
-from cluster.wire.levels import REQUEST_ID_LEVEL, SERVICE_VERSION_LEVEL
-from cluster.wire.ordo_codecs import AnswerStatus
-from runtime.errors import ConfigurationError, SnapshotError
-from service_api import request_ids
-from service_api.request_ids import (
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.levels import REQUEST_ID_LEVEL, SERVICE_VERSION_LEVEL
+from ordo.cluster.wire.ordo_codecs import AnswerStatus
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.runtime.errors import ConfigurationError, SnapshotError
+from ordo.service_api import request_ids
+from ordo.service_api.request_ids import (
     FORGOTTEN,
     ID_CONFLICT,
     PrincipalIds,
@@ -22,8 +23,8 @@ from service_api.request_ids import (
     digest_payload,
     digest_request_id,
 )
-from service_api.requests import RequestLimits, RequestTable
-from service_api.service import TimeUnit
+from ordo.service_api.requests import RequestLimits, RequestTable
+from ordo.service_api.service import TimeUnit
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_requests import NAME, OTHER, Adder, Answered, Requests, run, sent
 from tests.cluster.container.test_service_container import take_snapshot

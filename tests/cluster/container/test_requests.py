@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster.container.service_container import ServiceContainer
-from cluster.wire import codecs, container_snapshot, ordo_codecs
-from cluster.wire.ordo_codecs import AnswerStatus
-from runtime.errors import Reject, ServiceError
-from service_api.requests import NO_IDENTITY, IdentityState, OpenStatus, RequestLimits, RequestTable
-from service_api.service import Cluster, ClusteredService, TimeUnit
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.ordo_codecs import AnswerStatus
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.runtime.errors import Reject, ServiceError
+from ordo.service_api.requests import NO_IDENTITY, IdentityState, OpenStatus, RequestLimits, RequestTable
+from ordo.service_api.service import Cluster, ClusteredService, TimeUnit
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.container.native_service import NativeReply
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import take_snapshot

@@ -7,14 +7,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from archive.recorder import Recording
-from cluster.container.service_container import ContainerState, ServiceContainer
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.mark_file import read_mark_file
-from runtime.error_log import read_errors
-from runtime.errors import ClusterError, ServiceError, SnapshotError
-from service_api.native import Header
-from service_api.service import (
+from ordo.archive.recorder import Recording
+from ordo.cluster.container.service_container import ContainerState, ServiceContainer
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.counters.mark_file import read_mark_file
+from ordo.runtime.errors import ClusterError, ServiceError, SnapshotError
+from ordo.runtime.native.error_log import read_errors
+from ordo.service_api.native import Header
+from ordo.service_api.service import (
     ClientSession,
     CloseReason,
     Cluster,
@@ -24,7 +24,7 @@ from service_api.service import (
     Role,
     TimeUnit,
 )
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.container.service_node import CLIENT_ID, ServiceNode
 
 Start: TypeAlias = Callable[..., ServiceContainer]

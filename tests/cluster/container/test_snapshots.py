@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from archive.recorder import Recording
-from cluster.container.process_copy import ProcessCopier
-from cluster.container.service_container import ServiceContainer
-from cluster.wire import container_snapshot
-from service_api.service import ClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.archive.recorder import Recording
+from ordo.cluster.container.process_copy import ProcessCopier
+from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.service_api.service import ClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import errors_of, record_snapshot
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from cluster.container.service_container import ContainerState
-from cluster.container.state_keeper import SILENCE_NS_MAX
-from cluster.container.versions import ServiceVersions
-from cluster.wire import ordo_codecs
-from cluster.wire.snapshot_digest import digest_of
-from cluster.wire.version_rows import HASHES, Code
-from runtime.errors import ServiceError
-from service_api.service import ClusteredService
-from service_api.snapshot import SnapshotWriter
+from ordo.cluster.container.service_container import ContainerState
+from ordo.cluster.container.state_keeper import SILENCE_NS_MAX
+from ordo.cluster.container.versions import ServiceVersions
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
+from ordo.cluster.wire.version_rows import HASHES, Code
+from ordo.runtime.errors import ServiceError
+from ordo.service_api.service import ClusteredService
+from ordo.service_api.snapshot import SnapshotWriter
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import errors_of, record_snapshot
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from cluster.container.service_container import ContainerState, ServiceContainer
-from cluster.container.versions import ServiceVersions
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.app_version import ALL_SERVICES
-from cluster.wire.version_rows import HANDS_OVER, Code, decode_codes
-from runtime.errors import ServiceError
-from service_api.service import Cluster, ClusteredService, Role
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.cluster.container.service_container import ContainerState, ServiceContainer
+from ordo.cluster.container.versions import ServiceVersions
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.app_version import ALL_SERVICES
+from ordo.cluster.wire.version_rows import HANDS_OVER, Code, decode_codes
+from ordo.runtime.errors import ServiceError
+from ordo.service_api.service import Cluster, ClusteredService, Role
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.container.service_node import ServiceNode
 
 MADE: list[Any] = []

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from cluster.module.counters import ELECTION_CLOSED
-from cluster.node.config import load_config
-from cluster.node.counters import counter_value
-from cluster.wire.component_errors import read_component_errors
-from cluster.wire.counter_types import CounterType
-from cluster.wire.mark_file import MODULE_MARK_FILE_NAME
-from deploy.launcher import LocalCluster
-from runtime.memory import FileMemoryProvider
+from ordo.cluster.module.state.counters import ELECTION_CLOSED
+from ordo.cluster.monitoring.counters import counter_value
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.component_errors import read_component_errors
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.counters.mark_file import MODULE_MARK_FILE_NAME
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.native.memory import FileMemoryProvider
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.protocol import REPORT_EVENT
 from tests.cluster.integration.writer import Writer

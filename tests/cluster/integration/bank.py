@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from service_api.service import Cluster, ClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.service import Cluster, ClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 
 class BankV1(ClusteredService):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from deploy.launcher import ROOT
+from ordo.deploy.launcher import ROOT
 
 
 def ordo(*arguments: str, timeout_s: float = 90.0) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deploy.launcher import LocalCluster
+from ordo.deploy.launcher import LocalCluster
 
 LEDGER = "tests.cluster.integration.services:Ledger"
 StartCluster = Callable[..., LocalCluster]

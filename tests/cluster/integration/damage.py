@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archive import tools as archive_tools
-from deploy.launcher import LocalCluster
+from ordo.archive.inspection import recording_inspection as archive_tools
+from ordo.deploy.launcher import LocalCluster
 
 LOG_STREAM_ID = 100
 PAD_TYPE = 0

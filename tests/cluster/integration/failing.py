@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service_api.native import Header
-from service_api.service import ClientSession, ClusteredService
-from service_api.snapshot import SnapshotWriter
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, ClusteredService
+from ordo.service_api.snapshot import SnapshotWriter
 
 
 class BrokenSnapshot(ClusteredService):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 
-from service_api.native import Header
-from service_api.service import ClientSession, Cluster, ClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, Cluster, ClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 STATE = struct.Struct("<q")
 

@@ -16,8 +16,8 @@ import sys
 from itertools import count
 from pathlib import Path
 
-from cluster.node.config import NodeConfig, load_config
-from cluster.node.log_renewal import renew_log
+from ordo.cluster.admin.log_renewal import renew_log
+from ordo.cluster.settings.config import NodeConfig, load_config
 
 
 def copy_config(config: NodeConfig, number: int) -> NodeConfig:

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from service_api.service import Cluster, ClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.service import Cluster, ClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 ALONE_VARIABLE = "POISON_ALONE_FILE"
 ALONE_MEMBER = 1

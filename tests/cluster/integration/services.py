@@ -10,11 +10,11 @@ from typing import Any
 
 import structlog
 
-from ordo.bench.echo import Echo
-from service_api.cluster import CloseReason
-from service_api.native import Header
-from service_api.service import ClientSession, Cluster, ClusteredService, Role
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.bench.loads.echo import Echo
+from ordo.service_api.cluster import CloseReason
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, Cluster, ClusteredService, Role
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.integration.protocol import (
     ANSWER,
     ANSWERS_KEPT,

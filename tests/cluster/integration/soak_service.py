@@ -6,9 +6,9 @@ from array import array
 
 import structlog
 
-from service_api.native import Header
-from service_api.service import ClientSession, Cluster, ClusteredService
-from service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClientSession, Cluster, ClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 STARTED_EVENT = "tally.started"
 SLOTS = 1 << 16

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from ordo.runtime.reporting.logging import get_logger
+from ordo.service_api.cluster import ClientSession
+from ordo.service_api.native import Header
 from ordo.starter.counter import Counter
-from runtime.logging import get_logger
-from service_api.cluster import ClientSession
-from service_api.native import Header
 
 
 class Talker(Counter):

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from archive.segments import segment_name
-from cluster.node.config import load_config
-from deploy.launcher import ROOT, LocalCluster
+from ordo.archive.segments.segments import segment_name
 from ordo.backup.folder import BackupFolder, read_json
-from pipeline.local import read
-from pipeline.payloads import MESSAGE_KINDS
-from runtime.tokens import hash_token, new_token
-from sequencer.entries import LogEntry, decode_entry
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import ROOT, LocalCluster
+from ordo.follow.entries import LogEntry, decode_entry
+from ordo.pipeline.decoding.payloads import MESSAGE_KINDS
+from ordo.pipeline.sql.local import read
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.agreement import await_agreement, await_value, demand_agreement, reports_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.launcher import ROOT, LocalCluster
+from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from deploy.launcher import LocalCluster
-from runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster

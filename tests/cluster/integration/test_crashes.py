@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.launcher import LocalCluster
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.writer import Writer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.launcher import LocalCluster
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_that, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from archive.client.client import ArchiveClient
-from cluster.client.async_client import AsyncClusterClient
-from cluster.client.endpoints import archive_endpoint
-from cluster.client.feeds import FeedMessage, FeedReader
-from cluster.client.log_source import LogSource
-from cluster.client.session import ClusterClient
-from cluster.node.counters import read_counters
-from cluster.node.driver_bounds import COUNTERS_OF_READER
-from cluster.node.needs import FILES_OF_READER, MEMORY_OF_SUBSCRIBER_BYTES, SOCKETS_OF_READER
-from cluster.wire.streams import is_feed
-from deploy.launcher import LocalCluster
-from runtime.errors import ArchiveError
+from ordo.archive.client.client import ArchiveClient
+from ordo.cluster.checks.requirements import FILES_OF_READER, MEMORY_OF_SUBSCRIBER_BYTES, SOCKETS_OF_READER
+from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.node.driver_bounds import COUNTERS_OF_READER
+from ordo.cluster.wire.streams import is_feed
+from ordo.deploy.launcher import LocalCluster
+from ordo.follow.recordings.log_source import LogSource
+from ordo.follow.topics.feeds import FeedMessage, FeedReader
+from ordo.runtime.errors import ArchiveError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 SERVICE = "tests.cluster.integration.feed_service:Publisher"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cluster.wire.counter_types import CounterType
+from ordo.cluster.wire.counters.counter_types import CounterType
 from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.writer import Writer

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.config import load_config
-from cluster.node.counters import read_counters
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster, find_ports
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster, find_ports
 from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster

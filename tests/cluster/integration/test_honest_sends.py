@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from deploy.launcher import LocalCluster
 from ordo import AsyncClusterClient, ClientSettings, ClusterClient, Unsequenced
+from ordo.deploy.launcher import LocalCluster
 from ordo.errors import NotSequencedError
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_requests import ADD, BANK, accounts

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.counters import counter_value
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
-from runtime.errors import ClusterTimeoutError, SessionRejectedError
-from runtime.tokens import hash_token, new_token
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.monitoring.counters import counter_value
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ClusterTimeoutError, SessionRejectedError
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.wire.counter_types import CounterType
-from consensus.states import ElectionState
-from deploy.launcher import LocalCluster
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.consensus.state.states import ElectionState
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
@@ -78,7 +78,7 @@ def container_of(cluster: LocalCluster, member_id: int) -> int:
     """The process id of a member's service container."""
     pid = cluster.pid(member_id)
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        if b"cluster.container.main" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"ordo.cluster.container.main" in Path(f"/proc/{child}/cmdline").read_bytes():
             return int(child)
     raise AssertionError(f"member {member_id} has no container")
 

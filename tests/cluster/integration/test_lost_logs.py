@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.node.counters import read_counters
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster, ServiceMode
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster, ServiceMode
 from tests.cluster.integration.command import ordo
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

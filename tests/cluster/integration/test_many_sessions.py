@@ -15,12 +15,12 @@ import pytest
 
 from ordo import ClientSettings, ClusterClient
 from ordo.errors import SessionRejectedError
+from ordo.transport.client.client_transport import ClientTransport
 from tests.cluster.integration.conftest import StartCluster
-from transport.client_transport import ClientTransport
 
 COUNT = int(os.environ.get("SESSIONS", "700"))
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 if COUNT <= 700 else 1800)]
-ECHO = "ordo.bench.echo:Echo"
+ECHO = "ordo.bench.loads.echo:Echo"
 PER_TRANSPORT = 512
 CONNECTING_MAX = 64
 ROUNDS = 3

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import pytest
 
-from cluster.node import orders
-from cluster.node.config import load_config
-from cluster.node.tools import LocalMember
-from deploy.launcher import LocalCluster
+from ordo.cluster.admin import orders
+from ordo.cluster.admin.local_member import LocalMember
+from ordo.cluster.settings.config import load_config
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from ordo.bench.native_load import NativeLoad
-from runtime.errors import ClusterTimeoutError
+from ordo.bench.loads.native_load import NativeLoad
+from ordo.runtime.errors import ClusterTimeoutError
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 
 __all__ = ["start_cluster"]
@@ -15,7 +15,7 @@ __all__ = ["start_cluster"]
 
 def test_a_load_says_that_its_leader_was_replaced(start_cluster: StartCluster) -> None:
     """It waited for 20 s for what was lost with the leader, and said that no echo came."""
-    cluster = start_cluster("ordo.bench.echo:Echo")
+    cluster = start_cluster("ordo.bench.loads.echo:Echo")
     leader = cluster.await_leader()
     with NativeLoad(cluster.ingress_endpoints, 32) as load:
         load.sustained(0.1, 500, 64)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.launcher import LocalCluster
 from ordo import ClusterClient
+from ordo.deploy.launcher import LocalCluster
 from ordo.errors import ClusterTimeoutError, RejectedError
-from runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import errors_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster

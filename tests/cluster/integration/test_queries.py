@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from cluster.client.async_client import AsyncClusterClient
-from cluster.client.query import QueryReply
-from cluster.wire import ordo_codecs
-from cluster.wire.counter_types import CounterType
-from runtime.errors import ClusterTimeoutError, QueryFailedError
+from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.cluster.client.query import QueryReply
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.runtime.errors import ClusterTimeoutError, QueryFailedError
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.protocol import COUNT

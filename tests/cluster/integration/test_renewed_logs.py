@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from archive.tools import list_recordings
-from cluster.module.state_store import StoredState
-from cluster.node.config import NodeConfig, load_config
-from cluster.node.log_renewal import has_begun_anew, renew_log
-from cluster.node.member_store import open_stored
-from deploy.launcher import ROOT, LocalCluster
+from ordo.archive.inspection.recording_inspection import list_recordings
+from ordo.cluster.admin.log_renewal import has_begun_anew, renew_log
+from ordo.cluster.admin.member_store import open_stored
+from ordo.cluster.module.state.state_store import StoredState
+from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that, demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from archive import tools as archive_tools
-from cluster.module.sessions import NULL_VALUE
-from cluster.node.config import load_config
-from cluster.node.orders import take_snapshot
-from cluster.node.tools import LocalMember
-from cluster.wire.counter_types import CounterType
-from consensus.distrust import Distrust
-from deploy.launcher import LocalCluster
+from ordo.archive.inspection import recording_inspection as archive_tools
+from ordo.cluster.admin.local_member import LocalMember
+from ordo.cluster.admin.orders import take_snapshot
+from ordo.cluster.module.sessions.sessions import NULL_VALUE
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.consensus.state.distrust import Distrust
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement, describe, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from cluster.node.config import load_config
-from cluster.node.orders import transfer
-from cluster.node.tools import LocalMember
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from ordo import ClusterClient
-from runtime.errors import ClusterError
+from ordo.cluster.admin.local_member import LocalMember
+from ordo.cluster.admin.orders import transfer
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ClusterError
 from tests.cluster.integration.agreement import counter_of, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster

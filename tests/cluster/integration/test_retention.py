@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from archive.tools import list_recordings
-from cluster.wire.counter_types import CounterType
-from cluster.wire.streams import LOG_STREAM_ID
-from deploy.launcher import LocalCluster
+from ordo.archive.inspection.recording_inspection import list_recordings
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement, errors_of
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.services import DIFFERENT_MEMBER, HASH_EVENT, PID_EVENT

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import tomlkit
 
-from cluster.wire.levels import PROTOCOL_LEVEL
-from deploy.launcher import LocalCluster
 from ordo import ClusterClient
+from ordo.cluster.wire.levels import PROTOCOL_LEVEL
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_that, errors_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster

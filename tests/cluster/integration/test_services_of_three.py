@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import tomlkit
 
-from cluster.node.config import load_config
-from cluster.node.counters import read_counters
-from cluster.node.stored_snapshots import list_snapshots
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from ordo import ClusterClient
-from runtime.errors import StorageMissingError
-from runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.cluster.admin.stored_snapshots import list_snapshots
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import StorageMissingError
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import await_that, counter_of, errors_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import tomlkit
 
-from archive.tools import list_recordings
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from ordo import ClusterClient
+from ordo.archive.inspection.recording_inspection import list_recordings
 from ordo.cli import run
-from runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import counter_of, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster

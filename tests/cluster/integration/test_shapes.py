@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from deploy.launcher import LocalCluster
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster
@@ -35,7 +35,7 @@ def content(size: int, seed: int) -> bytes:
 
 @pytest.mark.parametrize("mode", ["process", "inline"])
 def test_messages_of_every_size_come_back_as_they_went(start_cluster: StartCluster, mode: str) -> None:
-    cluster = start_cluster("ordo.bench.echo:Echo", service_mode=mode)
+    cluster = start_cluster("ordo.bench.loads.echo:Echo", service_mode=mode)
     received: list[bytes] = []
     with ClusterClient(
         cluster.ingress_endpoints,

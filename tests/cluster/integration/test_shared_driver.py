@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.node.config import NodeConfig, load_config
-from cluster.node.orders import take_snapshot
-from cluster.node.tools import LocalMember, node_status
-from deploy.launcher import LocalCluster
 from ordo.cli import run
-from runtime.errors import OrdoError, StorageMissingError
+from ordo.cluster.admin.local_member import LocalMember, node_status
+from ordo.cluster.admin.orders import take_snapshot
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import OrdoError, StorageMissingError
 from tests.cluster.integration.agreement import await_that
 from tests.transport.test_driver_threads import program
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from deploy import launcher
-from deploy.launcher import LocalCluster
-from runtime.errors import OrdoError
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.deploy import launcher
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import OrdoError
 from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.conftest import LEDGER, PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer

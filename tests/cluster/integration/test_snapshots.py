@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.wire.counter_types import CounterType
-from cluster.wire.mark_file import container_mark_file_name
-from deploy.launcher import ROOT, LocalCluster
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.cluster.wire.counters.mark_file import container_mark_file_name
+from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import PATIENT, StartCluster

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import pytest
 
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from ordo import ClusterClient
-from ordo.bench.native_load import NativeLoad
+from ordo.bench.loads.native_load import NativeLoad
 from ordo.bench.node_cost import family
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import counter_of, errors_of
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.soak_service import STARTED_EVENT

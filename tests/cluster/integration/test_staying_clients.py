@@ -8,16 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from ordo import AsyncClusterClient, ClientEvent, ClientSettings, ClusterClient, Unsequenced
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
 from ordo.errors import ClusterError, ClusterTimeoutError, SessionClosedError
-from service_api.service import OfferResult
+from ordo.service_api.service import OfferResult
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-ECHO = "ordo.bench.echo:Echo"
+ECHO = "ordo.bench.loads.echo:Echo"
 SETTINGS = ClientSettings(keep_alive_interval_s=0.2, message_timeout_s=20)
 
 

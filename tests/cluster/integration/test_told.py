@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from cluster.wire.ingress_notice import UNCHECKED_NOTICE
-from deploy.launcher import ROOT, LocalCluster, ServiceMode
 from ordo import AsyncClusterClient, ClientSettings, ClusterClient
+from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE
+from ordo.deploy.launcher import ROOT, LocalCluster, ServiceMode
 from ordo.dev import _lines_of
 from ordo.errors import ClusterError, ClusterTimeoutError, PayloadError, SessionClosedError
-from runtime.tokens import hash_token, new_token
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.command import demand_one_line, ordo
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-import runtime.spans
-from cluster.node.observation import Subject
-from cluster.node.trace_export import TraceExport
-from deploy.launcher import LocalCluster
 from ordo import ClientSettings, ClusterClient, Tracing
 from ordo.bench.span_collector import STATUS_TAKEN, SpanCollector
 from ordo.bench.waterfall import MOMENTS, describe
 from ordo.cli import run
-from runtime.errors import ConfigurationError
-from runtime.spans import Span
+from ordo.cluster.monitoring.observation import Subject
+from ordo.cluster.monitoring.trace_export import TraceExport
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.reporting import spans as spans_of_programs
+from ordo.runtime.reporting.spans import Span
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import PATIENT
@@ -63,7 +63,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.mark.slow
 def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collector: Collector) -> None:
-    nodes = LocalCluster("ordo.bench.echo:Echo", sync="none", cluster=PATIENT)
+    nodes = LocalCluster("ordo.bench.loads.echo:Echo", sync="none", cluster=PATIENT)
     for member_id in nodes.member_ids:
         path = nodes.config_path(member_id)
         path.write_text(path.read_text() + f'\n[tracing]\nendpoint = "{collector.endpoint}"\nrate = 1.0\n')
@@ -132,6 +132,6 @@ def test_misuse_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for rate in (0, -1, 2, "much"):
         with pytest.raises(ConfigurationError, match="rate="):
             Tracing(endpoint="http://127.0.0.1:4318/v1/traces", rate=rate)  # type: ignore[arg-type]
-    monkeypatch.setattr(runtime.spans, "find_spec", lambda name: None)
+    monkeypatch.setattr(spans_of_programs, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match=r"ordo-sequencer\[otel\]"):
         Tracing(endpoint="http://127.0.0.1:4318/v1/traces")

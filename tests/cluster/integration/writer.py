@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from runtime.errors import ClusterError, ClusterTimeoutError, SessionClosedError
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.runtime.errors import ClusterError, ClusterTimeoutError, SessionClosedError
 from tests.cluster.integration.protocol import ANSWER, EMPTY_HASH, REQUEST, Kind, Status, chain
 
 WINDOW = 128

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cluster.wire import codecs
-from cluster.wire.codecs import ClusterAction
-from cluster.wire.counter_types import ControlToggle, ModuleState
-from consensus.configuration import Configuration
-from consensus.states import ElectionState
-from runtime.counters import local_counter
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.codecs import ClusterAction
+from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState
+from ordo.consensus.state.configuration import Configuration
+from ordo.consensus.state.states import ElectionState
+from ordo.runtime.native.counters import local_counter
 
 TERM_ID = 7
 NULL_POSITION = -1

@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.module.backup_queries import (
+from ordo.cluster.module.operators.backup_queries import (
     QUERIES_MAX,
     QUERIES_PER_HOST_MAX,
     QUERY_BURST,
     QUERY_TIMEOUT_MS,
     BackupQueries,
 )
-from cluster.wire import codecs
-from runtime.authentication import Right
-from runtime.errors import DecodeError
+from ordo.cluster.wire import codecs
+from ordo.runtime.errors import DecodeError
+from ordo.runtime.security.authentication import Right
 from tests.cluster.module.test_operators import SECRET, Driver, Gate
 
 SOURCE = "10.0.0.9:5000"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.module.chores import BUSY_INTERVAL_NS, IDLE_INTERVAL_NS, Chores
+from ordo.cluster.module.periodic_work import BUSY_INTERVAL_NS, IDLE_INTERVAL_NS, Chores
 
 MILLISECOND_NS = 1_000_000
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from cluster.module.clock_watch import ClockWatch
-from cluster.module.cluster_clock import ClusterClock
-from consensus.messages import NewLeadershipTerm
-from runtime.clock import VirtualClock
+from ordo.cluster.module.state.clock_watch import ClockWatch
+from ordo.consensus.state.messages import NewLeadershipTerm
+from ordo.runtime.native.clock import VirtualClock
+from ordo.sequencer.cluster_clock import ClusterClock
 from tests.cluster.module.member import Core
 from tests.simulation.nodes import EPOCH_NS
 from tests.simulation.options import Options

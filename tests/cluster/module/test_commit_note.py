@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from archive.lmdb_store import open_lmdb
-from cluster.module.commit_note import COMMIT_NOTE_NAME, INTERVAL_NS, CommitNote
-from runtime.storage import FileStorage
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, INTERVAL_NS, CommitNote
+from ordo.runtime.io.storage import FileStorage
 
 
 def known(folder: Path) -> int:

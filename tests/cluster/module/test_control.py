@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from cluster.module.control import ClusterControl
-from cluster.module.termination import Termination
-from cluster.module.transfer import LeadershipTransfer
-from cluster.wire.codecs import ClusterAction
-from cluster.wire.counter_types import ControlToggle, ModuleState
+from ordo.cluster.module.log.cluster_control import ClusterControl
+from ordo.cluster.module.state.termination import Termination
+from ordo.cluster.module.state.transfer import LeadershipTransfer
+from ordo.cluster.wire.codecs import ClusterAction
+from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState
 from tests.cluster.module.member import Core, Counters, Host, Log
 
 

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from cluster.module.counters import ModuleCounters
-from runtime.counters import local_counter
+from ordo.cluster.module.state.counters import ModuleCounters
+from ordo.runtime.native.counters import local_counter
 
 
 def test_the_longest_snapshot_and_the_slow_ones_are_counted() -> None:

@@ -6,11 +6,11 @@ import json
 from types import SimpleNamespace
 from typing import Any, cast
 
-from cluster.module.details import ERRORS_MAX, SESSIONS_MAX, SNAPSHOTS_MAX, TERMS_MAX, Details
-from cluster.module.operators import PAYLOAD_BYTES_MAX
-from cluster.module.sessions import ClusterSession
-from cluster.module.state_store import EVIDENCE_MAX, Evidence, SnapshotEntry
-from runtime.error_log import ErrorObservation
+from ordo.cluster.module.operators.member_report import ERRORS_MAX, SESSIONS_MAX, SNAPSHOTS_MAX, TERMS_MAX, Details
+from ordo.cluster.module.operators.operators import PAYLOAD_BYTES_MAX
+from ordo.cluster.module.sessions.sessions import ClusterSession
+from ordo.cluster.module.state.state_store import EVIDENCE_MAX, Evidence, SnapshotEntry
+from ordo.runtime.native.error_log import ErrorObservation
 
 LARGE = (1 << 62) + 1
 EVIDENCE = Evidence(LARGE, LARGE, LARGE, LARGE, LARGE, LARGE, b"\xff" * 16, b"\xee" * 16)

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from archive.archive import Archive
-from archive.lmdb_store import open_lmdb
-from archive.tools import verify_recording
-from cluster.module import snapshots
-from cluster.module.recovery import Recovery
-from cluster.module.sessions import ClusterSession
-from cluster.module.snapshots import ModuleSnapshot, SnapshotPoint
-from cluster.module.state_store import SnapshotEntry, StateStore
-from cluster.wire import container_snapshot
-from cluster.wire.container_snapshot import ServiceSnapshot
-from cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID
-from runtime.clock import VirtualClock
-from runtime.errors import CorruptFrameError
-from runtime.storage import FileStorage
-from service_api.cluster import TimeUnit
+from ordo.archive.archive import Archive
+from ordo.archive.inspection.recording_inspection import verify_recording
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.sessions.sessions import ClusterSession
+from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.module.state.module_snapshot import ModuleSnapshot, SnapshotPoint
+from ordo.cluster.module.state.recovery import Recovery
+from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
+from ordo.cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID
+from ordo.runtime.errors import CorruptFrameError
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import VirtualClock
+from ordo.service_api.cluster import TimeUnit
 from tests.archive.streams import MTU, Sink, Stream
 from tests.archive.test_flipped_bits import flips
 from tests.archive.test_recorder import send
@@ -98,7 +98,7 @@ def start(archive: Archive, entry: SnapshotEntry) -> ModuleSnapshot | None:
 @pytest.mark.parametrize("part", ["module", "service"])
 def test_no_bit_of_a_snapshot(archive: Archive, part: str) -> None:
     service_id = record(archive, SERVICE_SNAPSHOT_STREAM_ID, [*container_snapshot.encode(SERVICE), *OWN_DATA])
-    module_id = record(archive, MODULE_SNAPSHOT_STREAM_ID, list(snapshots.encode(MODULE)))
+    module_id = record(archive, MODULE_SNAPSHOT_STREAM_ID, list(module_snapshot.encode(MODULE)))
     entry = SnapshotEntry(POSITION, 3, 0, 1000, service_id, module_id, True)
     good = messages_of(archive, entry)
     assert start(archive, entry) == MODULE

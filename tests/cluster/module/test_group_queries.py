@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from cluster.module.group_queries import HOLD_NS, SERVES_NS, GroupQueries, GroupQuery
-from cluster.module.sequencer import SessionTable
-from cluster.module.sessions import EVENTS_MAX, ClusterSession, OpenSessions
-from cluster.wire import ordo_codecs
-from cluster.wire.instance_codec import GROUP_BYTES_MAX
-from cluster.wire.ordo_codecs import QueryStatus
-from runtime.authentication import EVERYTHING, Right
-from runtime.counters import local_counter
+from ordo.cluster.module.sessions.group_queries import HOLD_NS, SERVES_NS, GroupQueries, GroupQuery
+from ordo.cluster.module.sessions.sessions import EVENTS_MAX, ClusterSession, OpenSessions
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import QueryStatus
+from ordo.cluster.wire.sessions.instance_codec import GROUP_BYTES_MAX
+from ordo.runtime.native.counters import local_counter
+from ordo.runtime.security.authentication import EVERYTHING, Right
+from ordo.sequencer.sequencer import SessionTable
 from tests.cluster.module.test_sessions import CountingClient
 
 GROUP = b"pricing"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster.module.join_watch import PATIENCE_NS, JoinWatch
-from consensus.states import ElectionState
+from ordo.cluster.module.upkeep.join_watch import PATIENCE_NS, JoinWatch
+from ordo.consensus.state.states import ElectionState
 
 STEP_NS = PATIENCE_NS // 10
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cluster.module import member_proofs
-from cluster.module.member_proofs import CHALLENGE_INTERVAL_NS, HELD_MAX, SENDER_FIELDS, MemberProofs
-from cluster.wire import ordo_codecs
-from consensus import messages
+from ordo.cluster.module.members import member_proofs
+from ordo.cluster.module.members.member_proofs import CHALLENGE_INTERVAL_NS, HELD_MAX, SENDER_FIELDS, MemberProofs
+from ordo.cluster.wire import ordo_codecs
+from ordo.consensus.state import messages
 
 OWN_ID, PEER_ID, OTHER_ID = 0, 1, 2
 

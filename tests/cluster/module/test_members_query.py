@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.module.members_query import extended_members_response, members_response
-from cluster.wire import codecs
-from cluster.wire.members import Member, parse_members
+from ordo.cluster.module.members.members_query import extended_members_response, members_response
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.members import Member, parse_members
 from tests.consensus.harness import Harness
 
 MEMBERS = tuple(Member(number, *(f"host{number}:{port}" for port in range(5))) for number in range(3))

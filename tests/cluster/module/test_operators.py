@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.module import operators
-from cluster.module.operators import (
+from ordo.cluster.module.operators import operators
+from ordo.cluster.module.operators.operators import (
     CONNECT_BURST,
     CONNECT_TIMEOUT_MS,
     CONNECTIONS_MAX,
@@ -20,12 +20,12 @@ from cluster.module.operators import (
     SILENCE_MAX_MS,
     Operators,
 )
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.counter_types import ControlToggle, transfer_value
-from cluster.wire.ordo_codecs import MembershipChange, OperatorOrder, OperatorStatus
-from runtime.authentication import EVERYTHING, PRINCIPAL_LENGTH_BYTES_MAX, Right
-from runtime.counters import local_counter
-from runtime.errors import ClusterError, DecodeError
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.counters.counter_types import ControlToggle, transfer_value
+from ordo.cluster.wire.ordo_codecs import MembershipChange, OperatorOrder, OperatorStatus
+from ordo.runtime.errors import ClusterError, DecodeError
+from ordo.runtime.native.counters import local_counter
+from ordo.runtime.security.authentication import EVERYTHING, PRINCIPAL_LENGTH_BYTES_MAX, Right
 
 SECRET = b"secret"
 PORT = 4040

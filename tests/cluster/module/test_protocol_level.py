@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.module.log_executor import LogRecord
-from cluster.module.protocol_level import SILENCE_NS_MAX, ProtocolLevel
-from cluster.wire import ordo_codecs
-from runtime.errors import ClusterError, DecodeError
+from ordo.cluster.module.log.log_executor import LogRecord
+from ordo.cluster.module.versions.protocol_level import SILENCE_NS_MAX, ProtocolLevel
+from ordo.cluster.wire import ordo_codecs
+from ordo.runtime.errors import ClusterError, DecodeError
 
 SECOND_NS = 1_000_000_000
 

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from cluster.module.group_queries import GroupQuery, Refusal
-from cluster.module.queries import Queries, QueryLink
-from cluster.wire import ordo_codecs
-from cluster.wire.ordo_codecs import Consistency, QueryStatus
-from consensus.messages import Message, ReadHeartbeat, ReadHeartbeatAck, ReadIndexRequest, ReadIndexResponse
-from runtime.counters import local_counter
-from runtime.errors import DecodeError
-from runtime.wake import ParkFlag
+from ordo.cluster.module.sessions.group_queries import GroupQuery, Refusal
+from ordo.cluster.module.sessions.queries import Queries, QueryLink
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import Consistency, QueryStatus
+from ordo.consensus.state.messages import Message, ReadHeartbeat, ReadHeartbeatAck, ReadIndexRequest, ReadIndexResponse
+from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.errors import DecodeError
+from ordo.runtime.native.counters import local_counter
 from tests.cluster.container.service_node import StreamClient
 from tests.consensus.harness import FIRST_RECORD, Harness
 

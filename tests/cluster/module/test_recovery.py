@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from cluster.module.commit_note import CommitNote
-from cluster.module.state_store import StateStore, StoredState
-from cluster.wire.counter_types import ControlToggle
-from consensus.distrust import Distrust
-from runtime.clock import VirtualClock
-from runtime.errors import ClusterError
+from ordo.cluster.module.state.commit_note import CommitNote
+from ordo.cluster.module.state.state_store import StateStore, StoredState
+from ordo.cluster.wire.counters.counter_types import ControlToggle
+from ordo.consensus.state.distrust import Distrust
+from ordo.runtime.errors import ClusterError
+from ordo.runtime.native.clock import VirtualClock
 from tests.faults.logs import FRAME_ALIGNMENT, HEADER, PAD, frames_of
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.options import Options

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.module.response_channels import bounded, check_stream, is_from_opener, opened_by, response_channel
-from runtime.errors import ChannelError
+from ordo.cluster.module.sessions.response_channels import (
+    bounded,
+    check_stream,
+    is_from_opener,
+    opened_by,
+    response_channel,
+)
+from ordo.runtime.errors import ChannelError
 
 USUAL = "aeron:udp?endpoint=10.0.0.1:4000"
 

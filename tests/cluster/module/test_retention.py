@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from archive.administration import ERROR_ACTIVE_RECORDING
-from archive.lmdb_store import open_lmdb
-from cluster.module.retention import Retention, RetentionPolicy
-from cluster.module.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
-from cluster.module.snapshot_schedule import SnapshotSchedule
-from cluster.module.snapshot_shelf import SnapshotShelf
-from cluster.module.state_store import Evidence, SnapshotEntry, StateStore
-from cluster.wire import ordo_codecs
-from cluster.wire.snapshot_digest import combine, digest_of
-from runtime.errors import ArchiveError, DecodeError
+from ordo.archive.inspection.administration import ERROR_ACTIVE_RECORDING
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
+from ordo.cluster.module.snapshots.retention import Retention, RetentionPolicy
+from ordo.cluster.module.snapshots.snapshot_reports import Agreement, HeldSnapshot, SnapshotReports
+from ordo.cluster.module.snapshots.snapshot_schedule import SnapshotSchedule
+from ordo.cluster.module.state.state_store import Evidence, SnapshotEntry, StateStore
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.snapshots.snapshot_digest import combine, digest_of
+from ordo.runtime.errors import ArchiveError, DecodeError
 
 SECOND_NS = 1_000_000_000
 PATIENCE_NS = 30 * SECOND_NS

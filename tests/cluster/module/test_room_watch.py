@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cluster.module.config import ArchiveSettings
-from cluster.module.room_watch import DRAIN_NS, FLAG_NO_ROOM, HEARD_NS, RoomWatch
-from cluster.wire.counter_types import Room
-from cluster.wire.ingress_notice import OPEN_NOTICE, decode_notice, encode_closed
-from consensus.messages import AppendPosition
-from consensus.states import ElectionState
+from ordo.cluster.module.state.config import ArchiveSettings
+from ordo.cluster.module.upkeep.disk_space_watch import DRAIN_NS, FLAG_NO_ROOM, HEARD_NS, RoomWatch
+from ordo.cluster.wire.counters.counter_types import Room
+from ordo.cluster.wire.sessions.ingress_notice import OPEN_NOTICE, decode_notice, encode_closed
+from ordo.consensus.state.messages import AppendPosition
+from ordo.consensus.state.states import ElectionState
 from tests.cluster.module.member import Core, Host
 
 LOW, HIGH = 1000, 2000

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from archive.recovery import base_of
-from archive.segments import segment_name
-from cluster.module.log_repair import PAGE_BYTES
-from cluster.wire.counter_types import ControlToggle
-from runtime.errors import StorageError
-from runtime.storage import storage_error
+from ordo.archive.segments.recovery import base_of
+from ordo.archive.segments.segments import segment_name
+from ordo.cluster.module.snapshots.log_repair import PAGE_BYTES
+from ordo.cluster.wire.counters.counter_types import ControlToggle
+from ordo.runtime.errors import StorageError
+from ordo.runtime.io.storage import storage_error
 from tests.simulation import rot
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.options import Options

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from archive.archive import Archive
-from archive.lmdb_store import open_lmdb
-from cluster.module.sequencer import Sequencer, SessionTable
-from cluster.wire import codecs
-from consensus.progress import Progress
-from runtime.clock import VirtualClock
-from runtime.counters import local_counter
-from runtime.storage import FileStorage
-from runtime.wake import ParkFlag
+from ordo.archive.archive import Archive
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.wire import codecs
+from ordo.consensus.state.progress import Progress
+from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.counters import local_counter
+from ordo.sequencer.sequencer import Sequencer, SessionTable
 from tests.archive.streams import MTU, Sink, Stream
 
 FRAGMENT = MTU - 32

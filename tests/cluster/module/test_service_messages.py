@@ -2,8 +2,8 @@
 
 import pytest
 
-from cluster.module.service_messages import POLL_LIMIT, PendingServiceMessages, first_log_session_id
-from runtime.errors import ClusterError
+from ordo.cluster.module.sessions.service_messages import POLL_LIMIT, PendingServiceMessages, first_log_session_id
+from ordo.runtime.errors import ClusterError
 
 
 def _append_into(log: list[tuple[int, bytes]], room: int = 1000):  # type: ignore[no-untyped-def]

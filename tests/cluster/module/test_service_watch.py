@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from cluster.module.config import ClusterSettings
-from cluster.module.service_watch import ServiceWatch
-from runtime.counters import local_counter
+from ordo.cluster.module.services.service_watch import ServiceWatch
+from ordo.cluster.module.state.config import ClusterSettings
+from ordo.runtime.native.counters import local_counter
 
 S = 1_000_000_000
 MIB = 1 << 20

@@ -9,12 +9,12 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from cluster.module.sequencer import SessionTable
-from cluster.module.session_requests import WAITING_MIN, SessionBounds, SessionRequests
-from cluster.module.sessions import OpenSessions
-from cluster.wire import codecs
-from runtime.authentication import AcceptAll, Right
-from runtime.errors import RegistrationError
+from ordo.cluster.module.sessions.session_requests import WAITING_MIN, SessionBounds, SessionRequests
+from ordo.cluster.module.sessions.sessions import OpenSessions
+from ordo.cluster.wire import codecs
+from ordo.runtime.errors import RegistrationError
+from ordo.runtime.security.authentication import AcceptAll, Right
+from ordo.sequencer.sequencer import SessionTable
 from tests.attacks.gate import ANSWER, PASSWORD, Gate
 from tests.cluster.module.test_operators import Image, Publication
 from tests.cluster.module.test_sessions import Term

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cluster.module.sequencer import SessionTable
-from cluster.module.sessions import ClusterSession, OpenSessions, session_event
-from cluster.wire import codecs
-from cluster.wire.codecs import EventCode
-from runtime.authentication import Right
-from runtime.errors import RegistrationError
+from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions, session_event
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.codecs import EventCode
+from ordo.runtime.errors import RegistrationError
+from ordo.runtime.security.authentication import Right
+from ordo.sequencer.sequencer import SessionTable
 
 SECOND_NS = 1_000_000_000
 

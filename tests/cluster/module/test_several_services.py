@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from cluster.module.service_messages import ServiceMessages, first_log_session_id, service_of
-from cluster.module.services import Services
-from cluster.module.timers import ClusterTimers
-from cluster.wire import ordo_codecs
-from cluster.wire.part_lengths import pack_lengths, unpack_lengths
-from cluster.wire.snapshot_digest import combine
-from cluster.wire.version_rows import Code, shared_codes
-from runtime.clock import VirtualClock
-from runtime.errors import ClusterError, DecodeError
+from ordo.cluster.module.services.services import Services
+from ordo.cluster.module.sessions.service_messages import ServiceMessages, first_log_session_id, service_of
+from ordo.cluster.module.sessions.timers import ClusterTimers
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.snapshots.part_lengths import pack_lengths, unpack_lengths
+from ordo.cluster.wire.snapshots.snapshot_digest import combine
+from ordo.cluster.wire.version_rows import Code, shared_codes
+from ordo.runtime.errors import ClusterError, DecodeError
+from ordo.runtime.native.clock import VirtualClock
 
 
 def test_services_have_timers_of_their_own_under_the_same_correlation_id() -> None:

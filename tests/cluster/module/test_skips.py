@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cluster.module.skips import Failure, Skips
-from cluster.wire import ordo_codecs
-from cluster.wire.ordo_codecs import FailureVerdict
+from ordo.cluster.module.versions.skips import Failure, Skips
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import FailureVerdict
 
 TOLD, FAILED_AT = 50, 200
 

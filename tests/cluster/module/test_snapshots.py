@@ -2,16 +2,16 @@
 
 import pytest
 
-from cluster.module import snapshots
-from cluster.module.service_messages import first_log_session_id
-from cluster.module.sessions import ClusterSession
-from cluster.module.snapshots import ModuleSnapshot, PendingTracker, SnapshotPoint
-from cluster.wire import codecs
-from cluster.wire.configuration import NamedConfiguration
-from cluster.wire.log_identity import LogIdentity
-from cluster.wire.members import parse_members
-from consensus.configuration import Configuration
-from runtime.errors import ClusterError
+from ordo.cluster.module.sessions.service_messages import first_log_session_id
+from ordo.cluster.module.sessions.sessions import ClusterSession
+from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.module.state.module_snapshot import ModuleSnapshot, PendingTracker, SnapshotPoint
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.configuration import NamedConfiguration
+from ordo.cluster.wire.log_identity import LogIdentity
+from ordo.cluster.wire.members import parse_members
+from ordo.consensus.state.configuration import Configuration
+from ordo.runtime.errors import ClusterError
 
 BASE = first_log_session_id(0)
 
@@ -28,7 +28,7 @@ def _snapshot() -> ModuleSnapshot:
 
 def test_a_snapshot_reads_back_what_was_written() -> None:
     original = _snapshot()
-    found = snapshots.decode(list(snapshots.encode(original)))
+    found = module_snapshot.decode(list(module_snapshot.encode(original)))
     assert found == original
 
 
@@ -37,25 +37,25 @@ def test_a_configuration_of_the_log_goes_with_it() -> None:
     original = _snapshot()
     voters = parse_members("0,a:1,a:2,a:3,a:4,a:5|2,c:1,c:2,c:3,c:4,c:5")
     original.configuration = NamedConfiguration(voters, parse_members("1,b:1,b:2,b:3,b:4,b:5"))
-    messages = list(snapshots.encode(original))
+    messages = list(module_snapshot.encode(original))
     assert [int.from_bytes(message[4:6], "little") for message in messages[:3]] == [111, 901, 111]
-    found = snapshots.decode(messages)
+    found = module_snapshot.decode(messages)
     assert found == original
     assert found.configuration is not None
     assert found.configuration.ids() == Configuration((0, 2), (1,))
-    assert snapshots.decode(list(snapshots.encode(_snapshot()))).configuration is None
+    assert module_snapshot.decode(list(module_snapshot.encode(_snapshot()))).configuration is None
 
 
 def test_the_identity_of_the_log_goes_with_it() -> None:
     original = _snapshot()
     original.identity = LogIdentity(512, bytes(range(16)))
-    assert snapshots.decode(list(snapshots.encode(original))) == original
-    assert snapshots.decode(list(snapshots.encode(_snapshot()))).identity is None
+    assert module_snapshot.decode(list(module_snapshot.encode(original))) == original
+    assert module_snapshot.decode(list(module_snapshot.encode(_snapshot()))).identity is None
 
 
 def test_the_stream_has_the_order_and_the_bytes_of_the_worked_example() -> None:
     """§24: BEGIN of type 1, ConsensusModule, sessions, timers, tracker, its messages, END."""
-    messages = list(snapshots.encode(_snapshot()))
+    messages = list(module_snapshot.encode(_snapshot()))
     templates = [int.from_bytes(message[2:4], "little") for message in messages]
     assert templates == [100, 105, 103, 103, 104, 104, 107, 1, 1, 100]
     assert messages[0].hex().startswith("280064006f001100" + "0100000000000000" + "2003000000000000")
@@ -74,7 +74,7 @@ def test_the_stream_has_the_order_and_the_bytes_of_the_worked_example() -> None:
 )
 def test_a_snapshot_that_is_not_whole_is_refused(damage, reason) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ClusterError, match=reason):
-        snapshots.decode(damage(list(snapshots.encode(_snapshot()))))
+        module_snapshot.decode(damage(list(module_snapshot.encode(_snapshot()))))
 
 
 def test_a_service_snapshot_is_not_taken_for_the_modules() -> None:
@@ -82,4 +82,4 @@ def test_a_service_snapshot_is_not_taken_for_the_modules() -> None:
         type_id=2, log_position=0, leadership_term_id=0, index=0, mark=0, time_unit=0, app_version=1
     )
     with pytest.raises(ClusterError, match="type_id=2"):
-        snapshots.decode([marker])
+        module_snapshot.decode([marker])

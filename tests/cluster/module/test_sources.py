@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.module.sources import Allowance, Source, Sources
+from ordo.sequencer.sources import Allowance, Source, Sources
 from tests.archive.streams import Stream
 
 STRANGERS = 100

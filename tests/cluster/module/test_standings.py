@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from archive.lmdb_store import open_lmdb
-from cluster.module.cluster_identity import ClusterIdentity
-from cluster.module.folder_rows import NO_START, Claim, Owner, Start, claim
-from cluster.module.log_executor import LogRecord
-from cluster.module.standings import EVERYTHING, Log, Standings, are_of_two_clusters
-from cluster.module.state_store import StateStore
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.levels import IDENTITY_LEVEL
-from cluster.wire.log_identity import LogIdentity, Origin, find_origin, identity_of, pack_identity
-from consensus.distrust import Distrust
-from runtime.errors import ClusterError
-from runtime.storage import FileStorage
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.log.log_executor import LogRecord
+from ordo.cluster.module.members.cluster_identity import ClusterIdentity
+from ordo.cluster.module.members.standings import EVERYTHING, Log, Standings, are_of_two_clusters
+from ordo.cluster.module.state.folder_rows import NO_START, Claim, Owner, Start, claim
+from ordo.cluster.module.state.state_store import StateStore
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.levels import IDENTITY_LEVEL
+from ordo.cluster.wire.log_identity import LogIdentity, Origin, find_origin, identity_of, pack_identity
+from ordo.consensus.state.distrust import Distrust
+from ordo.runtime.errors import ClusterError
+from ordo.runtime.io.storage import FileStorage
 
 OWN, OTHER = b"o" * 16, b"x" * 16
 FIRST_END = 96

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.module.log_executor import LogRecord
-from cluster.module.snapshot_reports import ROWS_MAX, HeldSnapshot
-from cluster.module.snapshot_schedule import AGAIN_NS
-from cluster.module.state_hashes import StateHashes
-from cluster.wire import ordo_codecs
-from runtime.errors import DecodeError
+from ordo.cluster.module.log.log_executor import LogRecord
+from ordo.cluster.module.snapshots.snapshot_reports import ROWS_MAX, HeldSnapshot
+from ordo.cluster.module.snapshots.snapshot_schedule import AGAIN_NS
+from ordo.cluster.module.versions.state_hashes import StateHashes
+from ordo.cluster.wire import ordo_codecs
+from ordo.runtime.errors import DecodeError
 
 A, B = b"a" * 16, b"b" * 16
 

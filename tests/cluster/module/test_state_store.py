@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from archive.lmdb_store import open_lmdb
-from cluster.module.state_store import Evidence, SnapshotEntry, StateStore
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.state.state_store import Evidence, SnapshotEntry, StateStore
 
 
 def test_an_empty_store_has_no_vote_no_log_no_terms(tmp_path: Path) -> None:

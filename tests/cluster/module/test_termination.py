@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from cluster.module.termination import Termination
-from cluster.wire.counter_types import ModuleState
+from ordo.cluster.module.state.termination import Termination
+from ordo.cluster.wire.counters.counter_types import ModuleState
 from tests.cluster.module.member import NULL_POSITION, Core, Counters, Host
 
 POSITION = 640

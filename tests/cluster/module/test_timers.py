@@ -2,8 +2,8 @@
 
 import pytest
 
-from cluster.module.timers import STALE_ENTRIES_MAX, TimerService
-from service_api.timers import ServiceTimers
+from ordo.cluster.module.sessions.timers import STALE_ENTRIES_MAX, TimerService
+from ordo.service_api.timers import ServiceTimers
 
 
 def _fire_all(timers: TimerService, now: int) -> list[int]:

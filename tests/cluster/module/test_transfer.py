@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cluster.module.transfer import STOP_TIMEOUTS, LeadershipTransfer
-from cluster.wire.counter_types import ControlToggle, transfer_value
+from ordo.cluster.module.state.transfer import STOP_TIMEOUTS, LeadershipTransfer
+from ordo.cluster.wire.counters.counter_types import ControlToggle, transfer_value
 from tests.cluster.module.member import Core, Counters, Host, Log
 
 TIMEOUT_NS = Core.election_timeout_ns

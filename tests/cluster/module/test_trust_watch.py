@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cluster.module.trust_watch import PATIENCE_NS, TrustWatch
-from consensus.states import ElectionState
+from ordo.cluster.module.members.trust_watch import PATIENCE_NS, TrustWatch
+from ordo.consensus.state.states import ElectionState
 from tests.cluster.module.member import Core
 
 

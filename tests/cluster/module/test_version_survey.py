@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.module.version_survey import TIMEOUT_NS, VersionSurvey
-from cluster.node.upgrading import OwnVersions, VersionInForce, cluster_versions, upgrade
-from cluster.wire import ordo_codecs
-from cluster.wire.app_version import NO_VERSION
-from cluster.wire.version_rows import (
+from ordo.cluster.admin.upgrading import OwnVersions, VersionInForce, cluster_versions, upgrade
+from ordo.cluster.module.versions.version_survey import TIMEOUT_NS, VersionSurvey
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.cluster.wire.version_rows import (
     Code,
     InForce,
     MemberCode,
@@ -25,8 +25,8 @@ from cluster.wire.version_rows import (
     encode_services,
     shared_rows,
 )
-from runtime.errors import ClusterError, DecodeError
-from runtime.sbe import Message
+from ordo.runtime.errors import ClusterError, DecodeError
+from ordo.runtime.sbe import Message
 
 REPORT = ordo_codecs.VERSIONS_REPORT
 OLD_REPORT = Message(

@@ -7,19 +7,27 @@ from typing import Any, cast
 
 import pytest
 
-from cluster.module.config import ModuleConfig
-from cluster.module.log_executor import LogRecord
-from cluster.module.snapshot_reports import HeldSnapshot
-from cluster.module.snapshot_schedule import AGAIN_NS
-from cluster.module.version_lacks import Lack, VersionLacks
-from cluster.module.version_log import VersionLog
-from cluster.module.versions import Versions
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.app_version import ALL_SERVICES, NO_VERSION
-from cluster.wire.levels import SERVICE_VERSION_LEVEL
-from cluster.wire.version_rows import HANDS_OVER, HASHES, Code, InForce, decode_in_force, decode_services, encode_codes
-from runtime.errors import ClusterError
-from runtime.sbe import Message
+from ordo.cluster.module.log.log_executor import LogRecord
+from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
+from ordo.cluster.module.snapshots.snapshot_schedule import AGAIN_NS
+from ordo.cluster.module.state.config import ModuleConfig
+from ordo.cluster.module.versions.version_lacks import Lack, VersionLacks
+from ordo.cluster.module.versions.version_log import VersionLog
+from ordo.cluster.module.versions.versions import Versions
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.app_version import ALL_SERVICES, NO_VERSION
+from ordo.cluster.wire.levels import SERVICE_VERSION_LEVEL
+from ordo.cluster.wire.version_rows import (
+    HANDS_OVER,
+    HASHES,
+    Code,
+    InForce,
+    decode_in_force,
+    decode_services,
+    encode_codes,
+)
+from ordo.runtime.errors import ClusterError
+from ordo.runtime.sbe import Message
 
 BEHIND = 10_000
 OLD_EVENT = Message(

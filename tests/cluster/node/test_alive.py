@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.counters import is_alive
-from runtime.memory import FileMemoryProvider
-from transport.cnc import create_cnc
+from ordo.cluster.monitoring.counters import is_alive
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.transport.control.cnc import create_cnc
 
 NOW_MS = 1_000_000
 TIMEOUT_MS, GONE_AFTER_MS = 2_000, 300

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.authentication import make_authenticator
-from cluster.node.config import NodeConfig, load_config
-from cluster.wire.app_version import NO_VERSION
-from runtime.authentication import ALL_TOPICS, EVERYTHING, Right
-from runtime.clock import SystemClock
-from runtime.errors import ConfigurationError
+from ordo.cluster.node.authentication import make_authenticator
+from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.security.authentication import ALL_TOPICS, EVERYTHING, Right
 
 GOOD = """
 [node]
@@ -34,7 +34,7 @@ leader_heartbeat_timeout = "1s"
 log_term_length = "8m"
 
 [service]
-class = "ordo.bench.echo:Echo"
+class = "ordo.bench.loads.echo:Echo"
 """
 
 
@@ -48,7 +48,7 @@ def test_a_good_file_gives_members_and_module_settings(tmp_path: Path) -> None:
     config = _load(tmp_path, GOOD)
     assert config.member_list[0].catchup == "10.0.0.1:20003"
     assert config.member_list[1].log == "10.0.0.2:3"
-    assert config.service.class_ == "ordo.bench.echo:Echo"
+    assert config.service.class_ == "ordo.bench.loads.echo:Echo"
     module = config.module_config()
     assert module.leader_heartbeat_timeout_ns == 1_000_000_000
     assert module.log_term_length_bytes == 8 * 1024 * 1024
@@ -181,7 +181,7 @@ def test_a_wrong_authentication_is_one_line(tmp_path: Path, text: str, match: st
     assert "\n" not in caught.value.message
 
 
-ONE_SERVICE = '[service]\nclass = "ordo.bench.echo:Echo"\n'
+ONE_SERVICE = '[service]\nclass = "ordo.bench.loads.echo:Echo"\n'
 SEVERAL = """
 [[services]]
 class = "bank:Bank"
@@ -224,7 +224,7 @@ def test_services_that_do_not_fit_are_one_line(tmp_path: Path, text: str, words:
 
 def test_services_of_the_command_line_take_the_place_of_those_of_the_file(tmp_path: Path) -> None:
     config = _load(tmp_path, GOOD)
-    assert config.with_services(()).services_by_id == [{1: "ordo.bench.echo:Echo"}]
+    assert config.with_services(()).services_by_id == [{1: "ordo.bench.loads.echo:Echo"}]
     assert config.with_services(["a:A"]).services_by_id == [{1: "a:A"}]
     assert config.with_services(["a:A", "b:B"]).services_by_id == [{1: "a:A"}, {1: "b:B"}]
     with pytest.raises(ConfigurationError, match="versions"):

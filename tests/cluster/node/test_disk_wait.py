@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cluster.node import disk_wait
-from cluster.node.config import NodeConfig
-from cluster.node.disk_wait import DiskWait, is_want_of_room
-from runtime.errors import StorageError, StorageFullError
+from ordo.cluster.node import disk_wait
+from ordo.cluster.node.disk_wait import DiskWait, is_want_of_room
+from ordo.cluster.settings.config import NodeConfig
+from ordo.runtime.errors import StorageError, StorageFullError
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.module.config import ClusterSettings
-from cluster.node.driver_bounds import COUNTERS_OF_IMAGE, COUNTERS_OF_READER, driver_bounds
-from transport.driver.config import MediaDriverConfig
+from ordo.cluster.module.state.config import ClusterSettings
+from ordo.cluster.node.driver_bounds import COUNTERS_OF_IMAGE, COUNTERS_OF_READER, driver_bounds
+from ordo.transport.driver.channels.config import MediaDriverConfig
 
 COUNTERS_MEASURED = 14
 """Of one session on the leader: four of its ingress, six of its egress, two of the socket, its own, one to spare."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node import metrics_main
-from cluster.node.metrics_main import ADDRESS_CONNECTIONS_MAX, CONNECTIONS_MAX, HealthServer
-from cluster.node.observation import Subject
+from ordo.cluster.monitoring import metrics_main
+from ordo.cluster.monitoring.metrics_main import ADDRESS_CONNECTIONS_MAX, CONNECTIONS_MAX, HealthServer
+from ordo.cluster.monitoring.observation import Subject
 
 PROBE = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
 

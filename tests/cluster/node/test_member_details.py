@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cluster.node.member_details import HeldSnapshot, HeldTerm, parse_details
-from runtime.errors import DecodeError
+from ordo.cluster.admin.member_details import HeldSnapshot, HeldTerm, parse_details
+from ordo.runtime.errors import DecodeError
 
 SESSION = {"id": 1, "opened": 64, "principal": "desk", "address": "10.0.0.9:20121", "active_ms": -1}
 TOLD: dict[str, Any] = {

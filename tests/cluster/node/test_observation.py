@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.node.observation import LIVE_HEARTBEAT_MS, READY_HEARTBEAT_MS, Observation
-from cluster.wire.counter_types import CounterType, ModuleState, Room
-from consensus.distrust import Distrust
-from consensus.states import ElectionState
+from ordo.cluster.monitoring.observation import LIVE_HEARTBEAT_MS, READY_HEARTBEAT_MS, Observation
+from ordo.cluster.wire.counters.counter_types import CounterType, ModuleState, Room
+from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.states import ElectionState
 
 DISK_FREE_MIN = 1000
 FOLLOWS = {CounterType.ELECTION_STATE: ElectionState.CLOSED, CounterType.MODULE_STATE: ModuleState.ACTIVE}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from cluster.node import orders
-from cluster.node.counter_values import NOT_THERE
-from cluster.node.member_details import HeldError
-from cluster.wire.component_errors import SNAPSHOT_REFUSED
-from cluster.wire.counter_types import ControlToggle, CounterType, ModuleState, transfer_value
-from runtime.errors import ClusterError, OutcomeUnknownError
+from ordo.cluster.admin import orders
+from ordo.cluster.admin.member_details import HeldError
+from ordo.cluster.monitoring.counter_values import NOT_THERE
+from ordo.cluster.wire.counters.component_errors import SNAPSHOT_REFUSED
+from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType, ModuleState, transfer_value
+from ordo.runtime.errors import ClusterError, OutcomeUnknownError
 
 REASON = f"the service {SNAPSHOT_REFUSED}640: ValueError: no (ledger.py:12)"
 

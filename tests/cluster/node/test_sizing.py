@@ -7,25 +7,30 @@ from pathlib import Path
 
 import pytest
 
-from cluster.client.session import ClusterClient
-from cluster.client.settings import ClientSettings
-from cluster.node.config import NodeConfig, load_config
-from cluster.node.counters import leader_progress
-from cluster.node.needs import MEMORY_OF_SUBSCRIBER_BYTES, clients_that_fit, files_wanted, memory_used_bytes
-from cluster.node.sizing import (
+from ordo.cluster.checks.requirements import (
+    MEMORY_OF_SUBSCRIBER_BYTES,
+    clients_that_fit,
+    files_wanted,
+    memory_used_bytes,
+)
+from ordo.cluster.checks.sizing import (
     REQUEST_ALONE_US,
     REQUEST_HEADER_BYTES,
     REQUEST_TOGETHER_US,
     Load,
     needs_of,
 )
-from deploy.launcher import ROOT, LocalCluster
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.monitoring.counters import leader_progress
+from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.init import write_cluster
-from runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError
+from ordo.transport.streams.logbuffer import framed_bytes
 from tests.cluster.integration.agreement import await_value
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.snippets import blocks_of
-from transport.logbuffer import framed_bytes
 
 DAY_S = 86_400
 EVIDENCE_BYTES = 1 << 30
@@ -43,7 +48,7 @@ def config(tmp_path: Path) -> NodeConfig:
 
 @pytest.mark.slow
 def test_the_log_grows_by_as_much_as_is_computed(tmp_path: Path) -> None:
-    with LocalCluster("ordo.bench.echo:Echo", root=tmp_path, member_count=1, sync="none") as cluster:
+    with LocalCluster("ordo.bench.loads.echo:Echo", root=tmp_path, member_count=1, sync="none") as cluster:
         folder = cluster.aeron_dir(cluster.await_leader())
         mtu_bytes = load_config(cluster.config_path(0)).cluster.mtu_bytes
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cluster.module.state_store import Evidence
-from cluster.node.stored_evidence import parse_evidence
-from runtime.errors import DecodeError
+from ordo.cluster.admin.stored_evidence import parse_evidence
+from ordo.cluster.module.state.state_store import Evidence
+from ordo.runtime.errors import DecodeError
 
 FOUND = Evidence(960, 1920, 480, 3, -1, 4096, b"\1", b"\2", (5,))
 

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from archive.lmdb_store import open_lmdb
-from cluster.module.state_store import SnapshotEntry, StateStore
-from cluster.node import stored_snapshots
-from cluster.node.config import load_config
+from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cli import run
-from runtime.storage import FileStorage
+from ordo.cluster.admin import stored_snapshots
+from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
+from ordo.cluster.settings.config import load_config
+from ordo.runtime.io.storage import FileStorage
 
 OLD, NEW, DAMAGED = 640, 1280, 1920
 

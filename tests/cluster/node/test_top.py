@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.client.operator import MemberLook
-from cluster.node.top import COLUMNS, Row, Top, View, duration, number
-from cluster.node.top_screen import draw, split_keys
-from runtime.console import output_console
-from runtime.errors import ClusterTimeoutError
+from ordo.cluster.client.operator import MemberLook
+from ordo.cluster.monitoring.top import COLUMNS, Row, Top, View, duration, number
+from ordo.cluster.monitoring.top_screen import draw, split_keys
+from ordo.runtime.errors import ClusterTimeoutError
+from ordo.runtime.reporting.terminal import output_console
 from tools.top_picture import SECOND_NS, draw_example, example, words_of_picture
 
 

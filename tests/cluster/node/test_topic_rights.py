@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from archive.client import calls
-from archive.client.calls import Call
-from archive.control.codes import ErrorCode
-from cluster.node.archive_service import CommittedLogAccess
-from cluster.wire.streams import FEED_STREAM_ID, LOG_STREAM_ID, feed_alias
-from runtime.authentication import has_topic, rights_of_roles, topics_of_roles
-from runtime.counters import local_counter
-from runtime.errors import ArchiveError, ConfigurationError
-from runtime.tokens import Token, TokenAuthenticator, hash_token, new_token
+from ordo.archive.client import control_requests
+from ordo.archive.client.control_requests import Call
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.cluster.node.archive_service import CommittedLogAccess
+from ordo.cluster.wire.streams import FEED_STREAM_ID, LOG_STREAM_ID, feed_alias
+from ordo.runtime.errors import ArchiveError, ConfigurationError
+from ordo.runtime.native.counters import local_counter
+from ordo.runtime.security.authentication import has_topic, rights_of_roles, topics_of_roles
+from ordo.runtime.security.tokens import Token, TokenAuthenticator, hash_token, new_token
 from tests.archive.control_world import ControlWorld, Server
 
 TOKENS = {"topic:trades": new_token(), "topic:desk7.*": new_token(), "topics": new_token(), "log": new_token()}
@@ -56,11 +56,11 @@ def serve(world: ControlWorld) -> Server:
 def reads_of(recording_id: int) -> list[Call[Any]]:
     channel = "aeron:udp?endpoint=10.0.0.9:9"
     return [
-        calls.start_position(recording_id),
-        calls.stop_position(recording_id),
-        calls.max_recorded_position(recording_id),
-        calls.recording_position(recording_id),
-        calls.start_replay(recording_id, channel, 6, position=0, length=None),
+        control_requests.start_position(recording_id),
+        control_requests.stop_position(recording_id),
+        control_requests.max_recorded_position(recording_id),
+        control_requests.recording_position(recording_id),
+        control_requests.start_replay(recording_id, channel, 6, position=0, length=None),
     ]
 
 
@@ -82,7 +82,7 @@ def test_who_has_a_role_for_topics_reads_these_and_nothing_else(world: ControlWo
     assert len(warned) == refused
     if role == "topic:trades":
         assert any("topic desk7.fills is refused" in text and "log or topic:desk7.fills" in text for text in warned)
-    assert len(caller.call(calls.list_recordings(count=10))) == len(RECORDED)
+    assert len(caller.call(control_requests.list_recordings(count=10))) == len(RECORDED)
 
 
 def test_names_of_topics_in_roles() -> None:

@@ -1,7 +1,7 @@
 """The constants of cluster/wire/layout.pxd and its functions, for tests in Python."""
 
 from libc.stdint cimport int64_t, uint8_t
-cimport cluster.wire.layout as layout
+cimport ordo.cluster.wire.layout as layout
 
 BLOCKS = {
     "SessionMessageHeader": (layout.SESSION_MESSAGE_HEADER_ID, layout.SESSION_MESSAGE_HEADER_BLOCK),

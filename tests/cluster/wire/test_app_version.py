@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.wire.app_version import format_version, parse_version
-from cluster.wire.version_rows import (
+from ordo.cluster.wire.app_version import format_version, parse_version
+from ordo.cluster.wire.version_rows import (
     ROWS_MAX,
     Code,
     MemberCode,
@@ -14,7 +14,7 @@ from cluster.wire.version_rows import (
     encode_codes,
     encode_members,
 )
-from runtime.errors import ConfigurationError, DecodeError
+from ordo.runtime.errors import ConfigurationError, DecodeError
 
 
 @pytest.mark.parametrize(("text", "number"), [("1", 1), ("65535", 65535), ("1.0.0", 65536), ("2.14.255", 134911)])

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.wire import codecs
-from runtime.errors import DecodeError
-from runtime.sbe import NULL_VALUES, Message
+from ordo.cluster.wire import codecs
+from ordo.runtime.errors import DecodeError
+from ordo.runtime.sbe import NULL_VALUES, Message
 from tests.cluster.wire import layout_values
 
 GOLDEN = [

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from cluster.wire.latencies import LENGTH_BYTES, STAGES, Latencies, LogSamples, ServiceSamples, latencies_path
-from cluster.wire.look_durations import durations_from_numbers, durations_to_numbers
-from runtime.clock import VirtualClock
-from runtime.durations import Durations
-from runtime.memory import HeapMemoryProvider
+from ordo.cluster.wire.counters.latencies import (
+    LENGTH_BYTES,
+    STAGES,
+    Latencies,
+    LogSamples,
+    ServiceSamples,
+    latencies_path,
+)
+from ordo.cluster.wire.counters.look_durations import durations_from_numbers, durations_to_numbers
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.durations import Durations
+from ordo.runtime.native.memory import HeapMemoryProvider
 
 FOLDER = "/driver"
 MARK_COUNT_MAX = 960

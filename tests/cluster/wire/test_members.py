@@ -2,11 +2,11 @@
 
 import pytest
 
-from cluster.node.config import new_member
-from cluster.wire import ordo_codecs
-from cluster.wire.configuration import NamedConfiguration, decode_configuration
-from cluster.wire.members import encode_members, host_of, ingress_endpoints, parse_member, parse_members
-from runtime.errors import ClusterError, ConfigurationError
+from ordo.cluster.settings.config import new_member
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
+from ordo.cluster.wire.members import encode_members, host_of, ingress_endpoints, parse_member, parse_members
+from ordo.runtime.errors import ClusterError, ConfigurationError
 
 TEXT = "0,h0:1,h0:2,h0:3,h0:4,h0:5|1,h1:1,h1:2,h1:3,h1:4,h1:5"
 

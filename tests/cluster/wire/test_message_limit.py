@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.wire.message_limit import (
+from ordo.cluster.wire.sessions.message_limit import (
     PREFIX,
     decode_message_limit,
     describe_too_long,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cluster.wire import codecs, consensus_codec, ordo_codecs
-from cluster.wire.counter_types import ControlToggle, is_transfer, transfer_target, transfer_value
-from consensus.messages import RequestVote, TimeoutNow
-from runtime.errors import DecodeError
+from ordo.cluster.wire import codecs, consensus_codec, ordo_codecs
+from ordo.cluster.wire.counters.counter_types import ControlToggle, is_transfer, transfer_target, transfer_value
+from ordo.consensus.state.messages import RequestVote, TimeoutNow
+from ordo.runtime.errors import DecodeError
 
 
 def test_a_flagged_request_for_a_vote_differs_from_aerons_in_schema_and_template_only() -> None:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from cluster.wire.streams import SERVICES_MAX, SEVERAL_SERVICES_CLUSTER_ID_MAX, own_streams, service_stream
+from ordo.cluster.wire.streams import SERVICES_MAX, SEVERAL_SERVICES_CLUSTER_ID_MAX, own_streams, service_stream
 
 HIGHEST = SEVERAL_SERVICES_CLUSTER_ID_MAX
 CLUSTER_IDS = (0, 1, 2, 8, 9, 10, 1 << 20, (1 << 20) + 1, HIGHEST // 2, HIGHEST - 1, HIGHEST)

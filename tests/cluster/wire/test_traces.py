@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from cluster.wire.traces import (
+from ordo.cluster.wire.counters.traces import (
     FOLLOWER_POINTS,
     LOG_POINTS,
     SERVICE_POINTS,
@@ -16,8 +16,8 @@ from cluster.wire.traces import (
     is_traced,
     threshold_of,
 )
-from runtime.clock import VirtualClock
-from runtime.memory import HeapMemoryProvider
+from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.memory import HeapMemoryProvider
 
 FOLDER = "/driver"
 ALL = threshold_of(1.0)

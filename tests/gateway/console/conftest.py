@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from deploy.launcher import LocalCluster
-from runtime.tokens import hash_token
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.security.tokens import hash_token
 from tests.gateway.conftest import BANK, GatewayProcess
 
 OPERATOR, TRADER, PROGRAM = "o" * 40, "t" * 40, "p" * 40

@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from gateway.console.connections import Connections
-from gateway.descriptors import CALLER_CONNECTIONS_MAX, CONSOLE_CONNECTIONS_MAX, share_out
-from runtime.errors import ConfigurationError
-from runtime.open_files import raise_open_files
+from ordo.gateway.callers.descriptors import CALLER_CONNECTIONS_MAX, CONSOLE_CONNECTIONS_MAX, share_out
+from ordo.gateway.console.connections import Connections
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.open_files import raise_open_files
 
 BEGUN = b"GET / HTTP/1.1\r\nHost: localhost\r\nX"
 """34 bytes of a header that never ends."""

@@ -12,22 +12,22 @@ from typing import Any
 import grpc
 import pytest
 
-from archive.lmdb_store import open_lmdb
-from cluster.client.settings import ClientSettings
-from cluster.wire.counter_types import CounterType
-from deploy.launcher import LocalCluster
 from examples.pricer import Pricer
-from runtime.open_files import raise_open_files
-from runtime.storage import FileStorage
-from sequencer.application import Application, ApplicationSettings
-from sequencer.consumer import Consumer
-from service_api import ordo_pb2 as pb
+from ordo.applications.application import Application, ApplicationSettings
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.consumers.consumer import Consumer
+from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.open_files import raise_open_files
+from ordo.service_api import ordo_pb2 as pb
+from ordo.transport.client.client_transport import ClientTransport
 from tests.cluster.integration.agreement import await_that, await_value, counter_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
 from tests.gateway.console.conftest import PROGRAM, TRADER, Browser, console_of
-from transport.client_transport import ClientTransport
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ENDPOINTS = ("--endpoints", "127.0.0.1:20000")

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from gateway.console.messages import HEX_BYTES_MAX, TEXT_LENGTH_MAX, MessageBrowser, decoded, load_decoder, readable
-from runtime.errors import ConfigurationError
+from ordo.gateway.console.messages import (
+    HEX_BYTES_MAX,
+    TEXT_LENGTH_MAX,
+    MessageBrowser,
+    decoded,
+    load_decoder,
+    readable,
+)
+from ordo.runtime.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import grpc
 import pytest
 from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 
-from deploy.launcher import LocalCluster
-from service_api import ordo_pb2 as pb
+from ordo.deploy.launcher import LocalCluster
+from ordo.service_api import ordo_pb2 as pb
 from tests.background import in_background
 from tests.gateway.conftest import GatewayProcess, sequencer_of
 from tests.gateway.console.conftest import OPERATOR, TRADER, console_of

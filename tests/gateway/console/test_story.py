@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.client.operator import MemberLook
-from cluster.node.top import Looks
-from cluster.wire.counter_types import CounterType, ModuleState, NodeRole
-from consensus.states import ElectionState
-from gateway.console.story import NOTES_MAX, POINTS_MAX, Story, exact
-from gateway.round_trips import NOTHING, RoundTrips, Second
-from runtime.errors import ClusterTimeoutError
+from ordo.cluster.client.operator import MemberLook
+from ordo.cluster.monitoring.top import Looks
+from ordo.cluster.wire.counters.counter_types import CounterType, ModuleState, NodeRole
+from ordo.consensus.state.states import ElectionState
+from ordo.gateway.callers.round_trips import NOTHING, RoundTrips, Second
+from ordo.gateway.console.cluster_view import NOTES_MAX, POINTS_MAX, Story, exact
+from ordo.runtime.errors import ClusterTimeoutError
 
 SECOND_NS = 1_000_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consensus.configuration import Configuration
+from ordo.consensus.state.configuration import Configuration
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cluster.module.state_store import EVIDENCE_MAX, Evidence
+from ordo.cluster.module.state.state_store import EVIDENCE_MAX, Evidence
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:

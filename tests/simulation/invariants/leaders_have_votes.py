@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consensus.messages import NULL_MEMBER
-from consensus.states import Role
+from ordo.consensus.state.messages import NULL_MEMBER
+from ordo.consensus.state.states import Role
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:

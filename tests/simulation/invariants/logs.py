@@ -6,13 +6,13 @@ import struct
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from cluster.wire import codecs, ordo_codecs
-from cluster.wire.configuration import decode_configuration
-from consensus.configuration import Configuration
-from runtime.errors import CorruptFrameError, OrdoError, StorageError
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.configuration import decode_configuration
+from ordo.consensus.state.configuration import Configuration
+from ordo.runtime.errors import CorruptFrameError, OrdoError, StorageError
 
 if TYPE_CHECKING:
-    from archive.reader import RecordingReader
+    from ordo.archive.segments.reader import RecordingReader
     from tests.simulation.nodes import SimulatedNode
 
 _HEAD = struct.Struct("<2xHHxxq")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from cluster.wire.app_version import NO_VERSION
+from ordo.cluster.wire.app_version import NO_VERSION
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 
 if TYPE_CHECKING:

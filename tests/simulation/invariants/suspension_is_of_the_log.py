@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.wire.counter_types import ModuleState
+from ordo.cluster.wire.counters.counter_types import ModuleState
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.logs import LogCopy
 

@@ -1,0 +1,50 @@
+"""The code that an instance has, by version. The log says which of it is in force (docs/APPLICATIONS.md, Upgrades)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ordo.cluster.wire.app_version import format_version, format_versions
+from ordo.runtime.errors import ServiceError, SnapshotError
+from ordo.service_api.service import Service
+
+FIRST_VERSION = 1
+
+
+class AppVersions:
+    """Makes services; each executes one stretch of the log."""
+
+    def __init__(self, code: Mapping[int, Callable[[], Service]]) -> None:
+        assert code, "an instance without code"
+        self._code = dict(code)
+
+    @classmethod
+    def of(cls, service: Service | AppVersions) -> AppVersions:
+        """The versions, or the one service as the only version there is."""
+        return service if isinstance(service, AppVersions) else cls({FIRST_VERSION: lambda: service})
+
+    @property
+    def lowest(self) -> int:
+        """What an instance begins with that has no checkpoint."""
+        return min(self._code)
+
+    @property
+    def newest(self) -> int:
+        return max(self._code)
+
+    def make(self, app_version: int) -> Service:
+        """A new service of a version that is there."""
+        return self._code[app_version]()
+
+    def demand_for_checkpoint(self, app_version: int) -> None:
+        """Raises SnapshotError where there is no code that can go on from a checkpoint of this version."""
+        if app_version not in self._code:
+            raise SnapshotError(f"the checkpoint is of version {format_version(app_version)}, {self._describe()}")
+
+    def demand(self, app_version: int, where: str) -> None:
+        """Raises ServiceError where there is no code of this version, which is in force `where`."""
+        if app_version not in self._code:
+            raise ServiceError(f"version {format_version(app_version)} is in force {where}, {self._describe()}")
+
+    def _describe(self) -> str:
+        return f"and this instance has version {format_versions(sorted(self._code))} only: give it the code of both"

@@ -1,0 +1,410 @@
+"""One instance of an application: follows the committed log, runs a service over it, and writes its outputs back.
+
+Instances of one group run side by side and all write; the cluster takes the first copy of each output. Nothing of this
+needs to know the others: what is done follows from the log (docs/APPLICATIONS.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+from ordo.applications.app_executor import AppExecutor
+from ordo.applications.app_mode import AppMode as AppMode
+from ordo.applications.app_queries import AppQueries
+from ordo.applications.app_versions import AppVersions
+from ordo.applications.canary import CanaryExecutor, Difference, SilentRequests
+from ordo.applications.checkpoints import Checkpoints
+from ordo.applications.difference_reports import DifferenceReports
+from ordo.applications.elected_outputs import ElectedRequests
+from ordo.applications.instance_reports import InstanceReports, InstanceState
+from ordo.applications.outputs import GROUP_INCARNATION, GroupRequests, OutputClient, group_identity
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
+from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire.sessions.instance_codec import INSTANCE_BYTES_MAX
+from ordo.consumers.names import check_group
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.follower import LogFollower
+from ordo.runtime.errors import (
+    ArchiveError,
+    ClusterTimeoutError,
+    ConfigurationError,
+    OrdoError,
+    SessionClosedError,
+    SessionRejectedError,
+)
+from ordo.runtime.io.storage import Storage
+from ordo.service_api.service import Service, TimeUnit
+from ordo.transport.client.client_transport import ClientTransport
+
+REQUESTS: dict[AppMode, type[GroupRequests]] = {
+    AppMode.ACTIVE_ACTIVE: GroupRequests,
+    AppMode.ACTIVE_PASSIVE: ElectedRequests,
+    AppMode.CANARY: SilentRequests,
+}
+SECOND_NS = 1_000_000_000
+FRAGMENTS_PER_CYCLE = 256
+CHORES_INTERVAL_NS = 1_000_000
+"""So long at most what an instance does beside executing the log waits while there is log to execute."""
+SESSION_PAUSE_NS = SECOND_NS // 2
+OUTPUTS_WAITING_MAX = 8192
+"""So many outputs may wait to be executed before the instance reads no further."""
+UNIT_NS = {TimeUnit.MILLIS: 1_000_000, TimeUnit.MICROS: 1_000, TimeUnit.NANOS: 1}
+_TRANSIENT = (ClusterTimeoutError, SessionClosedError, SessionRejectedError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApplicationSettings:
+    """Where the cluster is, and where this instance keeps its state. Raises ConfigurationError."""
+
+    group: str
+    endpoints: Sequence[str]
+    """Every member's `host:port`, its first port."""
+    folder: str
+    """Of this instance alone."""
+    archives: Sequence[ArchiveClientSettings] = ()
+    """Where the log is read; by default the members' last ports, at this host's addresses, with the client's
+    credentials."""
+    client: ClientSettings = field(default_factory=ClientSettings)
+    silence_s: float = 2.0
+    """After so long without an entry the other members are asked whether they have more."""
+    checkpoint_interval_s: float = 10.0
+    mode: AppMode = AppMode.ACTIVE_ACTIVE
+    """The same for all instances of the group, but for canaries."""
+    instance: str = ""
+    """What `ordo apps` calls this instance."""
+    app_version: int = 1
+    """Of the service's code, where there is code of one version."""
+    report_interval_s: float = 2.0
+    """How often the instance says how far it is, where that has changed."""
+
+    def __post_init__(self) -> None:
+        check_group(self.group)
+        if len(self.instance.encode()) > INSTANCE_BYTES_MAX:
+            raise ConfigurationError(f"instance={self.instance!r}: must be up to {INSTANCE_BYTES_MAX} bytes long")
+        check_list("endpoints", self.endpoints)
+        if not self.endpoints:
+            raise ConfigurationError("endpoints: name the members of the cluster as host:port")
+        if not 0 < self.checkpoint_interval_s < float("inf"):
+            raise ConfigurationError(f"checkpoint_interval_s={self.checkpoint_interval_s}: must be above 0")
+        if not 0 < self.report_interval_s < float("inf"):
+            raise ConfigurationError(f"report_interval_s={self.report_interval_s}: must be above 0")
+
+    def archive_settings(self) -> list[ArchiveClientSettings]:
+        """Where the log is read."""
+        return list(self.archives) or [
+            ArchiveClientSettings.at(archive_endpoint(one), name="application", credentials=self.client.credentials)
+            for one in self.endpoints
+        ]
+
+
+class Application:
+    """An instance. `work` once a duty cycle; it never waits, and reads no clock but that of its transport.
+
+    It belongs to the process that made it: elsewhere `work` raises ForkedError, and `close` does nothing.
+    """
+
+    def __init__(
+        self,
+        make_service: Callable[[], Service] | Mapping[int, Callable[[], Service]],
+        settings: ApplicationSettings,
+        *,
+        transport: ClientTransport,
+        storage: Storage,
+        on_entry: Callable[[LogEntry], object] | None = None,
+        on_difference: Callable[[Difference], object] | None = None,
+        on_query_error: Callable[[Exception], object] = lambda error: None,
+        find_snapshot: Callable[[], list[bytes] | None] | None = None,
+    ) -> None:
+        """`make_service`: of the settings' version, or for each version of the code that this instance has. `on_entry`
+        hears of each entry after it was executed, `on_difference` of what a canary would have written otherwise,
+        `on_query_error` of what `on_query` raised, which fails the query alone.
+        `find_snapshot` gives what an instance without a checkpoint begins with (ordo.applications.group_snapshots). The
+        transport stays the caller's.
+
+        Raises StorageError, SnapshotError, ConfigurationError, and what the service raises.
+        """
+        self._settings = settings
+        self._transport = transport
+        self._on_entry = on_entry
+        self._on_difference = on_difference
+        code = make_service if isinstance(make_service, Mapping) else {settings.app_version: make_service}
+        versions, interval_ns = AppVersions(code), round(settings.report_interval_s * SECOND_NS)
+        is_canary = settings.mode is AppMode.CANARY
+        self._reports = InstanceReports(settings.group, settings.instance, versions, interval_ns, is_canary=is_canary)
+        self.differences = DifferenceReports(settings.group, settings.instance, versions.lowest, interval_ns)
+        """What this instance, where it is a canary, has found and told."""
+        self._checkpoints = Checkpoints(storage, settings.folder)
+        try:
+            self.executor = self._make_executor(versions, self._load_state(find_snapshot))
+            position = self.executor.position
+            self._follower = LogFollower(
+                transport.client, settings.archive_settings(), position, settings.silence_s, goes_live=True
+            )
+        except BaseException:
+            self._checkpoints.close()
+            raise
+        self._queries = AppQueries(settings.group, lambda payload: self.executor.query(payload, on_query_error))
+        self._session: OutputClient | None = None
+        self._incarnation = GROUP_INCARNATION
+        if settings.mode is AppMode.ACTIVE_PASSIVE:
+            self._incarnation = 1 + transport.random.stream("applications").getrandbits(62)
+        self._has_caught_up = False
+        """The last cycle has executed all that had come of the log."""
+        self._session_due_ns = self._chores_due_ns = 0
+        self._saved_position = position
+        self._checkpoint_due_ns = transport.clock.now() + round(settings.checkpoint_interval_s * SECOND_NS)
+        self._now_ns = self._heard_ns = transport.clock.now()
+        self._is_closed = False
+        self.trouble = ""
+        """Why the last session was lost."""
+
+    def _load_state(self, find_snapshot: Callable[[], list[bytes] | None] | None) -> list[bytes] | None:
+        """What this instance goes on from: its checkpoint, or a snapshot of its group; None: an empty state."""
+        checkpoint = self._checkpoints.load()
+        if checkpoint is not None:
+            return self.differences.restore(checkpoint)
+        return None if find_snapshot is None else find_snapshot()
+
+    def _make_executor(self, versions: AppVersions, snapshot: list[bytes] | None) -> AppExecutor:
+        group = self._settings.group
+        if self._settings.mode is AppMode.CANARY:
+            return CanaryExecutor(versions, group, snapshot, on_difference=self._note_difference)
+        return AppExecutor(versions, group, snapshot)
+
+    def _note_difference(self, one: Difference) -> None:
+        self.differences.note(one)
+        if self._on_difference is not None:
+            self._on_difference(one)
+
+    # State
+
+    @property
+    def position(self) -> int:
+        """After the last record that was executed, in bytes."""
+        return self.executor.position
+
+    @property
+    def outputs_executed(self) -> int:
+        """Outputs of the group that the cluster has executed, as far as this instance knows."""
+        outputs = self._outputs
+        executed = self.executor.outputs_accepted
+        if outputs is not None and self._counts_alike(outputs):
+            executed = max(executed, self.executor.outputs_before_identity + outputs.executed)
+        return executed
+
+    @property
+    def outputs_waiting(self) -> int:
+        """Outputs that this instance has made, and the cluster has not executed yet."""
+        return max(0, self.executor.cluster.outputs_made - self.outputs_executed)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this instance writes its outputs, by the log as far as it has read it."""
+        identity = self.executor.identity
+        if self._settings.mode is AppMode.ACTIVE_PASSIVE:
+            return identity is not None and identity.incarnation == self._incarnation
+        return self._settings.mode is AppMode.ACTIVE_ACTIVE
+
+    @property
+    def session_id(self) -> int:
+        """Of the session that carries outputs and reports; -1 while there is none."""
+        return self._session.session_id if self._session is not None else -1
+
+    @property
+    def reported(self) -> InstanceState | None:
+        """What the cluster was told of this instance last; None: nothing yet in this session and term."""
+        return self._reports.reported
+
+    def _state(self) -> InstanceState:
+        executor = self.executor
+        return InstanceState(
+            self.position, executor.cluster.outputs_made, self.outputs_executed, self.is_active, executor.app_version
+        )
+
+    @property
+    def _outputs(self) -> GroupRequests | None:
+        return self._session.outputs if self._session is not None else None
+
+    # Duty cycle
+
+    def work(self) -> int:
+        """Runs one duty cycle and returns the number of things done. Raises what the service raised, and OrdoError when
+        the instance cannot go on: its position is deleted everywhere, or its outputs differ from those in the log."""
+        with self._transport.use:
+            self._demand_open()
+            now_ns = self._now_ns = self._transport.drive()
+            count = self._work_log(now_ns)
+            if count and now_ns < self._chores_due_ns:
+                return count
+            self._chores_due_ns = now_ns + CHORES_INTERVAL_NS
+            return count + self._do_chores(now_ns)
+
+    def _demand_open(self) -> None:
+        self._transport.use.check()
+        if self._is_closed:
+            raise SessionClosedError(f"group {self._settings.group}: this instance is closed; make another one")
+
+    def _work_log(self, now_ns: int) -> int:
+        """Executes what has come of the log, and sends what answers it at once: clients wait for that."""
+        if self.outputs_waiting >= OUTPUTS_WAITING_MAX and self._may_send:
+            return 0
+        count = self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
+        self._has_caught_up = count < FRAGMENTS_PER_CYCLE
+        if count:
+            self._attend_election()
+            if self._push_outputs() and self._session is not None:
+                self._session.send_outputs(now_ns)
+        return count
+
+    def _do_chores(self, now_ns: int) -> int:
+        """All that nobody waits for: sessions, nodes, timers, reports, queries, checkpoints."""
+        count = self._work_session(now_ns)
+        count += self._follower.work(now_ns)
+        self._follower.check_allowed()
+        if self._follower.oldest_position is not None:
+            raise ArchiveError(
+                f"group {self._settings.group}: position={self.position} of the log was deleted everywhere; the oldest "
+                f"that is left is position={self._follower.oldest_position}: copy the folder of another instance, or "
+                "begin with an empty one and a snapshot of the group (--archive)",
+                code=ErrorCode.INVALID_POSITION,
+            )
+        self._attend_election()
+        self._push_outputs()
+        self._attend_timers(now_ns)
+        if self._session is not None:
+            self._reports.work(self._session, self._state(), self._follower.position or self.position, now_ns)
+            self.differences.work(self._session, now_ns)
+            count += self._answer_queries(self._session, now_ns)
+        if now_ns >= self._checkpoint_due_ns:
+            self.save_checkpoint()
+        return count
+
+    def _answer_queries(self, session: OutputClient, now_ns: int) -> int:
+        """A canary's state is not that of its group, so it answers none."""
+        if self._settings.mode is AppMode.CANARY:
+            return 0
+        read_to = max(self.position, self._follower.position or 0)
+        return self._queries.work(session, read_to, now_ns, is_up_to_date=self._has_caught_up)
+
+    def _execute(self, entry: LogEntry) -> None:
+        if entry.kind is EntryKind.DIFFERENCE:
+            self.differences.confirm(entry)
+            return
+        self.executor.execute(entry)
+        self._heard_ns = self._now_ns
+        if self._on_entry is not None:
+            self._on_entry(entry)
+
+    def _work_session(self, now_ns: int) -> int:
+        """Keeps a session open; the outputs need none of them in particular."""
+        if self._session is None:
+            if now_ns < self._session_due_ns:
+                return 0
+            self._session = self._open_session()
+        try:
+            count = self._session.poll()
+        except _TRANSIENT as error:
+            self._lose_session(error, now_ns)
+            return 1
+        failure = self._session.outputs.failure
+        if failure is not None:
+            raise failure
+        return count
+
+    def _open_session(self) -> OutputClient:
+        settings = self._settings
+        return OutputClient(
+            list(settings.endpoints),
+            settings=_with_identity(settings.client, settings.group),
+            transport=self._transport,
+            make_requests=REQUESTS[settings.mode],
+            incarnation=self._incarnation,
+        )
+
+    def _lose_session(self, error: OrdoError, now_ns: int) -> None:
+        self.trouble = error.message
+        assert self._session is not None
+        self._session.close()
+        self._session = None
+        self._session_due_ns = now_ns + SESSION_PAUSE_NS
+
+    # Outputs
+
+    def _attend_election(self) -> None:
+        outputs, executor = self._outputs, self.executor
+        if isinstance(outputs, ElectedRequests):
+            outputs.attend_election(
+                executor.identity,
+                is_writer_there=executor.is_writer_there,
+                is_up_to_date=self._has_caught_up and self.session_id in executor.cluster.sessions,
+            )
+
+    def _counts_alike(self, outputs: GroupRequests) -> bool:
+        """The cluster's count of outputs is known, and from which of them on it counts."""
+        identity = self.executor.identity
+        return identity is not None and identity.open_position == outputs.open_position
+
+    @property
+    def _may_send(self) -> bool:
+        return self._outputs is not None and self._counts_alike(self._outputs)
+
+    def _push_outputs(self) -> int:
+        """Hands the session what it is to send; the number of outputs."""
+        outputs, executor = self._outputs, self.executor
+        if outputs is None or not self._counts_alike(outputs):
+            return 0
+        identity = executor.identity
+        assert identity is not None
+        before = executor.outputs_before_identity
+        outputs.note_executed(identity.confirmed)
+        count = 0
+        while outputs.has_room and (output := executor.cluster.get_pending(before + outputs.next_number)) is not None:
+            outputs.push(output)
+            count += 1
+        return count
+
+    def _attend_timers(self, now_ns: int) -> None:
+        """A timer fires at a record. When it is due and the log is silent, one is asked for."""
+        timer, cluster = self.executor.next_timer(), self.executor.cluster
+        if timer is None or cluster.time_unit is None or self._outputs is None:
+            return
+        if now_ns - self._heard_ns >= (timer[0] - cluster.time) * UNIT_NS[cluster.time_unit]:
+            self._outputs.ask_time(now_ns)
+
+    # Checkpoints
+
+    def save_checkpoint(self) -> None:
+        """Makes the state of now durable. Raises StorageError, and what the service raises."""
+        self._transport.use.check()
+        self._checkpoint_due_ns = self._transport.clock.now() + round(self._settings.checkpoint_interval_s * SECOND_NS)
+        if self.position != self._saved_position:
+            self._checkpoints.save(chain(self.differences.snapshot(), self.executor.take_snapshot()))
+            self._saved_position = self.position
+
+    def close(self, *, save: bool = True) -> None:
+        """Ends the instance, by default with a checkpoint. Idempotent. Any thread may call it, and the handler of a
+        signal: a call that is under way ends first. In a process that was forked from the instance's it does nothing.
+        """
+        if not self._is_closed and not self._transport.use.is_forked:
+            self._is_closed = True
+            self._transport.use.end(lambda: self._end(save=save))
+
+    def _end(self, *, save: bool) -> None:
+        follower, session = self._follower, self._session
+        self._session = None
+        try:
+            if save:
+                self.save_checkpoint()
+        finally:
+            follower.close()
+            if session is not None:
+                session.close()
+            self._checkpoints.close()
+
+
+def _with_identity(settings: ClientSettings, group: str) -> ClientSettings:
+    return replace(settings, identity=group_identity(group), client_name=settings.client_name or f"app {group}"[:64])

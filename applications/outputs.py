@@ -1,0 +1,202 @@
+"""Outputs of an application on their way into the log, each once whoever sends it (docs/APPLICATIONS.md).
+
+All instances of a group have one identity and one incarnation, and number the same outputs alike. So what one of them
+sends as request n the others send as request n too, and the cluster executes the first copy of each number.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from ordo.cluster.client.requests.request_sending import RequestStamp, offer_to_leader
+from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.cluster.client.requests.requests import NULL_POSITION, ClientRequests
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import to_ns
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import AnswerStatus
+from ordo.runtime.errors import ClusterError, OrdoError
+from ordo.runtime.sbe import Message
+
+GROUP_INCARNATION = 0
+"""The same for all instances that write at the same time: none takes the identity from another."""
+OUTPUTS_UNDER_WAY_MAX = 1024
+QUESTIONS_MAX = 1024
+NULL_SESSION_ID = -1
+_OUTPUT = struct.Struct("<HHHHqqqqqqqqi4x")
+_OUTPUT_HEADER = (
+    ordo_codecs.OUTPUT.block_length,
+    ordo_codecs.OUTPUT.template_id,
+    ordo_codecs.SCHEMA_ID,
+    ordo_codecs.SCHEMA_VERSION,
+)
+assert _OUTPUT.size == ordo_codecs.OUTPUT.block_length + 8
+
+
+def group_identity(group: str) -> bytes:
+    """The identity of a group's outputs, as `session.identity` shows it to services."""
+    return blake2b(group.encode(), digest_size=16, person=b"ordo app group").digest()
+
+
+class Output(NamedTuple):
+    """What an application wrote: the same at every instance of its group."""
+
+    number: int
+    """Counted from the group's first output, 1."""
+    input_position: int
+    """After the record that it answers."""
+    output_index: int
+    """Among the outputs to this record, from 0."""
+    target_session_id: int
+    """The client that it is meant for; -1: nobody in particular."""
+    payload: bytes
+
+    def describe(self) -> str:
+        return (
+            f"input={self.input_position} index={self.output_index} target={self.target_session_id} "
+            f"length_bytes={len(self.payload)}"
+        )
+
+
+class _PendingOutput(PendingRequest):
+    __slots__ = ("fields",)
+
+    fields: tuple[int, int, int]
+
+
+class GroupRequests(ClientRequests):
+    """The requests of one instance. Numbers are those of the identity, as the cluster counts them since it was opened.
+
+    Unlike a client's requests they are done when any instance's copy was executed.
+    """
+
+    executed = 0
+    """Up to this number all were executed, whoever sent them, since the identity was opened."""
+    _counted_from = NULL_POSITION
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._encode = self._encode_output
+
+    @property
+    def failure(self) -> OrdoError | None:
+        """Why this instance can never write again."""
+        return self._failure
+
+    @property
+    def open_position(self) -> int:
+        """Where the identity was opened; -1 while that is not known."""
+        return self._open_position
+
+    @property
+    def next_number(self) -> int:
+        """Of the output that is to be pushed next."""
+        return self._number + 1
+
+    def push(self, output: Output) -> None:
+        """Sends the next output, and sends it again until it was executed. Raises ClusterError for one that is too
+        long."""
+        self._check_length(output.payload)
+        pending = _PendingOutput(output.payload, None, self._wait)
+        pending.number = self._number = self._number + 1
+        pending.fields = output.input_position, output.target_session_id, output.output_index
+        self._pending[pending.number] = pending
+
+    def note_executed(self, number: int) -> None:
+        """Whoever sent it: all up to this number were executed."""
+        if number <= self.executed:
+            return
+        self.executed = number
+        for one in [one for one in self._pending if one <= number]:
+            del self._pending[one]
+        self._number = max(self._number, number)
+        self._sent = max(self._sent, number)
+        self._doublings = self._retry_ns = 0
+
+    def ask_time(self, now_ns: int) -> None:
+        """Has a record put into the log that says how late it is, and changes nothing."""
+        if self.open_position >= 0 and now_ns >= self._open_due_ns and self._session.leader_ingress is not None:
+            self._send_open(now_ns)
+
+    def _encode_output(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
+        assert isinstance(request, _PendingOutput)
+        head = _OUTPUT.pack(*_OUTPUT_HEADER, *stamp, request.number, self._confirmed, *request.fields)
+        return head + request.payload
+
+    def _become_open(self, values: Any, now_ns: int) -> None:
+        """Of another identity than before, the cluster counts from the beginning: what is under way is to be pushed
+        again with its new numbers."""
+        if values.open_position != self._counted_from:
+            self._pending.clear()
+            self._number = self._confirmed = self._sent = self.executed = 0
+        self._open_position = self._counted_from = values.open_position
+        self._length_bytes_max = values.length_bytes_max - _OUTPUT.size
+        self.note_executed(values.number)
+        self._rewind()
+
+    def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
+        if open_position == self._open_position and status not in (AnswerStatus.WAIT, AnswerStatus.UNKNOWN):
+            self.note_executed(number)
+        else:
+            super().on_answer(open_position, number, log_position, status, payload)
+
+
+class OutputClient(ClusterClient):
+    """A session whose requests are the outputs of one instance of a group; made with `wait=False`."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        make_requests: type[GroupRequests] = GroupRequests,
+        incarnation: int = GROUP_INCARNATION,
+        **settings: Any,
+    ) -> None:
+        """`make_requests`, `incarnation`: of a group of which one instance writes (applications.elected_outputs)."""
+        super().__init__(*arguments, **settings, wait=False)
+        self.outputs = make_requests(
+            self._link,
+            identity=self.settings.identity,
+            incarnation=incarnation,
+            retry_interval_ns=to_ns(self.settings.request_retry_interval_s),
+            outstanding_max=OUTPUTS_UNDER_WAY_MAX,
+            wait=_refuse_to_wait,
+        )
+        self.questions: deque[Any] = deque(maxlen=QUESTIONS_MAX)
+        """Queries that the leader has handed to this instance, as GroupQuestions; the oldest go where none takes
+        them."""
+        self._requests = self.outputs
+        self._loop.set_on_answer(self.outputs.on_answer)
+        self._work_at_polls()
+
+    def send_outputs(self, now_ns: int) -> None:
+        """Sends the outputs that were pushed, without waiting for the next `poll`."""
+        self.outputs.work(now_ns)
+        if self.unsent:
+            self.flush()
+
+    def offer_report(self, message: bytes) -> bool:
+        """Sends a report of this instance; False when the leader takes none now."""
+        return self._link.takes_messages and offer_to_leader(self._link, message)
+
+    def offer_unlogged(self, message: bytes) -> bool:
+        """Sends the leader what takes no place in the log, is taken while messages are not, and keeps no session
+        alive."""
+        ingress = self._link.leader_ingress
+        return ingress is not None and ingress.offer(message) > 0
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Longest message that the leader's ingress takes; 0 while there is none."""
+        ingress = self._link.leader_ingress
+        return 0 if ingress is None else ingress.max_message_length
+
+    def _on_other_event(self, table: Message, values: Any) -> None:
+        if table is ordo_codecs.GROUP_QUESTION:
+            self.questions.append(values)
+
+
+def _refuse_to_wait(_: PendingRequest, __: float | None) -> None:
+    raise ClusterError("outputs are not waited for")

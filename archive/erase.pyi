@@ -1,3 +1,0 @@
-from runtime.storage import SegmentFile
-
-def erase_tail(file: SegmentFile, offset: int) -> int: ...

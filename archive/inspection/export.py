@@ -1,0 +1,118 @@
+"""Writes the files that Aeron's tools need to read an archive folder (archive.md B2, B6)."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+from ordo.archive.inspection.recording_inspection import default_storage, list_recordings
+from ordo.archive.protocol.codecs import RECORDING_DESCRIPTOR
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.runtime.errors import StorageExistsError
+from ordo.runtime.sbe import ASCII, Message
+
+CATALOG_NAME = "archive.catalog"
+MARK_FILE_NAME = "archive-mark.dat"
+FILE_VERSION = 0x030100
+ENTRY_ALIGNMENT = 64
+CATALOG_LENGTH_MIN = 1024 * 1024
+MARK_HEADER_LENGTH = 8192
+ERROR_BUFFER_LENGTH = 1024 * 1024
+INACTIVE = -1
+NULL_VALUE = -1
+
+_CATALOG_HEADER = struct.Struct("<iiqi11xb")
+_ENTRY_HEADER = struct.Struct("<iii19xb")
+_MARK_HEADER = Message(
+    "MarkFileHeader",
+    200,
+    100,
+    2,
+    fields=[
+        ("version", "i32"), ("", "pad4"), ("activity_timestamp", "i64"), ("start_timestamp", "i64"), ("pid", "i64"),
+        ("control_stream_id", "i32"), ("local_control_stream_id", "i32"), ("events_stream_id", "i32"),
+        ("header_length", "length_t", 1), ("error_buffer_length", "length_t", 1), ("", "pad4"),
+        ("archive_id", "archiveId_t", 2),
+    ],
+    data=[("control_channel", ASCII), ("local_control_channel", ASCII), ("events_channel", ASCII),
+          ("aeron_directory", ASCII)],
+    block_length=128,
+)  # fmt: skip
+
+
+def export_catalog(directory: str, target: str | None = None, *, storage: Any = None) -> int:
+    """Writes Aeron's catalog and mark file of an archive folder into `target` (default the folder itself).
+
+    Returns how many recordings it holds. The files show the archive as it is now, and stopped; Ordo itself never reads
+    them. Raises StorageMissingError, and StorageExistsError where a catalog or mark file is there that is in use.
+    """
+    storage = storage or default_storage()
+    recordings = list_recordings(directory, storage=storage)
+    folder = Path(target or directory)
+    if (folder / MARK_FILE_NAME).exists() and _activity(folder / MARK_FILE_NAME) != INACTIVE:
+        raise StorageExistsError(f"{folder / MARK_FILE_NAME} belongs to an archive of Aeron; give another folder")
+    (folder / CATALOG_NAME).write_bytes(encode_catalog(recordings))
+    (folder / MARK_FILE_NAME).write_bytes(encode_mark_file(recordings))
+    return len(recordings)
+
+
+def _activity(path: Path) -> int:
+    body = path.read_bytes()[:128]
+    return int(struct.unpack_from("<q", body, 16)[0]) if len(body) >= 24 else INACTIVE
+
+
+def encode_catalog(recordings: list[RecordingDescriptor]) -> bytes:
+    """The bytes of Aeron's catalog file; entries have CRC-32C checksums, as the frames have."""
+    next_id = recordings[-1].recording_id + 1 if recordings else 0
+    parts = [_CATALOG_HEADER.pack(FILE_VERSION, _CATALOG_HEADER.size, next_id, ENTRY_ALIGNMENT, 0)]
+    for descriptor in recordings:
+        fields = descriptor._asdict()
+        state = fields.pop("state")
+        body = RECORDING_DESCRIPTOR.encode_body(control_session_id=0, correlation_id=0, **fields)
+        length = -(_ENTRY_HEADER.size + len(body)) % ENTRY_ALIGNMENT + len(body)
+        body = body.ljust(length, b"\0")
+        parts += (_ENTRY_HEADER.pack(length, state, _signed(crc32c(body)), 0), body)
+    content = b"".join(parts)
+    return content.ljust(max(CATALOG_LENGTH_MIN, len(content) + ENTRY_ALIGNMENT), b"\0")
+
+
+def encode_mark_file(recordings: list[RecordingDescriptor]) -> bytes:
+    """The bytes of the mark file of an archive that is not running."""
+    header = _MARK_HEADER.encode(
+        version=FILE_VERSION,
+        activity_timestamp=INACTIVE,
+        start_timestamp=max((found.start_timestamp for found in recordings), default=0),
+        pid=0,
+        control_stream_id=NULL_VALUE,
+        local_control_stream_id=NULL_VALUE,
+        events_stream_id=NULL_VALUE,
+        header_length=MARK_HEADER_LENGTH,
+        error_buffer_length=ERROR_BUFFER_LENGTH,
+        archive_id=NULL_VALUE,
+    )
+    return header.ljust(MARK_HEADER_LENGTH + ERROR_BUFFER_LENGTH, b"\0")
+
+
+def _table() -> list[int]:
+    table = []
+    for number in range(256):
+        for _ in range(8):
+            number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
+        table.append(number)
+    return table
+
+
+_TABLE = _table()
+
+
+def crc32c(data: bytes) -> int:
+    """The Castagnoli checksum; for a few hundred bytes, in Python."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = value >> 8 ^ _TABLE[(value ^ byte) & 0xFF]
+    return value ^ 0xFFFFFFFF
+
+
+def _signed(value: int) -> int:
+    return value - ((value & 0x80000000) << 1)

@@ -1,0 +1,158 @@
+"""An archive as a process of its own: media driver, archive and control conductor on one thread."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ordo.archive.archive import LOW_SPACE_BYTES_DEFAULT, Archive
+from ordo.archive.control.access import FullAccess
+from ordo.archive.control.conductor import ControlConductor
+from ordo.archive.control.config import ControlConfig
+from ordo.archive.segments.segments import SEGMENT_LENGTH_DEFAULT
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.io.storage import FileStorage, SyncQueue
+from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.random import RandomSource
+from ordo.runtime.security.authentication import Authenticator
+from ordo.transport.client.client import TransportClient
+from ordo.transport.driver.channels.config import MediaDriverConfig, default_directory
+from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME
+from ordo.transport.driver.conducting.context import TYPE_PARK_FLAG
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.secure.settings import Encryption
+from ordo.transport.udp import UdpNetwork
+
+SPINS_MAX = 100
+PARK_NS_MAX = 1_000_000
+"""A foreign client on the same driver does not wake it: it is looked at again after this time."""
+
+
+@dataclass(frozen=True)
+class ArchiveServerConfig:
+    """Where an archive keeps its recordings, and how it is served. Lengths in bytes."""
+
+    directory: str
+    control: ControlConfig
+    aeron_dir: str = field(default_factory=default_directory)
+    """The folder of the media driver; programs on this machine use it for streams over IPC."""
+    sync: str = "commit"
+    segment_length_bytes: int = SEGMENT_LENGTH_DEFAULT
+    low_space_bytes: int = LOW_SPACE_BYTES_DEFAULT
+    encryption: Encryption = field(default_factory=Encryption)
+    authenticator: Authenticator | None = None
+    """Who is let in, and what they may do; None: everybody, everything."""
+
+
+class ArchiveServer:
+    """Everything of one archive on the caller's thread.
+
+    Raises OrdoError subclasses with one clear line when a folder is in use or a port is taken; nothing is left behind
+    then. `on_error` hears of what clients did wrong, and of what failed in the background.
+    """
+
+    def __init__(self, config: ArchiveServerConfig, on_error: Callable[[Exception], object]) -> None:
+        self.config = config
+        self._on_error = on_error
+        self._clock = SystemClock()
+        self._closers: list[Callable[[], Any]] = []
+        self._is_ending = False
+        try:
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+
+    def _build(self) -> None:
+        config = self.config
+        memory, random = FileMemoryProvider(), RandomSource()
+        self.driver = MediaDriver(
+            MediaDriverConfig(directory=config.aeron_dir, pid_is_local=True, **config.encryption.driver_settings()),
+            clock=self._clock,
+            network=UdpNetwork(),
+            memory=memory,
+            random=random.child("driver"),
+        )
+        self.driver.on_start()
+        self._closers.append(self.driver.on_close)
+        self.client = TransportClient(
+            config.aeron_dir,
+            clock=self._clock,
+            memory=memory,
+            invoker=lambda: self.driver.do_work(self._clock.now()),
+            name="archive",
+            error_handler=self._on_error,
+        )
+        self._closers.append(self.client.close)
+        queue = self._make_sync_queue()
+        self._closers.append(queue.close)
+        self.archive = Archive(
+            config.directory,
+            storage=FileStorage(open_lmdb),
+            clock=self._clock,
+            client=self.client,
+            sync=config.sync,
+            segment_length_bytes=config.segment_length_bytes,
+            sync_queue=queue,
+            low_space_bytes=config.low_space_bytes,
+        )
+        self._closers.append(self.archive.close)
+        self.conductor = ControlConductor(
+            self.archive,
+            self.client,
+            random.secret("control"),
+            config.control,
+            access=FullAccess(config.authenticator),
+            on_error=self._on_error,
+        )
+        self.conductor.on_start()
+        self._closers.append(self.conductor.on_close)
+
+    def _make_sync_queue(self) -> SyncQueue:
+        """A completed sync wakes the parked driver."""
+        storage = FileStorage(open_lmdb)
+        park_flag = ParkFlag(self.client.counters.counter(self.client.counters.find(TYPE_PARK_FLAG)))
+        path = os.path.join(self.config.aeron_dir, WAKE_SOCKET_NAME)
+        waker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._closers.append(waker.close)
+        waker.connect(path)
+        return storage.sync_queue(park_flag, waker.fileno())
+
+    def do_work(self, now_ns: int) -> int:
+        """Runs one duty cycle and returns the number of things done."""
+        work_count = self.client.do_work(now_ns)
+        work_count += self.driver.do_work(now_ns)
+        work_count += self.conductor.do_work(now_ns)
+        return work_count + self.archive.do_work(now_ns)
+
+    def run(self) -> None:
+        """Duty cycles until `end` is called; idles by spinning a little, then parked on the sockets."""
+        spins = 0
+        while not self._is_ending:
+            now_ns = self._clock.now()
+            if self.do_work(now_ns):
+                spins = 0
+                continue
+            spins += 1
+            if spins > SPINS_MAX:
+                self.driver.park(now_ns, PARK_NS_MAX)
+
+    def end(self) -> None:
+        """Makes `run` return; may be called from a signal handler."""
+        self._is_ending = True
+
+    def close(self) -> None:
+        """Closes in reverse order of building; the first error is raised when all are done."""
+        failures: list[Exception] = []
+        while self._closers:
+            try:
+                self._closers.pop()()
+            except Exception as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]

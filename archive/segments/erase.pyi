@@ -1,0 +1,3 @@
+from ordo.runtime.io.storage import SegmentFile
+
+def erase_tail(file: SegmentFile, offset: int) -> int: ...

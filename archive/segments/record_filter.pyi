@@ -1,0 +1,6 @@
+from ordo.transport.uri import ChannelUri
+
+class RecordFilter:
+    def __init__(self, templates: list[tuple[int, int, int]], session_ids: list[int]) -> None: ...
+    @staticmethod
+    def of_channel(channel: ChannelUri) -> RecordFilter | None: ...

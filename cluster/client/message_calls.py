@@ -1,0 +1,427 @@
+"""The calls of a cluster client that send messages and make requests (docs/CLIENT.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ordo.cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
+from ordo.cluster.client.connection.endpoints import archive_endpoint
+from ordo.cluster.client.request_calls import RequestCalls
+from ordo.cluster.client.requests.journal import Journal, JournalFile
+from ordo.cluster.client.requests.relay import RelayedRequests
+from ordo.cluster.client.requests.request_window import Answer, PendingRequest
+from ordo.cluster.client.requests.requests import ClientRequests
+from ordo.cluster.client.settings import ClientSettings, to_ns
+from ordo.runtime.errors import (
+    ClusterError,
+    ClusterTimeoutError,
+    ConfigurationError,
+    OrdoError,
+    RequestOutcome,
+    SessionClosedError,
+)
+from ordo.runtime.payloads import to_bytes
+from ordo.service_api.service import OfferResult
+
+if TYPE_CHECKING:
+    from ordo.cluster.client.connection.loop import ClientLoop
+    from ordo.cluster.client.connection.session_view import SessionLink
+    from ordo.follow.topics.feeds import FeedReader, FeedStart
+    from ordo.service_api.service import Payload
+    from ordo.transport.client.client_transport import ClientTransport
+
+TICK_INTERVAL_NS = 1_000_000
+UNHEARD_NS = 1_000_000_000
+SEND_PARK_NS = 100_000
+
+
+class ClientCalls(RequestCalls):
+    """What an application asks of its client; the client itself keeps the session."""
+
+    settings: ClientSettings
+    state: Any
+    session_id: int
+    leader_member_id: int
+    ingress_endpoints: dict[int, str]
+    ingress_trouble: str
+    """Why the leader takes no messages for now; empty: it does."""
+    _loop: ClientLoop
+    _link: SessionLink
+    _transport: ClientTransport
+    _requests: ClientRequests | None
+    _relay: RelayedRequests | None
+    _acknowledgements: Acknowledgements | None
+    offer: Callable[[Payload], int]
+    offer_many: Callable[[Iterable[Payload]], int]
+    """`offer_many(payloads)` sends messages in order, in one go, never blocks, and returns how many were taken.
+
+    Fewer than all when there is no room, or no leader to send to: poll, and offer the rest. Raises ClusterError for a
+    message that is too long and SessionClosedError when the session is over; the messages before it were taken.
+    """
+
+    # The client's
+
+    def poll(self, limit: int = ...) -> int:
+        raise NotImplementedError
+
+    @property
+    def is_closed(self) -> bool:
+        raise NotImplementedError
+
+    def _park(self, timeout_ns: int) -> None:
+        raise NotImplementedError
+
+    def _drive(self) -> int:
+        raise NotImplementedError
+
+    def _closed_error(self) -> SessionClosedError:
+        raise NotImplementedError
+
+    def _work_at_polls(self) -> None:
+        """Requests or tracked messages need work at every poll from now on."""
+        raise NotImplementedError
+
+    def _begin_acknowledging(self) -> None:
+        """Messages are about to be tracked."""
+        raise NotImplementedError
+
+    # Messages
+
+    def send(self, payload: Payload, *, timeout_s: float | None = None, until: str = "") -> HandedOver:
+        """Offers until the message is taken, polling meanwhile, and returns its position. Also through a change of the
+        leader.
+
+        That the message was taken does not say that the log has it. With `until` "sequenced" this waits until it is in
+        the log, on a quorum; with "executed", until the leader's service has executed it.
+        Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s), SessionClosedError when the session
+        is over, ClusterError for a message that is too long; with `until` NotSequencedError when the message is lost.
+        """
+        if until:
+            return self._send_until(payload, until, timeout_s)
+        result = self._loop.send(payload)
+        if result == 0:
+            self.poll()  # this process was stopped for a while: what was true before may be so no more
+            result = self._loop.send(payload)
+        if result < 0:
+            result = self._send_slowly(payload, timeout_s)
+            self._loop.flush()
+        return HandedOver(result, self.last_number)
+
+    def _send_slowly(self, payload: Payload, timeout_s: float | None) -> int:
+        deadline_ns = self._end_ns(timeout_s)
+        while (result := self.offer(payload)) < 0:
+            if result == OfferResult.MESSAGE_TOO_LONG:
+                text = f"not sent: {self._describe_too_long(payload)}"
+                raise ClusterError(text, outcome=RequestOutcome.NOT_EXECUTED)
+            if self._transport.clock.now() > deadline_ns:
+                why = f"result={OfferResult(result).name} state={self.state.name}"
+                text = f"message not taken in time, so not sent: {why} {self.ingress_trouble}".rstrip()
+                raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED)
+            if self.poll() == 0:
+                self._park(SEND_PARK_NS)
+        return result
+
+    def _describe_too_long(self, payload: Payload) -> str:
+        """What to say of a message for which `offer` returned MESSAGE_TOO_LONG, with settings that would take it."""
+        return self._loop.describe_too_long("message", payload)
+
+    def _send_until(self, payload: Payload, level: str, timeout_s: float | None) -> HandedOver:
+        if self._loop.is_in_callback:
+            raise ClusterError("a message is waited for, which no callback can do: use send without `until` there")
+        deadline_ns = self._end_ns(timeout_s)
+        tracked = self.demand_acknowledgements(level)
+        handed_over = self.send(payload, timeout_s=timeout_s)
+        number = handed_over.number
+        tracked.watch(number)
+        try:
+            self._poll_until(
+                lambda: tracked.has_reached(number, level),
+                deadline_ns,
+                lambda: ClusterTimeoutError(
+                    f"message handed over, and not known to be {level} in time: unknown whether it will be",
+                    outcome=RequestOutcome.UNKNOWN,
+                ),
+            )
+        finally:
+            tracked.forget(handed_over.number)
+        return handed_over
+
+    def demand_acknowledgements(self, level: str) -> Acknowledgements:
+        """Has the client track its messages from now on; for a call that waits for a level."""
+        if level not in LEVELS:
+            raise ConfigurationError(f"until={level!r}: must be one of {', '.join(LEVELS)}")
+        if self._acknowledgements is None:
+            self._track_messages(None, None)
+            self._begin_acknowledging()
+        assert self._acknowledgements is not None
+        return self._acknowledgements
+
+    def _track_messages(
+        self,
+        on_acknowledged: Callable[[Acknowledged], object] | None,
+        on_unsequenced: Callable[[Unsequenced], object] | None,
+    ) -> None:
+        settings = self.settings
+        self._work_at_polls()
+        self._acknowledgements = Acknowledgements(
+            self._link,
+            self._loop,
+            interval_ns=to_ns(settings.acknowledge_interval_s),
+            patience_ns=to_ns(settings.connect_timeout_s),
+            kept_bytes_max=settings.unsequenced_bytes_max,
+            on_acknowledged=on_acknowledged,
+            on_unsequenced=on_unsequenced,
+        )
+
+    def await_sequenced(self, *, timeout_s: float | None = None) -> None:
+        """Polls until it is known of everything that was handed over whether the log has it: the rest was given back.
+
+        For a client that tracks its messages; before it is closed, for example. Raises ClusterTimeoutError.
+        """
+        self._poll_until(
+            lambda: self.is_all_known,
+            self._end_ns(timeout_s),
+            lambda: ClusterTimeoutError(
+                "messages handed over, and not known to be sequenced in time: unknown whether they will be",
+                outcome=RequestOutcome.UNKNOWN,
+            ),
+        )
+
+    @property
+    def is_all_known(self) -> bool:
+        """Of everything that was handed over it is known whether the log has it."""
+        return self._acknowledgements is None or self._acknowledgements.is_complete
+
+    @property
+    def last_number(self) -> int:
+        """Of the message that was handed over last; 0 while the client does not track them."""
+        return 0 if self._acknowledgements is None else self._acknowledgements.next_number - 1
+
+    @property
+    def sequenced(self) -> Acknowledged | None:
+        """How far messages are in the log; None while the client does not track them."""
+        return None if self._acknowledgements is None else self._acknowledgements.sequenced
+
+    @property
+    def executed(self) -> Acknowledged | None:
+        """How far messages are executed by the leader's service; None while the client does not track them."""
+        return None if self._acknowledgements is None else self._acknowledgements.executed
+
+    @property
+    def sequenced_position(self) -> int:
+        """A log position that has every message up to `sequenced.number` below it; -1 before the first."""
+        return -1 if self._acknowledgements is None else self._acknowledgements.sequenced.log_position
+
+    # Requests
+
+    def request(self, payload: Payload, *, timeout_s: float | None = None, id: bytes | None = None) -> Answer:
+        """Has the service execute a message once, and returns its answer; polls until it is there.
+
+        It is sent again by itself, through changes of the leader and new sessions. `id`: of the caller's choice, from 1
+        to 64 bytes; a request with the same id, of whichever client, process or machine with the same principal, is
+        executed once, and gets the answer of the first one. Each error has an `outcome`: "executed", "not executed" or
+        "unknown".
+
+        Raises RejectedError with the service's reason; ClusterTimeoutError after `timeout_s` (default:
+        message_timeout_s), when the request goes on and may still be executed, once: wait for it with
+        `error.pending.result()`; another call would be another request, unless it has the same `id`. RequestIdError
+        where the id was used for another payload; AnswerTooLongError and AnswerForgottenError where it was executed;
+        IdentityError when the cluster does not know the client any more; ClusterError for a payload that is too long.
+        """
+        if self._loop.is_in_callback:
+            raise ClusterError(
+                "not executed: a request waits for its answer, which no callback can: use submit there",
+                outcome=RequestOutcome.NOT_EXECUTED,
+            )
+        return self.submit(payload, id=id).result(timeout_s)
+
+    def submit(
+        self,
+        payload: Payload,
+        *,
+        on_done: Callable[[PendingRequest], object] | None = None,
+        id: bytes | None = None,
+    ) -> PendingRequest:
+        """`request` without waiting: it is sent, sent again, and done, while `poll` is called, where `on_done` is, too.
+
+        With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
+        """
+        request = to_bytes(payload)
+        requests = self._open_requests()
+        if not requests.has_room:
+            self._await_room()
+        return requests.submit(request, on_done, id)
+
+    def _open_requests(self) -> ClientRequests:
+        self._transport.use.check()
+        if self._loop.is_ended:
+            raise self._closed_error().for_request(RequestOutcome.NOT_EXECUTED)
+        if self._requests is None:
+            if self.is_closed:
+                raise self._closed_error().for_request(RequestOutcome.NOT_EXECUTED)
+            if self._relay is not None:
+                raise ClusterError(
+                    "not executed: a client that relays requests has none of its own: make another client",
+                    outcome=RequestOutcome.NOT_EXECUTED,
+                )
+            self._requests = self._make_requests(None)
+        return self._requests
+
+    def subscribe(
+        self,
+        topic: str,
+        *,
+        from_position: FeedStart = "live",
+        from_sequence: int | None = None,
+        archives: Sequence[str] = (),
+    ) -> FeedReader:
+        """Reads what the service publishes to a topic: from now on, from a position of the log, or from a number.
+
+        It does not need the session, and keeps itself: iterate over it, or call its `poll`, and close it. Followers are
+        asked first. `archives`: where members serve their archives, if not at the last of their five ports in a row.
+        Raises ConfigurationError.
+        """
+        from ordo.follow.topics.feeds import FeedReader  # with the archive's client, which few clients need
+
+        return FeedReader(
+            list(archives) or self._archive_endpoints(),
+            topic,
+            from_position=from_position,
+            from_sequence=from_sequence,
+            credentials=self.settings.credentials,
+            key_file=self.settings.key_file,
+            trusted_file=self.settings.trusted_file,
+        )
+
+    def _archive_endpoints(self) -> list[str]:
+        """Of all members, the leader's last; the first one is another for each session."""
+        ids = [one for one in sorted(self.ingress_endpoints) if one != self.leader_member_id]
+        start = self.session_id % len(ids) if ids else 0
+        ordered = [*ids[start:], *ids[:start], *(one for one in self.ingress_endpoints if one == self.leader_member_id)]
+        endpoints = [self.ingress_endpoints[one] for one in ordered]
+        if not all(endpoints):
+            raise ConfigurationError(
+                "archives: give the archive endpoints of the members; IPC and multicast do not tell them"
+            )
+        return [archive_endpoint(one) for one in endpoints]
+
+    @property
+    def identity(self) -> bytes:
+        """16 bytes that name this client to the service in its requests. Empty before the first one."""
+        return b"" if self._requests is None else self._requests.identity
+
+    @property
+    def recovered_requests(self) -> list[PendingRequest]:
+        """What an earlier process left unanswered in the journal, in order. They are under way again; an answer that
+        the earlier process has seen may come once more."""
+        return [] if self._requests is None else self._requests.recovered
+
+    def _fail_requests(self, error: OrdoError) -> None:
+        """Ends the requests under way with an error that has ended this client; those of a journal stay in it."""
+        if self._requests is not None:
+            self._requests.fail(error)
+
+    @property
+    def pending_requests(self) -> list[PendingRequest]:
+        """The requests that are not answered, in their order: each can still be waited for with its `result`."""
+        return [] if self._requests is None else self._requests.under_way
+
+    @property
+    def outstanding_requests(self) -> int:
+        """Requests that are not answered."""
+        return 0 if self._requests is None else len(self._requests)
+
+    @property
+    def has_unsent_requests(self) -> bool:
+        """Whether requests wait for room in the ingress, for a leader, or for the identity to be opened."""
+        return self._requests is not None and self._requests.has_unsent
+
+    @property
+    def request_trouble(self) -> str:
+        """Why requests are not being answered, as far as this client knows; empty when nothing is wrong."""
+        return "" if self._requests is None else self._requests.trouble
+
+    def _take_relay(self) -> RelayedRequests:
+        if self._relay is None:
+            if self._requests is not None:
+                raise ClusterError("a client that makes requests relays none: make another client")
+            self._relay = RelayedRequests(self._link, retry_interval_ns=to_ns(self.settings.request_retry_interval_s))
+            self._loop.set_on_answer(self._relay.on_answer)
+            self._work_at_polls()
+        return self._relay
+
+    def _make_requests(self, journal: Journal | None) -> ClientRequests:
+        settings = self.settings
+        if journal is None and settings.journal:
+            journal = Journal(JournalFile(settings.journal), settings.identity, synced=settings.journal_sync)
+        draws = self._transport.random.stream("requests")
+        make: Callable[..., ClientRequests] = ClientRequests
+        if settings.tracing is not None:
+            from ordo.cluster.client.requests.traced_requests import TracedRequests
+
+            make = partial(TracedRequests, tracing=settings.tracing, epoch_ns=self._transport.clock.epoch_ns)
+        requests = make(
+            self._link,
+            identity=settings.identity or draws.randbytes(16),
+            incarnation=draws.getrandbits(63),
+            retry_interval_ns=to_ns(settings.request_retry_interval_s),
+            outstanding_max=settings.outstanding_requests_max,
+            journal=journal,
+            wait=self._await_request,
+        )
+        self._loop.set_on_answer(requests.on_answer)
+        self._work_at_polls()
+        return requests
+
+    def _await_request(self, pending: PendingRequest, timeout_s: float | None) -> None:
+        requests = self._requests
+        assert requests is not None
+        if self._loop.is_in_callback:
+            raise ClusterError("a request waits for its answer, which no callback can: use submit there")
+        deadline_ns = self._end_ns(timeout_s)
+        try:
+            self._drive()
+            self._poll_until(lambda: pending.is_done, deadline_ns, lambda: requests.timeout(pending))
+        except OrdoError as error:
+            if not pending.is_done:
+                error.outcome, error.pending = RequestOutcome.UNKNOWN, pending
+            raise
+
+    def _await_room(self) -> None:
+        requests = self._requests
+        assert requests is not None
+        if self._loop.is_in_callback:
+            raise ClusterError(
+                f"not executed: {len(requests)} requests are under way: see outstanding_requests_max",
+                outcome=RequestOutcome.NOT_EXECUTED,
+            )
+        self._poll_until(
+            lambda: requests.has_room,
+            self._end_ns(None),
+            lambda: ClusterTimeoutError(
+                f"not executed: no room for a request: {requests.trouble}", outcome=RequestOutcome.NOT_EXECUTED
+            ),
+            park_ns=SEND_PARK_NS,
+        )
+
+    # Waiting
+
+    def _end_ns(self, timeout_s: float | None) -> int:
+        """The end of a call that may last so long; by default message_timeout_s."""
+        return self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
+
+    def _poll_until(
+        self,
+        is_done: Callable[[], bool],
+        deadline_ns: int,
+        late: Callable[[], OrdoError],
+        park_ns: int = TICK_INTERVAL_NS,
+    ) -> None:
+        """Polls until something is done; raises what `late` returns once the deadline has passed and nothing comes."""
+        while not is_done():
+            if self.poll() == 0 and not is_done():
+                if self._transport.clock.now() > deadline_ns:
+                    raise late()
+                self._park(park_ns)

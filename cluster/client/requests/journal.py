@@ -1,0 +1,284 @@
+"""The journal of a client: its identity and the requests that are not answered, in a file that outlives the process.
+
+    record   u32 length of the rest | u32 CRC-32 of the rest | u8 kind | body
+    IDENTITY    16 bytes identity, i64 incarnation: the first record, and what was before it is forgotten
+    OPENED      i64 open position, i64 longest payload, i64 number of the last request
+    REQUEST     i64 number, payload
+    CONFIRMED   i64 number: everything up to it was answered, and the application has seen it
+    REQUEST_BY_ID   i64 number, u8 length of the id, id, payload
+
+Little endian. A request is in the file before it is sent. What is torn at the end was not sent, and is cut off. The
+file is written anew when most of it is of no use any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ordo.runtime.agents.use import Origin, watch
+from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
+
+IDENTITY = 1
+OPENED = 2
+REQUEST = 3
+CONFIRMED = 4
+REQUEST_BY_ID = 5
+COMPACT_BYTES_MIN = 1 << 20
+_HEAD = struct.Struct("<II")
+_IDENTITY = struct.Struct("<B16sq")
+_OPENED = struct.Struct("<Bqqq")
+_NUMBER = struct.Struct("<Bq")
+_NUMBER_AND_LENGTH = struct.Struct("<BqB")
+
+
+@dataclass
+class JournalState:
+    """What a journal holds."""
+
+    identity: bytes
+    incarnation: int
+    open_position: int = 0
+    length_bytes_max: int = 0
+    number: int = 0
+    confirmed: int = 0
+    requests: dict[int, bytes] = field(default_factory=dict)
+    ids: dict[int, bytes] = field(default_factory=dict)
+    """Of those requests that have one."""
+
+
+class JournalStore(Protocol):
+    """Bytes that outlive the process."""
+
+    def read(self) -> bytes: ...
+    def append(self, data: bytes) -> None: ...
+    def sync(self) -> None:
+        """Everything appended so far is on disk when this returns."""
+
+    def replace(self, data: bytes) -> None:
+        """Replaces the content atomically; the new content is on disk when this returns."""
+
+    def close(self) -> None: ...
+
+
+class JournalFile:
+    """A file that one process has at a time. Raises StorageInUseError, or StorageError when it cannot be used."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with self._errors():
+            self._descriptor = self._open(path, os.O_CREAT)
+            if os.fstat(self._descriptor).st_ino != os.stat(path).st_ino:  # replaced while it was being opened
+                os.close(self._descriptor)
+                raise StorageInUseError(f"journal {path} is in use by another process: give each client its own")
+        self._origin = Origin(f"journal {path}")
+        watch(self)
+
+    def on_forked(self) -> None:
+        """In a child made by fork: lets go of the descriptor, which would hold the lock longer than the parent does."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"journal {self._path}: {error.strerror}") from error
+
+    def _open(self, path: str, flags: int) -> int:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise StorageInUseError(f"journal {path} is in use by another process: give each client its own") from error
+        return descriptor
+
+    def read(self) -> bytes:
+        with self._errors(), open(self._path, "rb") as file:
+            return file.read()
+
+    def append(self, data: bytes) -> None:
+        self._origin.check()
+        with self._errors():
+            _write(self._descriptor, data)
+
+    def sync(self) -> None:
+        self._origin.check()
+        with self._errors():
+            os.fdatasync(self._descriptor)
+
+    def replace(self, data: bytes) -> None:
+        """Writes a second file, with a lock of its own, and renames it over the first."""
+        self._origin.check()
+        with self._errors():
+            descriptor = self._open(f"{self._path}.new", os.O_CREAT | os.O_TRUNC)
+            _write(descriptor, data)
+            os.fsync(descriptor)
+            os.rename(f"{self._path}.new", self._path)
+            folder = os.open(os.path.dirname(os.path.abspath(self._path)), os.O_RDONLY | os.O_DIRECTORY)
+            os.fsync(folder)
+            os.close(folder)
+            before, self._descriptor = self._descriptor, descriptor
+            os.close(before)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    written = 0
+    while written < len(data):
+        written += os.write(descriptor, data[written:])
+
+
+class Journal:
+    """Stores the requests of `ClientRequests`; `recover` returns them to a later process."""
+
+    def __init__(self, store: JournalStore, identity: bytes = b"", *, synced: bool = True) -> None:
+        """`identity`: a journal of another one is refused; empty: any is taken. Not `synced`: requests survive the end
+        of the process, not that of the machine."""
+        self._store = store
+        self._identity = identity
+        self._synced = synced
+        self._is_dirty = False
+        self._total_bytes = 0
+        self._state = JournalState(b"", 0)
+
+    def recover(self, identity: bytes, incarnation: int) -> JournalState:
+        """Returns what was written before; a new journal begins with the arguments.
+
+        Raises ConfigurationError for a file that is no journal, or that of another identity.
+        """
+        data = self._store.read()
+        state, end = _read(data)
+        if state is None:
+            if data and end == 0 and len(data) >= _HEAD.size + _IDENTITY.size:
+                raise ConfigurationError("journal: the file is there and is no journal; name another one")
+            state = JournalState(identity, incarnation)
+        elif self._identity not in (b"", state.identity):
+            raise ConfigurationError(
+                f"journal: of identity {state.identity.hex()}, the settings say {self._identity.hex()}: leave it out"
+            )
+        self._state = state
+        self._write_anew()
+        return JournalState(**{**vars(state), "requests": dict(state.requests), "ids": dict(state.ids)})
+
+    def begin_again(self, identity: bytes, incarnation: int) -> None:
+        """Empties the journal, for a client that begins anew."""
+        self._state = JournalState(identity, incarnation)
+        self._write_anew()
+
+    def open(self, open_position: int, length_bytes_max: int, number: int) -> None:
+        state = self._state
+        state.open_position, state.length_bytes_max = open_position, length_bytes_max
+        if state.number == 0:
+            state.number = state.confirmed = number
+        self._append(_OPENED.pack(OPENED, open_position, length_bytes_max, number))
+
+    def add_request(self, number: int, payload: bytes, request_id: bytes | None = None) -> None:
+        self._state.number = number
+        self._state.requests[number] = payload
+        if request_id is not None:
+            self._state.ids[number] = request_id
+        self._append(_pack_request(number, payload, request_id))
+
+    def confirm(self, confirmed: int) -> None:
+        """Notes that every request up to this number was answered."""
+        state = self._state
+        _drop_confirmed(state, confirmed)
+        self._append(_NUMBER.pack(CONFIRMED, confirmed))
+        if self._total_bytes > COMPACT_BYTES_MIN + 2 * sum(map(len, state.requests.values())):
+            self._write_anew()
+
+    def sync(self) -> None:
+        """Makes the appended requests durable; called before any of them is sent."""
+        if self._is_dirty and self._synced:
+            self._store.sync()
+        self._is_dirty = False
+
+    def _append(self, body: bytes) -> None:
+        self._store.append(_frame(body))
+        self._total_bytes += _HEAD.size + len(body)
+        self._is_dirty = True
+
+    def _write_anew(self) -> None:
+        state = self._state
+        bodies = [
+            _IDENTITY.pack(IDENTITY, state.identity, state.incarnation),
+            _OPENED.pack(OPENED, state.open_position, state.length_bytes_max, state.number),
+            _NUMBER.pack(CONFIRMED, state.confirmed),
+            *(_pack_request(one, payload, state.ids.get(one)) for one, payload in sorted(state.requests.items())),
+        ]
+        data = b"".join(map(_frame, bodies))
+        self._store.replace(data)
+        self._total_bytes = len(data)
+        self._is_dirty = False
+
+    def close(self) -> None:
+        self.sync()
+        self._store.close()
+
+
+def _pack_request(number: int, payload: bytes, request_id: bytes | None) -> bytes:
+    if request_id is None:
+        return _NUMBER.pack(REQUEST, number) + payload
+    return _NUMBER_AND_LENGTH.pack(REQUEST_BY_ID, number, len(request_id)) + request_id + payload
+
+
+def _drop_confirmed(state: JournalState, confirmed: int) -> None:
+    state.confirmed = confirmed
+    for number in [number for number in state.requests if number <= confirmed]:
+        del state.requests[number]
+        state.ids.pop(number, None)
+
+
+def _frame(body: bytes) -> bytes:
+    return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+def _read(data: bytes) -> tuple[JournalState | None, int]:
+    """Returns the state after the last whole record, and the offset where that record ends."""
+    state: JournalState | None = None
+    offset = 0
+    while offset + _HEAD.size <= len(data):
+        length_bytes, checksum = _HEAD.unpack_from(data, offset)
+        body = data[offset + _HEAD.size : offset + _HEAD.size + length_bytes]
+        if length_bytes == 0 or len(body) < length_bytes or zlib.crc32(body) != checksum:
+            break
+        if body[0] == IDENTITY:
+            state = JournalState(*_IDENTITY.unpack(body)[1:])
+        elif state is None:
+            break
+        else:
+            _apply(state, body)
+        offset += _HEAD.size + length_bytes
+    return state, offset
+
+
+def _apply(state: JournalState, body: bytes) -> None:
+    if body[0] == OPENED:
+        _, state.open_position, state.length_bytes_max, number = _OPENED.unpack(body)
+        if state.number == 0:
+            state.number = state.confirmed = number
+    elif body[0] == REQUEST:
+        number = _NUMBER.unpack_from(body)[1]
+        state.number = max(state.number, number)
+        state.requests[number] = body[_NUMBER.size :]
+    elif body[0] == REQUEST_BY_ID:
+        _, number, length_bytes = _NUMBER_AND_LENGTH.unpack_from(body)
+        end = _NUMBER_AND_LENGTH.size + length_bytes
+        state.number = max(state.number, number)
+        state.ids[number], state.requests[number] = body[_NUMBER_AND_LENGTH.size : end], body[end:]
+    elif body[0] == CONFIRMED:
+        _drop_confirmed(state, _NUMBER.unpack(body)[1])

@@ -1,0 +1,49 @@
+"""How requests go to the leader: a client's own, those that a gateway relays, and commands of consumers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ordo.cluster.client.connection.session_view import LeaderSession
+from ordo.cluster.wire import ordo_codecs
+from ordo.transport.streams.publication import RESULT_MAX_POSITION_EXCEEDED
+
+RequestStamp = tuple[int, int, int, int]
+"""Leadership term, session, time (0), and where the identity is opened: the first fields of each request."""
+
+
+class RequestSession(LeaderSession, Protocol):
+    """What requests need of the session that carries them."""
+
+    def note_ingress_lost(self) -> None:
+        """The leader's ingress turned out to be gone."""
+
+    def note_sent(self, count: int = 1) -> None:
+        """Notes that messages were sent, which keep the session alive by themselves."""
+
+
+def encode_open(session: LeaderSession, identity: bytes, incarnation: int, known_position: int) -> bytes:
+    """The question how far the cluster is with an identity, which makes it known."""
+    message: bytes = ordo_codecs.OPEN_IDENTITY.encode(
+        leadership_term_id=session.leadership_term_id,
+        cluster_session_id=session.session_id,
+        timestamp=0,
+        incarnation=incarnation,
+        known_position=known_position,
+        **ordo_codecs.split_identity(identity),
+    )
+    return message
+
+
+def offer_to_leader(session: RequestSession, message: bytes) -> bool:
+    """Whether the leader's ingress has taken a message."""
+    ingress = session.leader_ingress
+    if ingress is None:
+        return False
+    result = ingress.offer(message)
+    if result > 0:
+        session.note_sent()
+        return True
+    if not ingress.is_connected or result == RESULT_MAX_POSITION_EXCEEDED:
+        session.note_ingress_lost()
+    return False

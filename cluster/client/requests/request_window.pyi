@@ -1,0 +1,67 @@
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Self
+
+from ordo.cluster.client.requests.journal import Journal
+from ordo.cluster.client.requests.request_sending import RequestSession, RequestStamp
+from ordo.runtime.errors import OrdoError
+from ordo.service_api.service import Payload
+
+REQUEST_LENGTH_BYTES: int
+
+class Answer(NamedTuple):
+    payload: bytes
+    log_position: int
+
+class PendingRequest:
+    number: int
+    payload: bytes
+    was_sent: bool
+    @property
+    def id(self) -> bytes | None: ...
+    @property
+    def digest(self) -> bytes | None: ...
+    @property
+    def answer(self) -> Answer | None: ...
+    @property
+    def error(self) -> OrdoError | None: ...
+    def __init__(
+        self,
+        payload: bytes,
+        on_done: Callable[[Self], object] | None,
+        wait: Callable[[Self, float | None], None],
+        id: bytes | None = None,
+    ) -> None: ...
+    @property
+    def is_done(self) -> bool: ...
+    def result(self, timeout_s: float | None = None) -> Answer: ...
+    def when_done(self, callback: Callable[[Self], object]) -> None: ...
+    def finish(self, answer: Answer | None, error: OrdoError | None = None) -> None: ...
+
+class RequestWindow:
+    _session: RequestSession
+    _journal: Journal | None
+    _wait: Callable[[PendingRequest, float | None], None]
+    _encode: Callable[[PendingRequest, RequestStamp], bytes] | None
+    _failure: OrdoError | None
+    _unnumbered: deque[PendingRequest]
+    _pending: dict[int, PendingRequest]
+    _open_position: int
+    _length_bytes_max: int
+    _number: int
+    _sent: int
+    _confirmed: int
+    _retry_ns: int
+    _doublings: int
+    _takes_ids: bool
+    def submit(
+        self,
+        payload: bytes,
+        on_done: Callable[[PendingRequest], object] | None = None,
+        id: bytes | None = None,
+    ) -> PendingRequest: ...
+    def submit_many(self, payloads: Iterable[Payload], ids: Iterable[bytes] | None = None) -> list[PendingRequest]: ...
+    def _check_length(self, payload: bytes, has_id: bool = False) -> int: ...
+    def _take_number(self, pending: PendingRequest) -> int: ...
+    def _send_from(self, number: int) -> int: ...
+    def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None: ...

@@ -1,0 +1,277 @@
+"""The native half of a client's requests: taken, sent, and answered. `ClientRequests` (requests.py) has the rest."""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from ordo.cluster.wire.layout cimport (
+    ANSWER_OK,
+    REQUEST_BLOCK,
+    REQUEST_BY_ID_BLOCK,
+    REQUEST_BY_ID_DIGEST,
+    REQUEST_BY_ID_LENGTH,
+    REQUEST_CONFIRMED,
+    REQUEST_DIGEST_LENGTH,
+    REQUEST_ID,
+    REQUEST_LENGTH,
+    REQUEST_NUMBER,
+    REQUEST_OPEN_POSITION,
+    put_ordo_header,
+    put_stamp,
+)
+from ordo.runtime.native.atomics cimport ordo_put_i64
+from ordo.transport.streams.logbuffer cimport ADMIN_ACTION, MAX_POSITION_EXCEEDED, MESSAGE_TOO_LONG
+from ordo.transport.streams.publication cimport ExclusivePublication
+
+from typing import NamedTuple
+
+from ordo.cluster.client.requests.request_sending import offer_to_leader
+from ordo.cluster.wire.sessions.message_limit import LENGTH_BYTES_MAX, describe_too_long
+from ordo.runtime.errors import ClusterError, OrdoError, RequestOutcome
+from ordo.runtime.payloads import to_bytes
+from ordo.service_api.request_ids import check_request_id, digest_request_id
+
+REQUEST_LENGTH_BYTES = REQUEST_LENGTH
+
+cdef enum:
+    ADMIN_ACTION_ATTEMPTS = 3
+
+
+class Answer(NamedTuple):
+    """What the service answered, and the log position at which the request was executed."""
+
+    payload: bytes
+    log_position: int
+
+
+cdef object new_tuple = tuple.__new__
+
+
+cdef object _too_long(bytes payload, int64_t length_bytes, int64_t log_bytes_max, int64_t ingress_bytes_max):
+    text = describe_too_long("request", len(payload), length_bytes, log_bytes_max, ingress_bytes_max)
+    return ClusterError(f"not executed: {text}", outcome=RequestOutcome.NOT_EXECUTED)
+
+
+cdef bint append_request(session, ingress, uint8_t* header, bytes digest, bytes payload) except -1:
+    """See request_window.pxd."""
+    cdef int32_t length_bytes = REQUEST_LENGTH
+    cdef uint8_t by_id[REQUEST_BY_ID_LENGTH]
+    if digest is not None:
+        memcpy(by_id, header, REQUEST_LENGTH)
+        put_ordo_header(by_id, REQUEST_BY_ID_BLOCK, REQUEST_ID)
+        memcpy(by_id + REQUEST_BY_ID_DIGEST, PyBytes_AS_STRING(digest), REQUEST_DIGEST_LENGTH)
+        header, length_bytes = by_id, REQUEST_BY_ID_LENGTH
+    return _append(session, ingress, header, length_bytes, payload)
+
+
+cdef bint _append(session, ingress, const uint8_t* header, int32_t length_bytes, bytes payload) except -1:
+    cdef ExclusivePublication publication
+    cdef int64_t result = ADMIN_ACTION
+    cdef int attempt = 0
+    if isinstance(ingress, ExclusivePublication):
+        publication = ingress
+        while result == ADMIN_ACTION and attempt < ADMIN_ACTION_ATTEMPTS:
+            result = publication.append(header, length_bytes, <const uint8_t*> PyBytes_AS_STRING(payload),
+                                        PyBytes_GET_SIZE(payload))
+            attempt += 1
+        if result > 0 and publication._waker is not None:
+            publication._waker.wake()
+        if result == MESSAGE_TOO_LONG:       # of a journal, whose client had another ingress
+            raise _too_long(payload, length_bytes, LENGTH_BYTES_MAX, publication.max_message_length)
+    else:
+        result = ingress.offer(PyBytes_FromStringAndSize(<const char*> header, length_bytes) + payload)
+    if result > 0:
+        return True
+    if not ingress.is_connected or result == MAX_POSITION_EXCEEDED:
+        session.note_ingress_lost()
+    return False
+
+
+cdef class PendingRequest:
+    """A request on its way. Done with an answer or an error, which is when `on_done(self)` is called.
+
+    `number` is 0 until the cluster has opened the client's identity. `id` is what the caller chose, None without one.
+    `was_sent`: the cluster may have it.
+    """
+    cdef public int64_t number
+    cdef public bytes payload
+    cdef readonly object answer
+    cdef readonly object error
+    cdef readonly bytes id
+    cdef readonly bytes digest
+    cdef public bint was_sent
+    cdef object _on_done
+    cdef object _wait
+
+    def __init__(self, bytes payload not None, on_done, wait, id=None):
+        self.payload = payload
+        self._on_done = on_done
+        self._wait = wait
+        if id is not None:
+            self.id = check_request_id(id)
+            self.digest = digest_request_id(self.id)
+
+    @property
+    def is_done(self):
+        return self.answer is not None or self.error is not None
+
+    def result(self, timeout_s=None):
+        """Waits for the answer and returns it, or raises what was refused.
+
+        Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s): the request goes on, and is still
+        executed once at most; this can be called again, and the error has the same request as `pending`.
+        """
+        if self.answer is None and self.error is None:
+            self._wait(self, timeout_s)
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+    def when_done(self, callback):
+        """Calls `callback(self)` in place of `on_done`; at once when it is done."""
+        self._on_done = callback
+        if self.is_done:
+            callback(self)
+
+    def finish(self, answer, error=None):
+        """Sets the outcome and runs the callback; for the client that sent the request."""
+        self.answer, self.error = answer, error
+        if self._on_done is not None:
+            self._on_done(self)
+
+
+cdef class RequestWindow:
+    """The requests of one identity without an answer, by number: sent in order, answered in any.
+
+    `_encode(request, stamp)` makes the record of a request; None: the usual one.
+    """
+    cdef public object _session
+    cdef public object _journal
+    cdef public object _wait
+    cdef public object _encode
+    cdef public object _failure
+    cdef public object _unnumbered
+    cdef public dict _pending
+    cdef public int64_t _open_position
+    cdef public int64_t _length_bytes_max
+    cdef public int64_t _number            # given last
+    cdef public int64_t _sent              # sent last, in this session and term
+    cdef public int64_t _confirmed         # all answers up to this number were taken
+    cdef public int64_t _retry_ns          # 0: counted from the next call of `work`, for there was progress
+    cdef public int64_t _doublings
+    cdef public bint _takes_ids            # the cluster has said so
+
+    def submit(self, bytes payload not None, on_done=None, id=None):
+        """Takes a request. Raises ClusterError for one that is too long, IdentityError when the identity is lost."""
+        cdef PendingRequest pending = self._take(payload, on_done, id)
+        if pending.number > 0 and self._sent == pending.number - 1 and self._can_send_at_once():
+            self._send_from(pending.number)
+        return pending
+
+    def submit_many(self, payloads, ids=None):
+        """Takes requests and returns them, as `submit` does each. They are sent together; one that cannot be taken is done
+        at once, with its error. `ids`: as many as payloads, or None."""
+        cdef list found = []
+        cdef int64_t first = self._number + 1
+        ids = None if ids is None else iter(ids)
+        for payload in payloads:
+            found.append(self._take_or_refuse(payload, None if ids is None else next(ids)))
+        if self._number >= first and self._sent == first - 1 and self._can_send_at_once():
+            self._send_from(first)
+        return found
+
+    cdef PendingRequest _take(self, bytes payload, on_done, id):
+        cdef PendingRequest pending
+        if self._failure is not None:
+            raise self._failure.for_request(RequestOutcome.NOT_EXECUTED)
+        if id is None:
+            pending = PendingRequest(payload, on_done, self._wait)
+        else:
+            pending = PendingRequest(payload, on_done, self._wait, id)
+        if self._length_bytes_max == 0 or self._unnumbered or (id is not None and not self._takes_ids):
+            self._unnumbered.append(pending)
+        else:
+            self._check_length(payload, id is not None)
+            self._take_number(pending)
+        return pending
+
+    cdef PendingRequest _take_or_refuse(self, payload, id):
+        cdef PendingRequest pending
+        try:
+            return self._take(payload if PyBytes_CheckExact(payload) else to_bytes(payload), None, id)
+        except OrdoError as error:
+            pending = PendingRequest(payload if isinstance(payload, bytes) else b"", None, self._wait)
+            pending.error = error if error.outcome is not None else error.for_request(RequestOutcome.NOT_EXECUTED)
+            return pending
+
+    cpdef int _check_length(self, bytes payload, bint has_id=False) except -1:
+        cdef int64_t length_bytes = REQUEST_BY_ID_LENGTH if has_id else REQUEST_LENGTH
+        cdef int64_t log_bytes_max = self._length_bytes_max + REQUEST_LENGTH
+        cdef int64_t ingress_bytes_max = log_bytes_max
+        ingress = self._session.leader_ingress
+        if ingress is not None:
+            ingress_bytes_max = ingress.max_message_length
+        if PyBytes_GET_SIZE(payload) + length_bytes > min(log_bytes_max, ingress_bytes_max):
+            raise _too_long(payload, length_bytes, log_bytes_max, ingress_bytes_max)
+        return 0
+
+    cpdef int _take_number(self, PendingRequest pending) except -1:
+        self._number += 1
+        pending.number = self._number
+        self._pending[self._number] = pending
+        if self._journal is not None:
+            self._journal.add_request(self._number, pending.payload, pending.id)
+        return 0
+
+    cdef bint _can_send_at_once(self) except -1:
+        return self._open_position != -1 and self._journal is None and self._session.takes_messages
+
+    cpdef int _send_from(self, int64_t number) except -1:
+        """Sends requests for as long as the ingress accepts them."""
+        cdef uint8_t header[REQUEST_LENGTH]
+        cdef int64_t count = 0
+        cdef PendingRequest request
+        session = self._session
+        if self._journal is not None:
+            self._journal.sync()
+        ingress = session.leader_ingress
+        if ingress is None:
+            return 0
+        stamp = session.leadership_term_id, session.session_id, 0, self._open_position
+        put_ordo_header(header, REQUEST_BLOCK, REQUEST_ID)
+        put_stamp(header, stamp[0], stamp[1], 0)
+        ordo_put_i64(header + REQUEST_OPEN_POSITION, self._open_position)
+        ordo_put_i64(header + REQUEST_CONFIRMED, self._confirmed)
+        for number in range(number, self._number + 1):
+            request = self._pending.get(number)
+            if request is not None:
+                ordo_put_i64(header + REQUEST_NUMBER, number)
+                if self._encode is not None:
+                    if not offer_to_leader(session, self._encode(request, stamp)):
+                        break
+                elif not append_request(session, ingress, header, request.digest, request.payload):
+                    break
+                else:
+                    count += 1
+                request.was_sent = True
+            self._sent = number
+        if count:
+            session.note_sent(count)
+        return 0
+
+    def on_answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
+                  bytes payload not None):
+        """An Answer of this session."""
+        cdef PendingRequest pending
+        if open_position != self._open_position:
+            return
+        if status != ANSWER_OK:
+            self._on_other_answer(number, log_position, status, payload)
+            return
+        pending = self._pending.pop(number, None)
+        if pending is None:
+            return
+        self._doublings = self._retry_ns = 0
+        pending.answer = new_tuple(Answer, (payload, log_position))
+        if pending._on_done is not None:
+            pending._on_done(pending)

@@ -1,0 +1,27 @@
+"""Which of a client's requests are traced, and where their spans go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.reporting.spans import check_packages
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracing:
+    """Where a client sends the spans of its requests, and of which; the members' `[tracing]` has the same `rate`.
+
+    Raises ConfigurationError for a rate out of its range, and where packages are missing.
+    """
+
+    endpoint: str
+    """URL of a collector's traces, OTLP over HTTP: http://127.0.0.1:4318/v1/traces."""
+    rate: float = 0.001
+    """Share of the requests that is traced, above 0, at most 1."""
+    service_name: str = "ordo-client"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rate, int | float) or not 0 < self.rate <= 1:
+            raise ConfigurationError(f"tracing: rate={self.rate!r}: must be above 0 and at most 1")
+        check_packages("tracing")

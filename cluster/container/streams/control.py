@@ -1,0 +1,145 @@
+"""The service's side of the control streams to its consensus module (cluster-consensus.md §12)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
+
+if TYPE_CHECKING:
+    from ordo.transport.client.client import TransportClient
+
+POLL_LIMIT = 10
+TEXT_BYTES_MAX = 300
+
+
+def _cut(text: str) -> bytes:
+    return text.encode("utf-8", "replace")[:TEXT_BYTES_MAX]
+
+
+class ControlHandler(Protocol):
+    """What the consensus module asks of its services."""
+
+    def on_termination_position(self, log_position: int, ack_required: bool) -> None: ...
+
+    def on_request_ack(self, log_position: int) -> None: ...
+
+    def on_record_order(self, log_position: int, order: int, text: bytes) -> None:
+        """Receives the decision about a record that the service failed at, or is not to execute."""
+
+
+class ContainerControl:
+    """Sends in order and never loses a message: what cannot be sent at once waits in `blocked`.
+
+    The container executes no further record while something waits, so what waits is what one callback asked for.
+    """
+
+    def __init__(self, client: TransportClient, service_id: int, handler: ControlHandler, cluster_id: int = 0) -> None:
+        self._service_id = service_id
+        self._handler = handler
+        self._next_ack_id = 0
+        self._waiting: deque[bytes] = deque()
+        self._publication = client.add_exclusive_publication(
+            CONTROL_CHANNEL, service_stream(TO_MODULE_STREAM_ID, cluster_id, service_id)
+        )
+        self._subscription = client.add_subscription(
+            CONTROL_CHANNEL, service_stream(TO_SERVICE_STREAM_ID, cluster_id, service_id)
+        )
+
+    @property
+    def blocked(self) -> bool:
+        return bool(self._waiting)
+
+    def send(self, message: bytes) -> None:
+        if self._waiting or self._publication.offer(message) <= 0:
+            self._waiting.append(message)
+
+    def flush(self) -> int:
+        """Sends what waits as far as there is room, and returns the number of messages."""
+        count = 0
+        while self._waiting and self._publication.offer(self._waiting[0]) > 0:
+            self._waiting.popleft()
+            count += 1
+        return count
+
+    def send_ack(self, log_position: int, timestamp: int, relevant_id: int = codecs.NULL_VALUE) -> None:
+        """Acks are numbered from 0 over the life of the service."""
+        self.send(
+            codecs.SERVICE_ACK.encode(
+                log_position=log_position,
+                timestamp=timestamp,
+                ack_id=self._next_ack_id,
+                relevant_id=relevant_id,
+                service_id=self._service_id,
+            )
+        )
+        self._next_ack_id += 1
+
+    def send_snapshot_begun(self, log_position: int, session_id: int) -> None:
+        """Reports that the service goes on while its snapshot of this position is written, in this session."""
+        self.send(
+            ordo_codecs.SNAPSHOT_BEGUN.encode(
+                log_position=log_position, service_id=self._service_id, session_id=session_id
+            )
+        )
+
+    def send_snapshot_digest(self, log_position: int, digest: bytes) -> None:
+        """Sends the digest of the snapshot that the next ack refers to."""
+        self.send(
+            ordo_codecs.SNAPSHOT_DIGEST.encode(log_position=log_position, service_id=self._service_id, digest=digest)
+        )
+
+    def send_snapshot_failure(self, log_position: int, text: str) -> None:
+        """Says why the next ack has no part of the snapshot of this position."""
+        self.send(
+            ordo_codecs.SNAPSHOT_FAILURE.encode(log_position=log_position, service_id=self._service_id, text=_cut(text))
+        )
+
+    def send_state_kept(self, log_position: int, recording_id: int) -> None:
+        """Reports where the state is recorded at which the service stands still; NULL_VALUE: nowhere."""
+        self.send(
+            ordo_codecs.STATE_KEPT.encode(
+                log_position=log_position, recording_id=recording_id, service_id=self._service_id
+            )
+        )
+
+    def send_failure(self, log_position: int, error: str, text: str, *, is_held: bool) -> None:
+        """Reports that the service has stopped at a record."""
+        self.send(
+            ordo_codecs.SERVICE_FAILURE.encode(
+                log_position=log_position, is_held=int(is_held), error=_cut(error), text=_cut(text)
+            )
+        )
+
+    def send_service_message(self, payload: bytes) -> None:
+        header = codecs.SESSION_MESSAGE_HEADER.encode(
+            leadership_term_id=codecs.NULL_VALUE, cluster_session_id=self._service_id, timestamp=0
+        )
+        self.send(header + payload)
+
+    @property
+    def service_message_bytes_max(self) -> int:
+        """Longest payload of `send_service_message`."""
+        return int(self._publication.max_message_length) - codecs.SESSION_HEADER_LENGTH_BYTES
+
+    def poll(self) -> int:
+        """Hands out what the consensus module asked for, and returns the number of messages."""
+        return int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
+
+    def _on_message(self, message: bytes, _header: Any) -> None:
+        found = ordo_codecs.decode_any(message)
+        if found is None:
+            return
+        table, values = found
+        if table is codecs.SERVICE_TERMINATION_POSITION:
+            self._handler.on_termination_position(values.log_position, values.ack_required == 1)
+        elif table is codecs.REQUEST_SERVICE_ACK:
+            self._handler.on_request_ack(values.log_position)
+        elif table is ordo_codecs.RECORD_ORDER:
+            self._handler.on_record_order(values.log_position, values.order, values.text)
+
+    def close(self) -> None:
+        self._publication.close()
+        self._subscription.close()

@@ -1,0 +1,217 @@
+"""What a service publishes to topics: the container's side (docs/ARCHITECTURE.md, Feeds).
+
+A feed is a function of the log: every member publishes the same messages in the same order, each topic in a stream of
+its own with the same terms everywhere, so a position in a topic's stream means the same on all members. The archive of
+the node records the streams; subscribers read the recordings.
+
+What a record publishes goes out when the record was executed, and no further record is executed while some of it waits.
+A snapshot holds where each topic stands, and counts only once the recordings have come that far.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.counters.recording_counters import recording_counters
+from ordo.cluster.wire.streams import (
+    FEED_MTU_BYTES,
+    FEED_STREAM_ID,
+    FEED_TERM_LENGTH_BYTES,
+    feed_alias,
+    local_stream,
+)
+from ordo.runtime.errors import ClusterError, ServiceError
+from ordo.runtime.payloads import to_bytes
+from ordo.service_api.feeds import RECORD_BYTES_MAX, check_publication
+from ordo.service_api.service import OfferResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ordo.cluster.container.streams.control import ContainerControl
+    from ordo.service_api.service import Payload
+    from ordo.transport.client.client import TransportClient
+    from ordo.transport.streams.publication import ExclusivePublication
+
+HOLD_FEEDS = 128
+"""Something that was published waits for its stream."""
+_WAITS = (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION, OfferResult.NOT_CONNECTED)
+
+
+@dataclass(slots=True)
+class Topic:
+    """Where one topic stands; `position` in bytes, after what its stream has taken."""
+
+    name: str
+    sequence: int = 0
+    position: int = 0
+    log_position: int = 0
+    publication: ExclusivePublication | None = None
+
+
+class _Published(NamedTuple):
+    log_position: int
+    topic: Topic
+    message: bytes
+
+
+class FeedHost(Protocol):
+    """The container whose service publishes."""
+
+    control: ContainerControl
+    hold: int
+    has_published: bool
+
+    @property
+    def log_position(self) -> int: ...
+    @property
+    def time(self) -> int: ...
+    def check_allowed(self, call: str) -> None:
+        """Raises ServiceCallError unless a callback is running that may call the cluster."""
+
+    def ask_for_tick(self) -> None: ...
+    def note_written(self) -> None: ...
+    def on_control_sent(self) -> None: ...
+
+
+class ContainerFeeds:
+    """The topics of one container, in the order in which they were published to first."""
+
+    def __init__(self, host: FeedHost, client: TransportClient, cluster_id: int = 0) -> None:
+        self._host = host
+        self._client = client
+        self._stream_id = local_stream(FEED_STREAM_ID, cluster_id)
+        self._topics: dict[str, Topic] = {}
+        self._waiting: deque[_Published] = deque()
+        self._record_position = 0
+        self._record_bytes = 0
+        self._record_count = 0
+
+    # The service
+
+    def publish(self, topic: str, payload: Payload) -> int:
+        """Takes a message for a topic. Returns its sequence number. Raises ServiceError, ServiceCallError."""
+        self._host.check_allowed("publish")
+        data = to_bytes(payload, "what cluster.publish is given")
+        check_publication(topic, len(data), self._topics)
+        self._count(len(data))
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = Topic(topic)
+        position = self._host.log_position
+        found.sequence += 1
+        header = ordo_codecs.FEED_MESSAGE.encode(
+            sequence=found.sequence,
+            log_position=position,
+            previous_log_position=found.log_position,
+            timestamp=self._host.time,
+            message_index=self._record_count - 1,
+        )
+        found.log_position = position
+        self._waiting.append(_Published(position, found, header + data))
+        self._host.has_published = True
+        return found.sequence
+
+    def _count(self, length_bytes: int) -> None:
+        """Counts what one record publishes."""
+        if self._record_position != self._host.log_position:
+            self._record_position, self._record_bytes, self._record_count = self._host.log_position, 0, 0
+        if self._record_bytes + length_bytes > RECORD_BYTES_MAX:
+            raise ServiceError(f"publish: the callbacks of one record may publish {RECORD_BYTES_MAX} bytes at most")
+        self._record_bytes += length_bytes
+        self._record_count += 1
+
+    # Streams
+
+    def flush(self) -> int:
+        """Sends what was published, and returns the number of messages; `hold` says where some of it waits."""
+        host, count = self._host, 0
+        while self._waiting:
+            _, topic, message = self._waiting[0]
+            if topic.publication is None:
+                self._open(topic)
+            assert topic.publication is not None
+            position = topic.publication.offer(message)
+            if position <= 0:
+                self._check_result(topic, position)
+                break
+            topic.position = position
+            self._waiting.popleft()
+            count += 1
+        if count:
+            host.note_written()
+        host.has_published = False
+        if self._waiting:
+            host.hold |= HOLD_FEEDS
+            host.ask_for_tick()
+        else:
+            host.hold &= ~HOLD_FEEDS
+        return count
+
+    def _open(self, topic: Topic) -> None:
+        """Publishes a topic from where it stands. Its stream takes nothing before the archive records it."""
+        term_id, offset = divmod(topic.position, FEED_TERM_LENGTH_BYTES)
+        channel = (
+            f"aeron:ipc?alias={feed_alias(topic.name)}|mtu={FEED_MTU_BYTES}|term-length={FEED_TERM_LENGTH_BYTES}"
+            f"|init-term-id=0|term-id={term_id}|term-offset={offset}"
+        )
+        topic.publication = self._client.add_exclusive_publication(channel, self._stream_id)
+        self._host.control.send(
+            ordo_codecs.FEED_OPEN.encode(
+                position=topic.position, session_id=topic.publication.session_id, topic=topic.name
+            )
+        )
+        self._host.on_control_sent()
+
+    @staticmethod
+    def _check_result(topic: Topic, result: int) -> None:
+        if result not in _WAITS:
+            raise ClusterError(f"feed {topic.name} cannot be published: result={result} position={topic.position}")
+
+    def drop(self, log_position: int) -> None:
+        """The record that ends here was not executed: what it has published goes nowhere."""
+        while self._waiting and self._waiting[-1].log_position == log_position:
+            self._waiting.pop()
+
+    # Snapshots
+
+    def snapshot(self) -> Iterator[bytes]:
+        """Where each topic stands. Nothing waits then, for a snapshot is a record of its own."""
+        assert not self._waiting, "a snapshot while a feed waits"
+        for topic in self._topics.values():
+            yield ordo_codecs.FEED_STATE.encode(
+                sequence=topic.sequence, position=topic.position, log_position=topic.log_position, topic=topic.name
+            )
+
+    def restore(self, states: Iterable[Any]) -> None:
+        """Goes on from a snapshot: what the recordings have behind it is published again."""
+        for state in states:
+            topic = Topic(state.topic, state.sequence, state.position, state.log_position)
+            self._topics[topic.name] = topic
+            self._open(topic)
+
+    def positions(self) -> dict[int, int]:
+        """Where each topic stands, by the session id of its stream."""
+        return {
+            topic.publication.session_id: topic.position
+            for topic in self._topics.values()
+            if topic.publication is not None
+        }
+
+    def has_recorded(self, positions: Mapping[int, int]) -> bool:
+        """Whether the recordings have come to these positions, durably."""
+        if not positions:
+            return True
+        counters = self._client.counters
+        recorded = {one.session_id: counters.get_value(one.counter_id) for one in recording_counters(counters)}
+        return all(recorded.get(session_id, -1) >= position for session_id, position in positions.items())
+
+    def close(self) -> None:
+        """Ends the streams. Idempotent."""
+        for topic in self._topics.values():
+            if topic.publication is not None:
+                topic.publication.close()
+                topic.publication = None

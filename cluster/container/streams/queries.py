@@ -1,0 +1,234 @@
+"""Queries: reads of the service that take no log entry (docs/ARCHITECTURE.md, "Queries"). The container's side.
+
+A query waits until the service has executed the log up to its read position; it is answered between two records. One of
+a session that is not open here, yet, waits as well: the session is how the container knows where the client listens.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ordo.cluster.container.streams.loop import NO_QUERY
+from ordo.cluster.container.streams.responses import Response, ResponsePublications
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import QueryStatus
+from ordo.cluster.wire.sessions.query_call import ask_service
+from ordo.cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, service_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ordo.cluster.container.streams.loop import ContainerSession
+    from ordo.service_api.service import Service
+    from ordo.transport.client.client import TransportClient
+    from ordo.transport.streams.subscription import Subscription
+
+POLL_LIMIT = 64
+ANSWER_LIMIT = 64
+"""Queries a duty cycle: records are executed between them."""
+HOLD_NS = 2_000_000_000
+"""A client that still wants its answer has asked again by then."""
+EXPIRY_INTERVAL_NS = 100_000_000
+RETRY_NS = 1_000_000
+
+
+@dataclass(slots=True)
+class WaitingQuery:
+    """A query that waits. At `deadline_ns` it is dropped, unless it was asked again."""
+
+    session_id: int
+    correlation_id: int
+    read_position: int
+    status: QueryStatus
+    payload: bytes
+    deadline_ns: int
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.session_id, self.correlation_id
+
+
+class QueryHost(Protocol):
+    """The container whose service is asked."""
+
+    next_query_position: int
+    """The lowest position that a query waits for."""
+    callback: str
+    """The callback that runs."""
+    may_call: bool
+    """Whether it may call the cluster."""
+
+    @property
+    def service(self) -> Service: ...
+    @property
+    def member_id(self) -> int: ...
+    @property
+    def executed_position(self) -> int: ...
+    @property
+    def sessions(self) -> Mapping[int, ContainerSession]: ...
+    def set_queries(self, subscription: Subscription) -> None: ...
+    def tick_by(self, deadline_ns: int) -> None:
+        """Asks for a tick no later than this."""
+
+    def ask_for_tick(self) -> None:
+        """Asks for a tick at once."""
+
+    def note_written(self) -> None:
+        """Something was written that the driver should send."""
+
+    def record_error(self, error: Exception) -> None: ...
+
+
+class ContainerQueries:
+    """At most `queries_max` at a time, answers that could not be sent yet included."""
+
+    def __init__(
+        self, container: QueryHost, client: TransportClient, queries_max: int, cluster_id: int = 0, service_id: int = 0
+    ) -> None:
+        """Each service has a stream of its own; clients ask service 0."""
+        self._container = container
+        stream_id = service_stream(QUERY_STREAM_ID, cluster_id, service_id)
+        self._subscription = client.add_subscription(QUERY_CHANNEL, stream_id)
+        self._responses = ResponsePublications(client, container.record_error)
+        self._queries_max = queries_max
+        self._queries: dict[tuple[int, int], WaitingQuery] = {}
+        self._by_position: list[tuple[int, int, WaitingQuery]] = []
+        self._without_session: list[WaitingQuery] = []
+        self._order = count()
+        self._expiry_ns = 0
+        self._now_ns = 0
+        container.set_queries(self._subscription)
+
+    def poll(self) -> int:
+        """Takes up what the consensus module sent, and returns the number of queries."""
+        taken = int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
+        self._note_next()
+        return taken
+
+    def _on_message(self, message: bytes, _header: Any) -> None:
+        found = ordo_codecs.decode(message)
+        if found is None or found[0] is not ordo_codecs.SERVICE_QUERY:
+            return
+        values = found[1]
+        query = WaitingQuery(
+            values.cluster_session_id,
+            values.correlation_id,
+            values.read_position,
+            QueryStatus(values.status),
+            values.payload,
+            self._now_ns + HOLD_NS,
+        )
+        known = self._queries.get(query.key)
+        if known is not None:
+            known.deadline_ns = query.deadline_ns
+            return
+        if len(self._queries) + self._responses.waiting >= self._queries_max:
+            text = f"member {self._container.member_id} has {self._queries_max} queries already: ask again later"
+            query.status, query.payload, query.read_position = QueryStatus.BUSY, text.encode(), 0
+        self._queries[query.key] = query
+        self._push(query)
+
+    def _push(self, query: WaitingQuery) -> None:
+        heapq.heappush(self._by_position, (query.read_position, next(self._order), query))
+
+    def _note_next(self) -> None:
+        self._container.next_query_position = self._by_position[0][0] if self._by_position else NO_QUERY
+
+    def answer(self) -> int:
+        """Asks the service what can be asked, ANSWER_LIMIT at most, and returns the number of queries looked at."""
+        looked_at = 0
+        while self._by_position and looked_at < ANSWER_LIMIT:
+            if self._by_position[0][0] > self._container.executed_position:
+                break
+            looked_at += 1
+            query = heapq.heappop(self._by_position)[2]
+            self._answer(query)
+        self._note_next()
+        return looked_at
+
+    def _answer(self, query: WaitingQuery) -> None:
+        session = self._container.sessions.get(query.session_id)
+        if session is None:
+            self._without_session.append(query)
+            self._container.tick_by(self._now_ns + RETRY_NS)
+            return
+        del self._queries[query.key]
+        if query.status is QueryStatus.OK:
+            query.status, query.payload = self._ask(query.payload)
+        self._send(session, query)
+
+    def _ask(self, payload: bytes) -> tuple[QueryStatus, bytes]:
+        container = self._container
+        container.callback, container.may_call = "on_query", False
+        return ask_service(container.service, payload, container.record_error)
+
+    def _send(self, session: ContainerSession, query: WaitingQuery) -> None:
+        encode = partial(
+            ordo_codecs.QUERY_RESPONSE.encode,
+            cluster_session_id=query.session_id,
+            correlation_id=query.correlation_id,
+            log_position=self._container.executed_position,
+            member_id=self._container.member_id,
+        )
+        length_bytes = len(query.payload)
+        overhead_bytes = ordo_codecs.QUERY_RESPONSE.block_length + ordo_codecs.EMPTY_PAYLOAD_BYTES
+
+        def too_long(length_bytes_max: int) -> bytes:
+            text = f"answer of {length_bytes} bytes: at most {length_bytes_max - overhead_bytes} go to this client"
+            return encode(status=QueryStatus.ERROR, payload=text.encode())
+
+        response = Response(encode(status=query.status, payload=query.payload), too_long)
+        self._responses.send(session.response_channel, session.response_stream_id, response, self._now_ns)
+        self._container.note_written()
+        if self.has_unsent:
+            self._container.ask_for_tick()
+
+    # -- the tick --------------------------------------------------------------------------------------------------
+
+    def work(self, now_ns: int) -> int:
+        """Does what has nothing to do with a record, and returns the number of answers sent."""
+        self._now_ns = now_ns
+        sent = self._responses.work(now_ns)
+        if sent:
+            self._container.note_written()
+        if self._without_session:
+            self._look_at_sessions_again()
+        if now_ns >= self._expiry_ns:
+            self._expiry_ns = now_ns + EXPIRY_INTERVAL_NS
+            self._expire(now_ns)
+        return sent
+
+    def _look_at_sessions_again(self) -> None:
+        for query in self._without_session:
+            self._push(query)
+        self._without_session.clear()
+        self._note_next()
+
+    def _expire(self, now_ns: int) -> None:
+        expired = [key for key, query in self._queries.items() if query.deadline_ns < now_ns]
+        if not expired:
+            return
+        for key in expired:
+            del self._queries[key]
+        self._by_position = [entry for entry in self._by_position if entry[2].key in self._queries]
+        self._without_session = [query for query in self._without_session if query.key in self._queries]
+        heapq.heapify(self._by_position)
+        self._note_next()
+
+    @property
+    def awaits_session(self) -> bool:
+        """Whether queries wait for their session's open record."""
+        return bool(self._without_session)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether answers wait for a publication, or for room in one."""
+        return self._responses.waiting > 0
+
+    def close(self) -> None:
+        self._responses.close()
+        self._subscription.close()

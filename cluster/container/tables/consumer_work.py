@@ -1,0 +1,230 @@
+"""The work of a shared consumer: which message is with whom, what is done, and from where on nothing is.
+
+    waits --handed out--> with a member --acknowledged--> done
+      ^                       |
+      |                       +-- given back, not acknowledged in time, the member is gone --> waits, or
+      |                                                                                        dead after so many tries
+      +------------------------------------------------------------------------------------------+ redelivered
+
+A function of the commands and of their times, nothing else: the same on every member of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ordo.cluster.wire.sessions.consumer_codec import NULL_VALUE, Row, Work
+
+WINDOW_MAX = 1024
+"""Messages of one consumer that are read and not done, counted from the oldest that is not."""
+DEAD_MAX = 256
+"""Dead letters of one consumer that are remembered; the oldest is forgotten first."""
+
+
+@dataclass(slots=True)
+class WorkItem:
+    """One message. With nobody (`owner` -1) it waits until `due`; with a member, that is when it is taken back."""
+
+    position: int
+    key: int
+    owner: int = NULL_VALUE
+    tries: int = 0
+    due: int = 0
+    is_done: bool = False
+
+
+class SharedWork:
+    """The messages of one shared consumer, in log order. Times in ms of cluster time."""
+
+    def __init__(self, position: int, *, ack_timeout: int, in_flight_max: int, tries_max: int, by_key: bool) -> None:
+        self.floor = position
+        """Everything before is done."""
+        self.frontier = position
+        """Everything before has been read."""
+        self.ack_timeout = ack_timeout
+        self.in_flight_max = in_flight_max
+        self.tries_max = tries_max
+        self.by_key = by_key
+        self.dead: list[tuple[int, int]] = []
+        """(position, tries) of dead letters, the oldest first."""
+        self.dead_count = 0
+        self._items: dict[int, WorkItem] = {}
+        self._turn = 0
+
+    @property
+    def room(self) -> int:
+        """So many more messages may be read ahead."""
+        return WINDOW_MAX - len(self._items)
+
+    @property
+    def waiting(self) -> int:
+        """Messages that were read and are neither done nor with a member."""
+        return sum(item.owner == NULL_VALUE and not item.is_done for item in self._items.values())
+
+    def count_in_flight(self, owner: int) -> int:
+        return sum(item.owner == owner for item in self._items.values())
+
+    def work_of(self, owner: int) -> tuple[Work, ...]:
+        """What is with a member."""
+        return tuple(Work(item.position, item.tries) for item in self._items.values() if item.owner == owner)
+
+    def by_owner(self) -> dict[int, list[int]]:
+        """The positions that are with each member."""
+        found: dict[int, list[int]] = {}
+        for item in self._items.values():
+            if item.owner != NULL_VALUE:
+                found.setdefault(item.owner, []).append(item.position)
+        return found
+
+    def next_due(self, time: int) -> int:
+        """When a message is to be taken back or may be handed out again; -1: no message has such a time."""
+        due = [item.due for item in self._items.values() if not item.is_done and item.due > time]
+        return min(due, default=NULL_VALUE)
+
+    # Commands
+
+    def extend(self, from_position: int, to_position: int, found: Iterable[Row]) -> bool:
+        """Takes what a member has read. False where it does not begin where the reading stands, or is not in order."""
+        rows = list(found)
+        positions = [row.position for row in rows]
+        is_rising = all(one < other for one, other in zip([from_position, *positions], positions, strict=False))
+        if from_position != self.frontier or to_position < max([from_position, *positions]) or not is_rising:
+            return False
+        if len(rows) > self.room:
+            return False
+        for row in rows:
+            self._items[row.position] = WorkItem(row.position, row.key)
+        self.frontier = to_position
+        self._forget_done()
+        return True
+
+    def acknowledge(self, owner: int, positions: Iterable[int]) -> int:
+        """What the member has done, of what is still with it; returns how many that were."""
+        accepted = 0
+        for position in positions:
+            item = self._items.get(position)
+            if item is not None and item.owner == owner:
+                item.owner, item.is_done = NULL_VALUE, True
+                accepted += 1
+        self._forget_done()
+        return accepted
+
+    def give_back(self, owner: int, rows: Iterable[Row], time: int) -> None:
+        """What the member could not do: handed out again after a delay."""
+        for row in rows:
+            item = self._items.get(row.position)
+            if item is not None and item.owner == owner:
+                self._put_back(item, time + max(row.delay, 0))
+        self._forget_done()
+
+    def leave(self, owner: int) -> None:
+        """A member is gone: what it had waits for another one."""
+        for item in list(self._items.values()):
+            if item.owner == owner:
+                self._put_back(item, 0)
+        self._forget_done()
+
+    def take_back(self, time: int) -> None:
+        """Takes back what was not acknowledged in time."""
+        for item in list(self._items.values()):
+            if item.owner != NULL_VALUE and item.due <= time:
+                self._put_back(item, 0)
+        self._forget_done()
+
+    def seek(self, position: int) -> None:
+        """Begins anew at a position: nothing is with anybody."""
+        self.floor = self.frontier = position
+        self._items.clear()
+
+    def hand_out(self, members: list[int], time: int) -> None:
+        """Gives what waits to members in turn, as far as they have room."""
+        held = self.by_owner()
+        room = {member: self.in_flight_max - len(held.get(member, ())) for member in members}
+        owners: dict[int, int] = {item.key: item.owner for item in self._items.values() if item.owner != NULL_VALUE}
+        blocked: set[int] = set()
+        for item in self._items.values():
+            if item.is_done or item.owner != NULL_VALUE:
+                continue
+            owner = self._choose(item, members, room, owners, blocked) if item.due <= time else NULL_VALUE
+            if owner == NULL_VALUE:
+                blocked.add(item.key)
+                continue
+            item.owner, item.tries, item.due = owner, item.tries + 1, time + self.ack_timeout
+            room[owner] -= 1
+            owners[item.key] = owner
+
+    def _choose(
+        self,
+        item: WorkItem,
+        members: list[int],
+        room: Mapping[int, int],
+        owners: Mapping[int, int],
+        blocked: set[int],
+    ) -> int:
+        """The member that gets a message; -1 where none has room, or one before it of its key is to come first."""
+        if self.by_key and item.key in blocked:
+            return NULL_VALUE
+        if self.by_key and item.key in owners:
+            owner = owners[item.key]
+            return owner if room.get(owner, 0) > 0 else NULL_VALUE
+        for _ in range(len(members)):
+            self._turn = (self._turn + 1) % len(members)
+            if room[members[self._turn]] > 0:
+                return members[self._turn]
+        return NULL_VALUE
+
+    def _put_back(self, item: WorkItem, due: int) -> None:
+        item.owner, item.due = NULL_VALUE, due
+        if item.tries >= self.tries_max:
+            item.is_done = True
+            self.dead.append((item.position, item.tries))
+            self.dead_count += 1
+            del self.dead[:-DEAD_MAX]
+
+    def _forget_done(self) -> None:
+        """Moves the floor behind what is done from the beginning on."""
+        for position in list(self._items):
+            if not self._items[position].is_done:
+                return
+            del self._items[position]
+            self.floor = position
+        self.floor = self.frontier
+
+    # Snapshots
+
+    def state(self) -> dict[str, Any]:
+        """All of it, for a snapshot."""
+        items = [
+            [item.position, item.key, item.owner, item.tries, item.due, int(item.is_done)]
+            for item in self._items.values()
+        ]
+        return {
+            "floor": self.floor,
+            "frontier": self.frontier,
+            "ack_timeout": self.ack_timeout,
+            "in_flight_max": self.in_flight_max,
+            "tries_max": self.tries_max,
+            "by_key": self.by_key,
+            "dead": [list(one) for one in self.dead],
+            "dead_count": self.dead_count,
+            "turn": self._turn,
+            "items": items,
+        }
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> SharedWork:
+        """What `state` gave. Raises KeyError, TypeError, ValueError where it is not that."""
+        work = cls(
+            state["floor"],
+            ack_timeout=state["ack_timeout"],
+            in_flight_max=state["in_flight_max"],
+            tries_max=state["tries_max"],
+            by_key=bool(state["by_key"]),
+        )
+        work.frontier, work.dead_count, work._turn = state["frontier"], state["dead_count"], state["turn"]
+        work.dead = [(position, tries) for position, tries in state["dead"]]
+        for position, key, owner, tries, due, is_done in state["items"]:
+            work._items[position] = WorkItem(position, key, owner, tries, due, bool(is_done))
+        return work

@@ -1,0 +1,124 @@
+"""Durable consumers in the container: executes commands of the log, tells members, and says what holds the log; and
+what instances of applications and canaries report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from ordo.cluster.container.tables.consumer_table import ConsumerTable, Notice
+from ordo.cluster.container.tables.difference_table import DifferenceTable
+from ordo.cluster.container.tables.instance_table import InstanceTable
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.sessions.consumer_codec import (
+    NULL_VALUE,
+    CommandKind,
+    ConsumerCommand,
+    ConsumerStatus,
+    decode_command,
+    encode_answer,
+    text_answer,
+)
+from ordo.cluster.wire.sessions.difference_codec import decode_difference
+from ordo.cluster.wire.sessions.instance_codec import decode_report
+
+if TYPE_CHECKING:
+    from ordo.cluster.container.streams.control import ContainerControl
+    from ordo.cluster.container.streams.loop import ContainerSession
+
+HOLD_INTERVAL_NS = 1_000_000_000
+
+
+class ConsumerHost(Protocol):
+    """What consumers need of their container."""
+
+    control: ContainerControl
+
+    @property
+    def sessions(self) -> Mapping[int, ContainerSession]: ...
+    @property
+    def is_leading(self) -> bool: ...
+    @property
+    def time(self) -> int:
+        """Cluster time of the record that is executed."""
+
+    @property
+    def leadership_term_id(self) -> int: ...
+    def on_control_sent(self) -> None:
+        """Something was sent to the consensus module."""
+
+
+class ContainerConsumers:
+    """The consumers of one container. `work` once a tick."""
+
+    def __init__(self, host: ConsumerHost) -> None:
+        self._host = host
+        self.table = ConsumerTable()
+        self.instances = InstanceTable()
+        self.differences = DifferenceTable()
+        self._told_position: int | None = None
+        self._hold_due_ns = 0
+
+    def on_command(self, record: bytes, position: int) -> None:
+        """Executes a ConsumerCommand. One that makes no sense, or is of a session that is closed, changes nothing."""
+        command = decode_command(record)
+        if command is None:
+            return
+        session_id = ordo_codecs.CONSUMER_COMMAND.decode(record).cluster_session_id
+        if session_id not in self._host.sessions:
+            return
+        if command.kind is CommandKind.INSTANCES:
+            self._tell_text(session_id, command, self.instances.describe(command.position, position, self._host.time))
+        elif command.kind is CommandKind.DIFFERENCES:
+            self._tell_text(session_id, command, self.differences.describe(command.name, command.position))
+        elif command.kind is CommandKind.APP_UPGRADE:
+            self._tell_text(session_id, command, f"[{position}]")
+        else:
+            self._tell(self.table.execute(command, session_id, position, self._host.time))
+
+    def on_report(self, record: bytes) -> None:
+        """Executes an AppReport. One that makes no sense, or is of a session that is closed, changes nothing."""
+        report = decode_report(record)
+        if report is not None and report.session_id in self._host.sessions:
+            self.instances.take(report)
+
+    def on_difference(self, record: bytes, position: int) -> None:
+        """Executes an AppDifference, as `on_report`."""
+        report = decode_difference(record)
+        if report is not None and report.session_id in self._host.sessions:
+            self.differences.take(report._replace(log_position=position))
+
+    def _tell_text(self, session_id: int, command: ConsumerCommand, text: str) -> None:
+        self._tell([Notice(session_id, text_answer(command, ConsumerStatus.OK, text))])
+
+    def close(self, session_id: int, position: int) -> None:
+        """A session is over."""
+        self.instances.close_session(session_id)
+        self._tell(self.table.close_session(session_id, position, self._host.time))
+
+    def _tell(self, notices: list[Notice]) -> None:
+        """Where it is lost, the member asks again."""
+        if not self._host.is_leading:
+            return
+        for session_id, answer in notices:
+            session = self._host.sessions.get(session_id)
+            if session is not None:
+                session.send_event(encode_answer(answer, self._host.leadership_term_id, session_id))
+
+    def begin(self) -> None:
+        """The state is loaded, and not acknowledged yet: until then the consensus module lets no log go."""
+        self._told_position = NULL_VALUE
+        if self.table.hold_position != NULL_VALUE:
+            self._tell_hold()
+
+    def work(self, now_ns: int) -> None:
+        """Tells the consensus module from where on the log is held, when that has changed; once a second at most."""
+        is_begun = self._told_position is not None
+        if is_begun and self.table.hold_position != self._told_position and now_ns >= self._hold_due_ns:
+            self._hold_due_ns = now_ns + HOLD_INTERVAL_NS
+            self._tell_hold()
+
+    def _tell_hold(self) -> None:
+        self._told_position = self.table.hold_position
+        self._host.control.send(ordo_codecs.CONSUMERS_HOLD.encode(log_position=self._told_position))
+        self._host.on_control_sent()

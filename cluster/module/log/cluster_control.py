@@ -1,0 +1,160 @@
+"""What an operator orders of the whole cluster, through the toggle of its leader (cluster-consensus.md §19)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ordo.cluster.module.sessions.sessions import NULL_VALUE
+from ordo.cluster.module.state.host import TermHost
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.codecs import ClusterAction
+from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState, is_transfer
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.log.log_executor import LogRecord
+    from ordo.cluster.module.state.counters import ModuleCounters
+    from ordo.cluster.module.state.termination import Termination
+    from ordo.cluster.module.state.transfer import LeadershipTransfer
+    from ordo.consensus.core import ConsensusCore
+    from ordo.sequencer.sequencer import Sequencer
+
+
+class ControlHost(TermHost, Protocol):
+    """The member that carries the orders out."""
+
+    def begin_snapshot(self, record: LogRecord) -> None:
+        """Begins a snapshot of the state after the ClusterActionRequest that was just executed."""
+
+    def touch_sessions(self) -> None:
+        """Counts every session as heard now."""
+
+    def update_ingress(self) -> None:
+        """Opens or closes the ingress, depending on whether the cluster is suspended."""
+
+
+class ClusterControl:
+    """Orders go into the log and take effect at every member that executes it; a leader stands still at once.
+
+    Orders that were not committed are dropped when the leadership ends.
+    """
+
+    def __init__(
+        self,
+        host: ControlHost,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        counters: ModuleCounters,
+        transfer: LeadershipTransfer,
+        termination: Termination,
+    ) -> None:
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._counters = counters
+        self._transfer = transfer
+        self._termination = termination
+        self._is_suspended_by_log = False
+        self._is_suspension_asked = False
+        """It is appended, and not yet committed."""
+        self._snapshot_position = NULL_VALUE
+        """Of the record of the snapshot that was asked for."""
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the cluster is suspended, by the committed log or by an order that is not committed yet."""
+        return self._is_suspension_asked or bool(self._counters.state == ModuleState.SUSPENDED)
+
+    def execute(self, record: LogRecord) -> None:
+        """Executes a ClusterActionRequest of the committed log."""
+        action = record.values.action
+        if action == ClusterAction.SNAPSHOT and record.values.flags == 0:
+            self._host.begin_snapshot(record)
+        elif action in (ClusterAction.SUSPEND, ClusterAction.RESUME):
+            self._suspend(action == ClusterAction.SUSPEND)
+
+    def _suspend(self, is_suspended: bool) -> None:
+        """Suspends or resumes. The leader restarts all session timeouts, since no session was heard meanwhile."""
+        self._is_suspended_by_log = is_suspended
+        self._is_suspension_asked = False
+        self._counters.set_state(ModuleState.SUSPENDED if is_suspended else ModuleState.ACTIVE)
+        self._host.update_ingress()
+        if self._host.is_leader:
+            self._host.touch_sessions()
+
+    # -- the leader ------------------------------------------------------------------------------------------------
+
+    def lead(self) -> None:
+        """Takes up control as a leader. A suspended cluster accepts no order but to resume."""
+        toggle = ControlToggle.SUSPEND if self._is_suspended_by_log else ControlToggle.NEUTRAL
+        self._counters.control_toggle.set(toggle)
+
+    def lose_leadership(self) -> None:
+        """Drops pending orders, which may never be committed."""
+        self._counters.control_toggle.set(ControlToggle.INACTIVE)
+        self._snapshot_position = NULL_VALUE
+        if self._is_suspension_asked:
+            self._is_suspension_asked = False
+            self._host.update_ingress()
+
+    def snapshot_done(self, log_position: int) -> None:
+        """Called when the snapshot at a position was taken or has failed. If it is the one that was asked for, another
+        may be."""
+        if NULL_VALUE != self._snapshot_position <= log_position:
+            self._snapshot_position = NULL_VALUE
+            self._counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
+
+    def ask_snapshot(self) -> bool:
+        """Asks for a snapshot as an operator does. Returns False while something else is asked for."""
+        toggle = self._counters.control_toggle
+        return bool(toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT))
+
+    def poll(self, now_ns: int) -> None:
+        """Carries out the operator's pending request, if there is one."""
+        toggle = self._counters.control_toggle
+        value = toggle.value
+        if value == ControlToggle.NEUTRAL or self._transfer.is_under_way:
+            return
+        if value == ControlToggle.RESUME and self.is_suspended:
+            if self._append(ClusterAction.RESUME) > 0:
+                toggle.set(ControlToggle.NEUTRAL)
+        elif self._is_idle:
+            self._begin(value, now_ns)
+
+    @property
+    def _is_idle(self) -> bool:
+        is_active = self._counters.state == ModuleState.ACTIVE and not self._is_suspension_asked
+        return is_active and not self._termination.is_under_way
+
+    def _begin(self, order: int, now_ns: int) -> None:
+        """Carries out an order to a cluster that is active."""
+        if order == ControlToggle.SUSPEND:
+            if self._append(ClusterAction.SUSPEND) > 0:
+                self._is_suspension_asked = True
+                self._host.update_ingress()
+        elif order == ControlToggle.SNAPSHOT and self._snapshot_position == NULL_VALUE:
+            self._snapshot_position = max(self._append(ClusterAction.SNAPSHOT), NULL_VALUE)
+        elif order == ControlToggle.SHUTDOWN:
+            position = self._append(ClusterAction.SNAPSHOT)
+            if position > 0:
+                self._end_cluster(position, now_ns)
+        elif order == ControlToggle.ABORT:
+            self._end_cluster(self._sequencer.commit_position, now_ns)
+        elif is_transfer(order):
+            self._transfer.begin_asked(order, now_ns)
+
+    def _end_cluster(self, position: int, now_ns: int) -> None:
+        """All members end at the position, and no message comes behind it."""
+        self._core.begin_termination(position, now_ns)
+        self._host.update_ingress()
+
+    def _append(self, action: ClusterAction) -> int:
+        """Appends a ClusterActionRequest. Returns the log position after it, or a negative result code."""
+        length_bytes = codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES
+        record = codecs.CLUSTER_ACTION_REQUEST.encode(
+            leadership_term_id=self._host.leadership_term_id,
+            log_position=self._sequencer.position_after(length_bytes),
+            timestamp=self._host.cluster_time,
+            action=action,
+            flags=0,
+        )
+        return int(self._sequencer.append(record))

@@ -1,0 +1,88 @@
+"""Executes the rare records of the committed log; messages to the service never come this way."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ordo.cluster.wire import ordo_codecs
+from ordo.runtime.errors import ClusterError
+
+if TYPE_CHECKING:
+    from ordo.runtime.sbe import Message
+
+NO_RECORD = 2**63 - 1
+
+
+class LogRecord(NamedTuple):
+    position: int
+    """Log position after the record."""
+    table: Message
+    values: Any
+
+
+Handler = Callable[[LogRecord], None]
+
+
+class LogExecutor:
+    """A queue of appended records in log order, executed up to the commit position by the handler of their kind.
+
+    `pause` holds execution back (while a snapshot is taken at the last executed record); nothing else waits for it.
+    """
+
+    def __init__(self, handlers: dict[Message, Handler], position: int) -> None:
+        """`handlers` by the record's table; `position`: everything up to it has been executed."""
+        self._handlers = handlers
+        self._queue: deque[LogRecord] = deque()
+        self._paused = False
+        self.position = position
+
+    def add(self, position: int, record: bytes) -> LogRecord:
+        """Takes a record from the scanner; raises ClusterError for one that is not the cluster's."""
+        found = ordo_codecs.decode_any(record)
+        if found is None:
+            raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
+        log_record = LogRecord(position, *found)
+        self._queue.append(log_record)
+        return log_record
+
+    @property
+    def next_position(self) -> int:
+        """Position of the next record that waits for its commit, or NO_RECORD while paused or empty."""
+        return NO_RECORD if self._paused or not self._queue else self._queue[0].position
+
+    def execute(self, commit_position: int) -> int:
+        """Executes what is committed, and returns the number of records."""
+        count = 0
+        while not self._paused and self._queue and self._queue[0].position <= commit_position:
+            record = self._queue.popleft()
+            self.position = record.position
+            handler = self._handlers.get(record.table)
+            if handler is not None:
+                handler(record)
+            count += 1
+        if not self._paused and self.position < commit_position:
+            self.position = commit_position
+        return count
+
+    def has_executed(self, position: int, commit_position: int) -> bool:
+        """Whether everything up to `position` is committed, and no record up to it waits here."""
+        is_waiting = bool(self._queue) and self._queue[0].position <= position
+        return position <= commit_position and not is_waiting
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+
+    def truncate(self, position: int) -> None:
+        """Drops the records beyond `position`, where the log was truncated."""
+        assert position >= self.position, f"truncating executed records: {position=} executed={self.position}"
+        while self._queue and self._queue[-1].position > position:
+            self._queue.pop()

@@ -1,0 +1,124 @@
+"""Which cluster's log this member has: 128 bits that come from the log itself, and are written down once committed.
+
+The first record of a log names the moment at which it began and a random number (the session of its publication): the
+identity is the hash of both. So every log that still has its first record has an identity, whichever release began it.
+From protocol level 4 on a ClusterIdentityEvent repeats it, for members whose log begins later and for snapshots; where
+no member knows the first record any more, the leader draws a random one. docs/CONSENSUS.md, Whose data a folder has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ordo.cluster.module.state.folder_rows import FolderRows
+from ordo.cluster.module.state.host import AppendingHost, MemberHost
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.levels import IDENTITY_LEVEL
+from ordo.cluster.wire.log_identity import (
+    IDENTITY_BYTES,
+    LogIdentity,
+    Origin,
+    identity_of,
+    is_first_record,
+    pack_identity,
+    unpack_identity,
+)
+from ordo.runtime.errors import ClusterError
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from ordo.cluster.module.log.log_executor import LogRecord
+    from ordo.cluster.module.versions.protocol_level import ProtocolLevel
+
+NULL_VALUE = -1
+
+
+class IdentityHost(MemberHost, AppendingHost, Protocol):
+    """The member."""
+
+
+class ClusterIdentity:
+    """Of one member. `origin` is committed; nothing can change it but a record of the log."""
+
+    def __init__(
+        self, host: IdentityHost, levels: ProtocolLevel, rows: FolderRows, random: Random, own_id: int
+    ) -> None:
+        """`random` gives numbers that no other cluster draws."""
+        self._host = host
+        self._own_id = own_id
+        self._levels = levels
+        self._rows = rows
+        self._random = random
+        self._events: list[LogIdentity] = []
+        """Of the own durable log, committed or not."""
+        self.origin: Origin | None = rows.origin
+
+    def start(self, of_snapshot: LogIdentity | None, first: Origin | None) -> None:
+        """Before the log is read. `of_snapshot`: what the snapshot says that the member starts from; `first`: of the
+        first record of the log, where the log has it and it is committed.
+
+        Raises ClusterError where these contradict what is written down: a folder put together of two.
+        """
+        if of_snapshot is not None:
+            self._events.append(of_snapshot)
+        for name, found in (
+            ("log", first),
+            ("snapshot", None if of_snapshot is None else Origin(of_snapshot.identity, of_snapshot.position)),
+        ):
+            if found is None:
+                continue
+            if self.origin is not None and self.origin.position == found.position and self.origin != found:
+                raise ClusterError(
+                    f"the data folder is put together of two: its store of votes and terms is of cluster "
+                    f"{self.origin}, and its {name} of cluster {found}: restore both from one copy, or start with an "
+                    "empty folder and `--rejoin`"
+                )
+            self._adopt(found)
+
+    def _adopt(self, found: Origin) -> None:
+        """A committed record says so; one that repeats what is known changes nothing."""
+        if self.origin is not None and (
+            self.origin.identity == found.identity or self.origin.position >= found.position
+        ):
+            return
+        self._rows.put_origin(found)
+        self.origin = found
+        self._host.announce("cluster.identity", f"this is the log of the cluster with identity {found.identity.hex()}")
+
+    def on_record(self, record: LogRecord) -> None:
+        """A record is in the own durable log; it need not be committed."""
+        if record.table is ordo_codecs.CLUSTER_IDENTITY_EVENT:
+            self._events.append(LogIdentity(record.position, pack_identity(record.values)))
+
+    def truncate(self, position: int) -> None:
+        """The log was cut at `position`."""
+        while self._events and self._events[-1].position > position:
+            self._events.pop()
+
+    def execute(self, record: LogRecord) -> None:
+        """A first record, or a ClusterIdentityEvent, is committed."""
+        if is_first_record(record.table, record.values):
+            self._adopt(Origin(identity_of(record.values), record.values.log_position))
+        elif record.table is ordo_codecs.CLUSTER_IDENTITY_EVENT:
+            self._adopt(Origin(pack_identity(record.values), record.position))
+
+    def at(self, log_position: int) -> LogIdentity | None:
+        """What the newest ClusterIdentityEvent up to a position said: for a snapshot there."""
+        return next((one for one in reversed(self._events) if one.position <= log_position), None)
+
+    def work(self) -> None:
+        """Once a second: a leader sees to it that the log says whose it is."""
+        host = self._host
+        if not host.is_leader or self._levels.newest < IDENTITY_LEVEL or self._events:
+            return
+        identity = self._random.randbytes(IDENTITY_BYTES) if self.origin is None else self.origin.identity
+        host.append(
+            ordo_codecs.CLUSTER_IDENTITY_EVENT.encode(
+                leadership_term_id=host.leadership_term_id,
+                timestamp=host.cluster_time,
+                log_position=NULL_VALUE,
+                member_id=self._own_id,
+                **unpack_identity(identity),
+            )
+        )

@@ -1,0 +1,223 @@
+"""The members of the cluster as the log has them, and at the leader the changes of them, one at a time.
+
+Whether a change may be made now is decided in `consensus.handlers.membership`; a ConfigurationEvent in the log makes
+it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ordo.cluster.module.sessions.sessions import NULL_VALUE
+from ordo.cluster.module.state.host import TermHost
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
+from ordo.cluster.wire.members import Member, parse_member
+from ordo.cluster.wire.ordo_codecs import MembershipChange
+from ordo.consensus.state.configuration import Configuration, changed
+from ordo.runtime.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.log.log_keeper import LogKeeper
+    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.transfer import LeadershipTransfer
+    from ordo.consensus.core import ConsensusCore
+    from ordo.sequencer.sequencer import Sequencer
+
+SETTLING_NS = 2_000_000_000
+"""How long a removed member still gets the live log, so that it sees the record that removes it."""
+
+
+def _id(member: Member) -> int:
+    return member.id
+
+
+class MembershipHost(TermHost, Protocol):
+    """The member whose cluster this is."""
+
+    has_ended: bool
+
+    @property
+    def member_id(self) -> int: ...
+    def announce(self, event: str, text: str) -> None:
+        """One line in the log of the process."""
+
+
+class Membership:
+    """Keeps contacts and log destinations in step with the configuration in force, and carries out changes.
+
+    `_request` is the change that is appended and not committed, as (log position, correlation id).
+    """
+
+    def __init__(
+        self,
+        host: MembershipHost,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        log: LogKeeper,
+        transfer: LeadershipTransfer,
+        contacts: Contacts,
+        configured: tuple[Member, ...],
+    ) -> None:
+        """`configured` are the members of the configuration file."""
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._log = log
+        self._transfer = transfer
+        self._configured = configured
+        self._contacts = contacts
+        self._request: tuple[int, int] | None = None
+        self._is_in_flight = False
+        self._settled_ns = 0
+        self._is_announced = True
+        self._others: list[Member] | None = None
+
+    # -- what is in force ------------------------------------------------------------------------------------------
+
+    @property
+    def voters(self) -> list[Member]:
+        """Of the configuration in force, by ascending id."""
+        return self._contacts.find(self._core.configuration.voter_ids)
+
+    @property
+    def learners(self) -> list[Member]:
+        """Of the configuration in force, by ascending id: they have no vote."""
+        return self._contacts.find(self._core.configuration.learner_ids)
+
+    @property
+    def others(self) -> list[Member]:
+        """Voters and learners other than this member: the same list object until `apply`."""
+        if self._others is None:
+            self._others = [one for one in [*self.voters, *self.learners] if one.id != self._host.member_id]
+        return self._others
+
+    @property
+    def is_of_the_log(self) -> bool:
+        """Whether a record or a snapshot says who is in the cluster; else the configuration file does."""
+        return self._core.configuration_position != NULL_VALUE
+
+    def at(self, log_position: int) -> NamedConfiguration | None:
+        """What the log says up to a position, or None."""
+        configuration = self._core.configuration_at(log_position)
+        if configuration is None:
+            return None
+        find = self._contacts.find
+        return NamedConfiguration(tuple(find(configuration.voter_ids)), tuple(find(configuration.learner_ids)))
+
+    def on_record(self, position: int, values: Any) -> None:
+        """A ConfigurationEvent is in the own durable log: it is in force, committed or not (Raft §4.1)."""
+        named = decode_configuration(values)
+        for member in (*named.voters, *named.learners):
+            self._contacts.learn(member)
+        self._core.on_configuration(position, named.ids())
+        self._is_in_flight = False
+        self.apply()
+
+    def tell_difference(self) -> None:
+        """At start: a line where the configuration file says something else than the log, which holds."""
+        configured, found = set(self._configured), {*self.voters, *self.learners}
+        if self.is_of_the_log and configured != found:
+            names = [", ".join(str(member.id) for member in sorted(each, key=_id)) for each in (found, configured)]
+            text = (
+                f"the log has members {names[0]}, the configuration file {names[1]} or other endpoints: the log holds"
+            )
+            self._host.announce("cluster.members_differ", text)
+
+    def apply(self) -> None:
+        """Takes note of a new configuration in force; the next ticks update contacts and destinations."""
+        self._others = None
+        self._settled_ns = NULL_VALUE
+        self._is_announced = False
+
+    def work(self, now_ns: int) -> None:
+        """Brings contacts and log destinations in step with the configuration; called with every slow tick."""
+        host = self._host
+        self._contacts.connect(now_ns)
+        if self._settled_ns == NULL_VALUE:
+            self._settled_ns = now_ns + SETTLING_NS
+        self._log.send_to(self.others, is_final=now_ns >= self._settled_ns, now_ns=now_ns)
+        if not self._is_announced:
+            self._is_announced = True
+            host.announce("cluster.configuration", self._core.configuration.describe())
+        if self._core.is_removed and not host.has_ended:
+            host.announce("cluster.removed", f"member {host.member_id} was removed from the cluster: its node ends")
+            host.has_ended = True
+
+    # -- changes ---------------------------------------------------------------------------------------------------
+
+    def on_request(self, request: Any, now_ns: int) -> bytes | None:
+        """Returns the answer to a MembershipRequest, or None while the change is under way: `execute` answers then."""
+        try:
+            refusal = self._begin(request, now_ns)
+        except ConfigurationError as error:
+            refusal = error.message
+        return self._answer(request.correlation_id, refusal) if refusal else None
+
+    def _begin(self, request: Any, now_ns: int) -> str:
+        host = self._host
+        if not host.is_leader:
+            return f"member {host.member_id} does not lead"
+        if self._is_in_flight or self._request is not None or self._transfer.is_under_way:
+            return "another change is under way; try again when it is done"
+        wanted = self._wanted(request)
+        refusal = self._core.find_refusal(wanted, self._log.near_position, now_ns)
+        return refusal or self._append(wanted, request, now_ns)
+
+    def _wanted(self, request: Any) -> Configuration:
+        current, member_id = self._core.configuration, request.member_id
+        if request.change == MembershipChange.ADD_LEARNER:
+            if member_id in current.member_ids:
+                raise ConfigurationError(f"member {member_id} is in the cluster already: {current.describe()}")
+            return changed(current, learners=[member_id])
+        if member_id not in current.member_ids:
+            raise ConfigurationError(f"member {member_id} is not in the cluster: {current.describe()}")
+        if request.change == MembershipChange.PROMOTE:
+            return changed(current, voters=[member_id])
+        if request.change == MembershipChange.DEMOTE:
+            return changed(current, learners=[member_id])
+        return changed(current, gone=[member_id])
+
+    def _append(self, wanted: Configuration, request: Any, now_ns: int) -> str:
+        """Appends a configuration; returns why it could not be, or an empty string."""
+        host = self._host
+        if request.change == MembershipChange.ADD_LEARNER:
+            member = parse_member(request.member_id, request.member)
+            taken = [other.id for other in (*self.voters, *self.learners) if other.consensus == member.consensus]
+            if taken:
+                return f"{member.consensus} is the consensus endpoint of member {taken[0]}"
+            self._contacts.learn(member)
+            self._contacts.connect(now_ns)
+            if not self._contacts.is_reachable(member.id):
+                return f"{request.member!r} cannot be reached; see `ordo errors`"
+        find = self._contacts.find
+        named = NamedConfiguration(tuple(find(wanted.voter_ids)), tuple(find(wanted.learner_ids)))
+        position = int(self._sequencer.append(named.encode(host.leadership_term_id, host.cluster_time)))
+        if position <= 0:
+            return "the log has no room at the moment; try again"
+        self._is_in_flight = True
+        self._request = position, request.correlation_id
+        return ""
+
+    def execute(self, position: int) -> bytes | None:
+        """A ConfigurationEvent is committed. Returns the answer for whoever asked for it here, if somebody did."""
+        if self._request is None or position < self._request[0]:
+            return None
+        correlation_id, self._request = self._request[1], None
+        return self._answer(correlation_id, "", position)
+
+    def lose_leadership(self) -> bytes | None:
+        """Forgets the change under way; the next leader's log decides whether it takes effect."""
+        self._is_in_flight = False
+        if self._request is None:
+            return None
+        correlation_id, self._request = self._request[1], None
+        return self._answer(correlation_id, "the leadership was lost meanwhile; see `ordo cluster members`")
+
+    def _answer(self, correlation_id: int, refusal: str, position: int = NULL_VALUE) -> bytes:
+        return ordo_codecs.MEMBERSHIP_RESPONSE.encode(
+            correlation_id=correlation_id,
+            leader_member_id=self._core.leader_member_id,
+            log_position=position,
+            refusal=refusal,
+        )

@@ -1,0 +1,303 @@
+"""Whose data each member has, and whether it is all that the member had: told with its proof, and once a second.
+
+A stream of another member counts only once its sender has proven to be that member (`member_proofs`). With the proof it
+says which cluster's log it has, and which start of the member this is. Data of another cluster, and an older copy of
+the member's own data, are refused: nothing of that stream counts, no vote and no acknowledgement.
+
+    another cluster's log   refused by each member that sees it; a member that a quorum of the others sees so ends
+    an earlier start        refused, and told so (MemberBehind): it starts again as one that lost its log and its vote
+    less than it had        of the start that was seen last, but with less than it had acknowledged: the same
+
+docs/CONSENSUS.md, Whose data a folder has, has the argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ordo.cluster.module.state.folder_rows import NO_START, Claim, Start
+from ordo.cluster.module.state.host import MemberHost
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.log_identity import pack_identity, unpack_identity
+from ordo.consensus.state.distrust import Distrust
+from ordo.runtime.errors import ClusterError
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.members.cluster_identity import ClusterIdentity
+    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.state_store import StateStore
+    from ordo.consensus.core import ConsensusCore
+    from ordo.runtime.sbe import Message
+
+NULL_VALUE = -1
+NUMBER_MAX = 1 << 62
+EVERYTHING = Distrust.LOG | Distrust.VOTE
+Point = tuple[int, int]
+"""A leadership term, and a position of the log in it: what was acknowledged in a term stays in the log for as long as
+the member is bound to that term."""
+FOREIGN = "foreign"
+NOTHING: Point = (NULL_VALUE, NULL_VALUE)
+
+
+class StandingsHost(MemberHost, Protocol):
+    """The member."""
+
+    @property
+    def executed_position(self) -> int: ...
+
+
+class Log(NamedTuple):
+    """What a member knows of the log that it has."""
+
+    identity: bytes
+    """Empty: it has not come to it."""
+    position: int
+    """Where the identity begins; without one: from where on the member has read the log."""
+    executed_position: int
+    """Up to here it is committed, and read."""
+
+    def __str__(self) -> str:
+        return self.identity.hex()[:12] or "none"
+
+
+class Shown(NamedTuple):
+    """What a member shows of its data."""
+
+    log: Log
+    start: Start
+    distrust: Distrust
+
+
+def shown_by(values: Any) -> Shown | None:
+    """By a MemberProof or a MemberStanding; None from a release that says nothing of it."""
+    if not 0 < values.start_number <= NUMBER_MAX:
+        return None
+    return Shown(
+        Log(pack_identity(values), values.identity_position, values.executed_position),
+        Start(values.start_number, values.start_draw),
+        Distrust(values.distrust & int(EVERYTHING)),
+    )
+
+
+def are_of_two_clusters(one: Log, other: Log) -> bool:
+    """Whether two logs cannot be one, by the identities that they have, and how far they were read.
+
+    Where they differ, or one has none, it counts only if that one was read up to where the newer identity begins: what
+    has not come so far may get it still.
+    """
+    if one.identity == other.identity:
+        return False
+    if one.identity and other.identity:
+        older, newer = sorted((one, other), key=lambda log: log.position)
+        return max(older.executed_position, older.position) >= newer.position
+    lacking, known = (other, one) if one.identity else (one, other)
+    return lacking.position < known.position <= lacking.executed_position
+
+
+class Standings:
+    """Of the other members, at one member."""
+
+    def __init__(
+        self,
+        host: StandingsHost,
+        core: ConsensusCore,
+        contacts: Contacts,
+        store: StateStore,
+        identity: ClusterIdentity,
+        claim: Claim,
+        own_id: int,
+        folder: str,
+    ) -> None:
+        """`folder`: where the data is, for messages."""
+        self._host = host
+        self._core = core
+        self._contacts = contacts
+        self._store = store
+        self._identity = identity
+        self._claim = claim
+        self._own_id = own_id
+        self._folder = folder
+        self._starts = store.folder.peers()
+        self._acknowledged: dict[int, Point] = {}
+        """By member: of the start that is in `_starts`, or of earlier ones."""
+        self._foreign: dict[int, bytes] = {}
+        """Members with data of another cluster, by what they showed last."""
+        self._told: set[tuple[int, str]] = set()
+        self.start_point: Point = (core.candidate_term_id, core.append_position)
+        self._first_position = core.commit_position
+        self.handlers: dict[Message, Callable[[Any, int], None]] = {
+            ordo_codecs.MEMBER_STANDING: self._on_standing,
+            ordo_codecs.MEMBER_BEHIND: self._on_behind,
+        }
+
+    # -- what this member shows ----------------------------------------------------------------------------------------
+
+    def _own_fields(self) -> dict[str, int]:
+        log = self._own_log
+        return {
+            "member_id": self._own_id,
+            "distrust": int(self._core.distrust & EVERYTHING),
+            "identity_position": log.position,
+            "executed_position": log.executed_position,
+            "start_number": self._claim.start.number,
+            "start_draw": self._claim.start.draw,
+            **unpack_identity(log.identity),
+        }
+
+    @property
+    def _own_log(self) -> Log:
+        origin = self._identity.origin
+        identity, position = (b"", self._first_position) if origin is None else origin
+        return Log(identity, position, self._host.executed_position)
+
+    def encode_proof(self, nonce: int) -> bytes:
+        """The answer to a challenge."""
+        return ordo_codecs.MEMBER_PROOF.encode(
+            nonce=nonce,
+            previous_number=self._claim.previous.number,
+            previous_draw=self._claim.previous.draw,
+            start_term_id=self.start_point[0],
+            start_position=self.start_point[1],
+            **self._own_fields(),
+        )
+
+    def work(self) -> None:
+        """Once a second. Raises ClusterError where a quorum has another cluster's log than this member."""
+        self._demand_own_cluster()
+        core = self._core
+        has_joined = core.leader_member_id != NULL_VALUE and core.leadership_term_id == core.candidate_term_id
+        term_id, position = (core.leadership_term_id, core.append_position) if has_joined else NOTHING
+        standing = ordo_codecs.MEMBER_STANDING.encode(
+            leadership_term_id=term_id, append_position=position, **self._own_fields()
+        )
+        self._contacts.broadcast(standing)
+
+    # -- what others show ----------------------------------------------------------------------------------------------
+
+    def admits(self, values: Any) -> bool:
+        """Whether a member that has proven who it is may take part, with the data that it shows."""
+        shown = shown_by(values)
+        if shown is None:
+            return True
+        member_id = int(values.member_id)
+        if not self._is_of_this_cluster(member_id, shown):
+            return False
+        known = self._starts.get(member_id, NO_START)
+        if known == shown.start:
+            return True
+        previous = Start(values.previous_number, values.previous_draw)
+        is_older = known != previous and known.number >= previous.number
+        lost = self._find_lost(member_id, (values.start_term_id, values.start_position)) if known == previous else None
+        if is_older or lost is not None:
+            has_told = (EVERYTHING if is_older else Distrust.LOG) in shown.distrust
+            if is_older or not has_told:
+                self._tell_behind(member_id, shown, known)
+            if not has_told:
+                self._tell_of_old_data(member_id, lost)
+                return False
+        self._starts[member_id] = shown.start
+        self._store.folder.put_peer(member_id, shown.start)
+        if shown.distrust:
+            self._acknowledged.pop(member_id, None)
+        return True
+
+    def _find_lost(self, member_id: int, start_point: Point) -> Point | None:
+        """What a member has acknowledged, and did not have when it started; None: nothing."""
+        known, progress = self._acknowledged.get(member_id, NOTHING), self._core.progress
+        if self._core.is_leading:
+            known = max(known, (self._core.leadership_term_id, int(progress.member_position(member_id))))
+        return known if known[1] > NULL_VALUE and start_point < known else None
+
+    def _is_of_this_cluster(self, member_id: int, shown: Shown) -> bool:
+        own = self._own_log
+        if not are_of_two_clusters(own, shown.log):
+            self._foreign.pop(member_id, None)
+            self._told.discard((member_id, FOREIGN))
+            return True
+        self._foreign[member_id] = shown.log.identity
+        self._tell_once(
+            (member_id, FOREIGN),
+            f"member {member_id} has the data of another cluster (identity {shown.log}, here it is {own}), and counts "
+            "for nothing: start it with its own data folder, or with an empty one and `--rejoin`",
+        )
+        return False
+
+    def is_foreign(self, member_id: int) -> bool:
+        """Whether a member has shown that its data is of another cluster."""
+        return member_id in self._foreign
+
+    def _tell_once(self, what: tuple[int, str], text: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self._host.record_error(text)
+
+    def _tell_of_old_data(self, member_id: int, lost: Point | None) -> None:
+        what = "" if lost is None else f", without what it acknowledged up to position={lost[1]} in term {lost[0]}"
+        self._tell_once(
+            (member_id, "old"),
+            f"member {member_id} was started with an older copy of its data{what}: it does not vote or count until it "
+            "has caught up",
+        )
+
+    def _tell_behind(self, member_id: int, shown: Shown, known: Start) -> None:
+        """Only with an identity: who has none may be of another cluster, and must not hold members back here."""
+        origin = self._identity.origin
+        if origin is None:
+            return
+        behind = ordo_codecs.MEMBER_BEHIND.encode(
+            member_id=self._own_id,
+            follower_member_id=member_id,
+            start_number=shown.start.number,
+            start_draw=shown.start.draw,
+            known_number=max(known.number, shown.start.number),
+            **unpack_identity(origin.identity),
+        )
+        self._contacts.send(member_id, behind)
+
+    # -- what other members say ----------------------------------------------------------------------------------------
+
+    def _on_standing(self, standing: Any, now_ns: int) -> None:
+        shown = shown_by(standing)
+        if shown is None or not self._is_of_this_cluster(standing.member_id, shown):
+            return
+        if self._starts.get(standing.member_id) == shown.start and standing.append_position >= 0:
+            point = (standing.leadership_term_id, standing.append_position)
+            self._acknowledged[standing.member_id] = max(point, self._acknowledged.get(standing.member_id, NOTHING))
+
+    def _on_behind(self, behind: Any, now_ns: int) -> None:
+        """Another member knows of data that this one had, and does not have."""
+        origin = self._identity.origin
+        is_for_this = behind.follower_member_id == self._own_id
+        is_of_this_start = (behind.start_number, behind.start_draw) == self._claim.start
+        if not (is_for_this and is_of_this_start and 0 < behind.known_number < NUMBER_MAX):
+            return
+        if origin is not None and origin.identity != pack_identity(behind):
+            return
+        rows, start = self._store.folder, self._claim.start
+        if rows.start.number <= behind.known_number:
+            rows.put_start(Start(behind.known_number + 1, start.draw))
+        if EVERYTHING in self._core.distrust or EVERYTHING in self._store.load().distrust:
+            return
+        self._store.put_distrust(self._core.distrust | EVERYTHING)
+        text = (
+            f"the data folder {self._folder} is an older copy: member {behind.member_id} knows that this member has "
+            "had more. It starts again as one that lost its log and its vote, and votes and counts once it has caught "
+            "up; if no other member can lead, see `ordo cluster trust --help`"
+        )
+        self._host.record_error(text)
+        self._host.start_again(text)
+
+    def _demand_own_cluster(self) -> None:
+        for identity in set(self._foreign.values()):
+            member_ids = sorted(one for one, found in self._foreign.items() if found == identity)
+            if self._core.is_quorum(member_ids):
+                raise ClusterError(self._describe_foreign_folder(member_ids, identity.hex()[:12] or "none"))
+
+    def _describe_foreign_folder(self, member_ids: list[int], identity: str) -> str:
+        return (
+            f"the data folder {self._folder} is of another cluster: it has identity {self._own_log}, and members "
+            f"{member_ids} have {identity}. If the folder is the wrong one, start this member with its own, or "
+            "with an empty one and `--rejoin`; if theirs were emptied or exchanged, stop them, and start them with an "
+            "empty folder and `--rejoin` while this member runs (`ordo cluster trust --help` if most are lost)"
+        )

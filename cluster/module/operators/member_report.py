@@ -1,0 +1,98 @@
+"""What a member tells operators at more length than in a look: its newest terms, snapshots, sessions and errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ordo.runtime.errors import OrdoError
+from ordo.transport.uri import ChannelUri
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.log.log_keeper import LogKeeper
+    from ordo.cluster.module.sessions.sessions import OpenSessions
+    from ordo.cluster.module.upkeep.upkeep import Upkeep
+    from ordo.cluster.wire.counters.component_errors import ComponentErrors
+    from ordo.consensus.core import ConsensusCore
+    from ordo.sequencer.sequencer import Sequencer
+
+NULL_VALUE = -1
+TERMS_MAX = 64
+SNAPSHOTS_MAX = 32
+SESSIONS_MAX = 39
+ERRORS_MAX = 10
+NAME_LENGTH_MAX = 40
+TEXT_LENGTH_MAX = 160
+"""The answer must fit into one message (PAYLOAD_BYTES_MAX of operators), whatever names and errors say."""
+
+
+class Details:
+    """Of one member."""
+
+    def __init__(
+        self,
+        core: ConsensusCore,
+        log: LogKeeper,
+        sequencer: Sequencer,
+        sessions: OpenSessions,
+        upkeep: Upkeep,
+        errors: ComponentErrors,
+    ) -> None:
+        self._core = core
+        self._log = log
+        self._sequencer = sequencer
+        self._sessions = sessions
+        self._upkeep = upkeep
+        self._errors = errors
+
+    def describe(self) -> dict[str, Any]:
+        """`terms`: rows of term id and base position; `snapshots`: rows of log position, term id and timestamp;
+        `evidence`, `sessions` and `errors`: one object each, the newest last. `log_start` is the oldest position of the
+        log; at `state_hash_position` a quorum was last known to have one state, -1: nowhere since the start."""
+        return {
+            "log_start": self._log.start_position,
+            "protocol_level": self._upkeep.levels.newest,
+            "state_hash_position": self._upkeep.hashes.agreed_position,
+            "terms": self._core.terms[-TERMS_MAX:],
+            "snapshots": [
+                [one.log_position, one.leadership_term_id, one.timestamp]
+                for one in reversed(self._upkeep.shelf.valid()[:SNAPSHOTS_MAX])
+            ],
+            "evidence": [one.describe() for one in self._upkeep.shelf.list_evidence()],
+            "sessions": self._list_sessions(),
+            "errors": [
+                {"count": one.observation_count, "last_ms": one.last_ms, "text": _plain(one.text, TEXT_LENGTH_MAX)}
+                for one in sorted(self._errors.read(), key=lambda one: one.last_ms)[-ERRORS_MAX:]
+            ],
+        }
+
+    def _list_sessions(self) -> list[dict[str, Any]]:
+        found = list(self._sessions)[-SESSIONS_MAX:]
+        return [
+            {
+                "id": one.id,
+                "opened": one.opened_log_position,
+                "principal": _plain(one.encoded_principal.decode("utf-8", "replace"), NAME_LENGTH_MAX),
+                "address": _plain(_address(one.response_channel), NAME_LENGTH_MAX),
+                "active_ms": self._last_activity(one.id),
+            }
+            for one in found
+        ]
+
+    def _last_activity(self, session_id: int) -> int:
+        """Cluster time of the session's newest message; only the leader knows it."""
+        found = self._sequencer.sessions.get_activity(session_id)
+        return NULL_VALUE if found is None else found
+
+
+def _address(channel: str) -> str:
+    try:
+        return ChannelUri.parse(channel).get("endpoint") or ""
+    except OrdoError:
+        return ""
+
+
+def _plain(text: str, length_max: int) -> str:
+    """As much of a text as there is room for, in characters that take one byte."""
+    return "".join(one if one.isascii() and one.isprintable() else " " if one.isspace() else "?" for one in text)[
+        :length_max
+    ]

@@ -1,0 +1,129 @@
+"""Watches how far the own service is behind what is committed, and what follows from it for leading.
+
+    lag        for a second something committed has not been executed: the member stands back from leading where another
+               voter does not (ordo.consensus.handlers.trust), so that clients are answered by one that is level
+    standstill the service has executed nothing for `service_timeout` although something is committed: a leader says so
+               and hands over, to a member that is level; where there is none it leads on
+    backlog    more than `service_backlog` of the log waits for the leader's service: messages of clients wait in their
+               ingress until half of it is executed, so that what is taken in can be answered
+
+Nothing of this touches the log, or what is acknowledged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ordo.cluster.module.state.host import MemberHost
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.state.config import ClusterSettings
+    from ordo.cluster.module.state.counters import LowestPosition
+    from ordo.runtime.native.counters import Counter
+
+LAG_NS = 1_000_000_000
+LEVEL_NS = LAG_NS // 2
+TOUCH_INTERVAL_NS = 500_000_000
+
+
+class ServiceHost(MemberHost, Protocol):
+    """The member whose service it is."""
+
+    @property
+    def is_leader(self) -> bool: ...
+    def touch_sessions(self) -> None:
+        """Counts every session as heard now."""
+
+
+class Successors(Protocol):
+    """What consensus is told, and asked."""
+
+    @property
+    def successors(self) -> list[int]: ...
+    def lag(self, lags: bool) -> None: ...
+
+
+class Ingress(Protocol):
+    """What is committed, and whether messages of clients are taken."""
+
+    holds_for_service: bool
+
+    @property
+    def commit_position(self) -> int: ...
+
+
+class ServiceWatch:
+    """Of one member; `work` looks at its service with every slow tick."""
+
+    def __init__(
+        self,
+        host: ServiceHost,
+        settings: ClusterSettings,
+        core: Successors,
+        sequencer: Ingress,
+        service_position: Counter | LowestPosition,
+    ) -> None:
+        self._host = host
+        self._timeout_ns = settings.service_timeout_ns
+        self._backlog_bytes = settings.service_backlog_bytes
+        self._core = core
+        self._sequencer = sequencer
+        self._service_position = service_position
+        self._mark = (0, 0)
+        """A position that was committed, and when it was seen."""
+        self._moved = (-1, 0)
+        """Where the service was last seen to move, and when."""
+        self._touch_ns = 0
+        self._told_ns: int | None = None
+        self.lags = False
+
+    def work(self, now_ns: int) -> None:
+        """Called with every slow tick."""
+        committed, executed = int(self._sequencer.commit_position), self._service_position.value
+        self._look_for_lag(committed, executed, now_ns)
+        if executed != self._moved[0] or executed >= committed:
+            self._moved = executed, now_ns
+            self._told_ns = None
+        if self._host.is_leader:
+            self._hand_over(committed, executed, now_ns)
+            self._hold(committed - executed, now_ns)
+        else:
+            self._sequencer.holds_for_service = False
+
+    def _look_for_lag(self, committed: int, executed: int, now_ns: int) -> None:
+        position, seen_ns = self._mark
+        lag_ns = now_ns - seen_ns
+        if executed < position:
+            self.lags = self.lags or lag_ns > LAG_NS
+        else:
+            self.lags = self.lags and lag_ns > LEVEL_NS and executed < committed
+            self._mark = committed, now_ns
+        self._core.lag(self.lags)
+
+    def _hand_over(self, committed: int, executed: int, now_ns: int) -> None:
+        stood_ns = now_ns - self._moved[1]
+        if stood_ns < self._timeout_ns or (self._told_ns is not None and now_ns - self._told_ns < self._timeout_ns):
+            return
+        successors = self._core.successors
+        what = "this member hands over" if successors else "no other member's service is level, so it leads on"
+        if self._told_ns is None or successors:
+            self._host.record_error(
+                f"the service has executed nothing for {stood_ns / 1e9:.0f} s (service_timeout) and stands at log "
+                f"position {executed}, {committed - executed} bytes behind what is committed: {what}; see what its "
+                "process does"
+            )
+        self._told_ns = now_ns
+        if successors:
+            self._host.transfer.begin(None, now_ns)
+
+    def _hold(self, backlog_bytes: int, now_ns: int) -> None:
+        """Keeps the sessions whose messages hold up their keep-alives."""
+        was_held = self._sequencer.holds_for_service
+        is_held = backlog_bytes > (self._backlog_bytes // 2 if was_held else self._backlog_bytes)
+        self._sequencer.holds_for_service = is_held
+        if is_held:
+            if now_ns >= self._touch_ns:
+                self._touch_ns = now_ns + TOUCH_INTERVAL_NS
+                self._host.touch_sessions()
+        elif was_held:
+            self._host.touch_sessions()

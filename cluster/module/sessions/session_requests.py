@@ -1,0 +1,387 @@
+"""Sessions on their way in: connect requests, redirects, challenges and rejections (cluster-client.md §4.1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ordo.cluster.module.sessions.response_channels import (
+    SHARED_MEMORY,
+    bounded,
+    check_stream,
+    opened_by,
+    response_channel,
+)
+from ordo.cluster.module.sessions.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.codecs import EventCode
+from ordo.cluster.wire.members import host_of
+from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE
+from ordo.cluster.wire.sessions.message_limit import encode_message_limit
+from ordo.runtime.errors import ChannelError, ClusterError, OrdoError
+from ordo.runtime.security.authentication import (
+    PRINCIPAL_LENGTH_BYTES_MAX,
+    AcceptAll,
+    Authenticator,
+    Right,
+    key_name_of,
+)
+from ordo.transport.client.pending_registrations import PendingRegistrations
+from ordo.transport.control.commands import IPC_IDENTITY
+
+if TYPE_CHECKING:
+    from ordo.transport.client.client import TransportClient
+    from ordo.transport.streams.image import Image
+    from ordo.transport.streams.publication import Publication
+
+
+WAITING_MIN = 64
+"""So many requests of one host may wait at least, or else half as many as sessions are allowed; of all, twice that."""
+OPERATORS_SHARE = 256
+CONNECT_LENGTH_MIN = 36
+"""Of a connect request without its texts."""
+
+
+class SessionBounds(NamedTuple):
+    """How many sessions may be open: in all, of one host, of one principal, and how many are kept for operators."""
+
+    sessions_max: int
+    of_host: int
+    of_principal: int
+    of_operators: int
+
+    @classmethod
+    def of(cls, sessions_max: int, of_host: int = 0, of_principal: int = 0, of_operators: int = -1) -> SessionBounds:
+        """With defaults: three quarters of all, at least 64, for a host and for a principal; a 256th for operators."""
+        share = max(sessions_max - sessions_max // 4, WAITING_MIN)
+        reserve = sessions_max // OPERATORS_SHARE if of_operators < 0 else min(of_operators, sessions_max)
+        return cls(sessions_max, of_host or share, of_principal or share, reserve)
+
+
+class RequestState(Enum):
+    CONNECTING = auto()
+    """Waiting for the response publication to be connected."""
+    CHALLENGED = auto()
+    """A challenge was sent."""
+    AUTHENTICATED = auto()
+    """The open event is to be appended."""
+    IN_FLIGHT = auto()
+    """The open event is appended and not committed."""
+    REFUSED = auto()
+    """An event (redirect, error, rejection) is to be sent, then it is over."""
+
+
+@dataclass(slots=True)
+class SessionRequest:
+    """One connect request; also the proxy that an authenticator gets."""
+
+    session_id: int
+    correlation_id: int
+    response_stream_id: int
+    response_channel: str
+    image: Image
+    publication: Publication
+    deadline: int
+    state: RequestState = RequestState.CONNECTING
+    refusal: EventCode = EventCode.ERROR
+    detail: str = ""
+    challenge_bytes: bytes | None = None
+    encoded_principal: bytes = b""
+    is_unchecked: bool = False
+    """It came with credentials, at which nobody looks."""
+
+    @property
+    def key_name(self) -> str:
+        return key_name_of(self.image.source_identity)
+
+    def challenge(self, encoded_challenge: bytes) -> None:
+        self.challenge_bytes = encoded_challenge
+        self.state = RequestState.CHALLENGED
+
+    def authenticate(self, encoded_principal: bytes) -> None:
+        if len(encoded_principal) > PRINCIPAL_LENGTH_BYTES_MAX:
+            raise ClusterError(
+                f"authenticator: principal of {len(encoded_principal)} bytes, at most {PRINCIPAL_LENGTH_BYTES_MAX}"
+            )
+        self.encoded_principal = encoded_principal
+        self.state = RequestState.AUTHENTICATED
+
+    def reject(self) -> None:
+        self.refuse(EventCode.AUTHENTICATION_REJECTED, "session failed authentication")
+
+    def refuse(self, code: EventCode, detail: str) -> None:
+        self.state, self.refusal, self.detail = RequestState.REFUSED, code, detail
+
+
+class SessionRequests:
+    """Every member answers a connect request: the serving leader opens the session, the others redirect."""
+
+    def __init__(
+        self,
+        client: TransportClient,
+        open_sessions: OpenSessions,
+        authenticator: Authenticator,
+        *,
+        session_timeout: int,
+        bounds: SessionBounds,
+        message_bytes_max: Callable[[], int],
+        on_rejected: Callable[[str], object],
+        draw_session_id: Callable[[], int],
+        cluster_id: int = 0,
+    ) -> None:
+        """`session_timeout` in cluster time units; `bounds` count open and pending sessions. A client is told
+        `message_bytes_max`, which is what the leader's log takes, when its session is open.
+
+        `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
+        message, and must not be guessed by another. `on_rejected` takes a line for each that failed authentication.
+        """
+        self._client = client
+        self._open = open_sessions
+        self._authenticator = authenticator
+        self._checks_credentials = getattr(authenticator, "checks_credentials", True)
+        self._session_timeout = session_timeout
+        self._bounds = bounds
+        self._has_operators = not isinstance(authenticator, AcceptAll)
+        self._message_bytes_max = message_bytes_max
+        self._requests: dict[int, SessionRequest] = {}
+        """By the registration id of their response publication."""
+        self._by_session: dict[int, SessionRequest] = {}
+        """Those that may become sessions, by the session's id."""
+        self._asked: PendingRegistrations[tuple[Any, str, Image]] = PendingRegistrations(client)
+        self._on_rejected = on_rejected
+        self._draw_session_id = draw_session_id
+        self._cluster_id = cluster_id
+        self._waiting_of_host: Counter[str] = Counter()
+        self._in_flight: Counter[bytes] = Counter()
+        """By principal: sessions whose open event is not committed yet."""
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    def on_connect_request(
+        self, request: Any, image: Image, leadership: Leadership, leader_id: int, cluster_time: int
+    ) -> None:
+        """`leader_id` is the leader, perhaps another member, perhaps not serving yet.
+
+        Nobody waits for the response publication: a client's name that takes its time must not hold up the member.
+        """
+        if not self._may_wait(image):
+            return
+        weight = CONNECT_LENGTH_MIN + len(request.response_channel) + len(request.encoded_credentials)
+        try:
+            channel = response_channel(request.response_channel, is_local=image.source_identity == IPC_IDENTITY)
+            check_stream(channel, request.response_stream_id, self._cluster_id)
+            kept_channel = opened_by(channel, image.source_identity)
+            registration_id = self._client.async_add_publication(bounded(channel, weight), request.response_stream_id)
+        except ChannelError as error:
+            self._on_rejected(f"ingress: {error.message}")
+            return
+        except OrdoError:
+            return
+        self._asked.add(registration_id, (request, kept_channel, image))
+        self._waiting_of_host[host_of(image.source_identity)] += 1
+        if len(self._asked) == 1:  # alone it need not wait for the next tick; many must not drive the driver for each
+            self._client.invoke_driver()
+            self._take_asked(leadership, leader_id, cluster_time)
+
+    def _take_asked(self, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
+        for (request, channel, image), publication, error in self._asked.take():
+            if error is not None:
+                self._waits_no_more(image)
+            elif image.is_closed:
+                self._waits_no_more(image)
+                publication.close()
+            else:
+                self._begin(request, channel, image, publication, leadership, leader_id, cluster_time)
+
+    def _begin(
+        self,
+        request: Any,
+        channel: str,
+        image: Image,
+        publication: Publication,
+        leadership: Leadership,
+        leader_id: int,
+        cluster_time: int,
+    ) -> None:
+        leading = leader_id == leadership.member_id
+        session = SessionRequest(
+            self._take_session_id() if leading else NULL_VALUE,
+            request.correlation_id,
+            request.response_stream_id,
+            channel,
+            image,
+            publication,
+            cluster_time + self._session_timeout,
+        )
+        session.is_unchecked = bool(request.encoded_credentials) and not self._checks_credentials
+        self._requests[publication.registration_id] = session
+        if leading:
+            self._by_session[session.session_id] = session
+        major = request.version >> 16 & 0xFF
+        if not leading:
+            session.refuse(EventCode.REDIRECT, leadership.ingress_endpoints)
+        elif major != codecs.CLIENT_PROTOCOL_VERSION >> 16:
+            session.refuse(EventCode.ERROR, f"invalid client version {_version(request.version)}, cluster is 0.3.0")
+        elif len(self._open) + len(self._requests) > self._bounds.sessions_max:
+            session.refuse(EventCode.ERROR, "concurrent session limit")
+        elif (refusal := self._why_not_host(image)) is not None:
+            session.refuse(EventCode.ERROR, refusal)
+        else:
+            self._authenticator.on_connect_request(session.session_id, request.encoded_credentials, cluster_time)
+
+    def _why_not_host(self, image: Image) -> str | None:
+        """Why a host may have no more sessions. Its requests that wait count, this one among them."""
+        host, bound = host_of(image.source_identity), self._bounds.of_host
+        found = self._open.count_of_host(host or SHARED_MEMORY) + self._waiting_of_host[host]
+        if found <= bound:
+            return None
+        return f"concurrent session limit: {bound} sessions of host {host or SHARED_MEMORY}; see max_sessions_per_host"
+
+    def _why_not_principal(self, principal: bytes) -> str | None:
+        """Why a principal may have no more sessions. Nobody's name is the name of nobody in particular."""
+        bounds = self._bounds
+        found = self._open.count_of_principal(principal) + self._in_flight[principal]
+        if principal and found >= bounds.of_principal:
+            return f"concurrent session limit: {found} sessions of this principal; see max_sessions_per_principal"
+        is_kept_out = self._has_operators and Right.OPERATOR not in self._authenticator.rights_of(principal)
+        if is_kept_out and len(self._open) + self._in_flight.total() >= bounds.sessions_max - bounds.of_operators:
+            return f"concurrent session limit: the last {bounds.of_operators} are for operators; see operator_sessions"
+        return None
+
+    def _take_session_id(self) -> int:
+        while (session_id := self._draw_session_id()) in self._by_session or self._open.get(session_id) is not None:
+            pass
+        return session_id
+
+    def on_challenge_response(self, response: Any, image: Image, cluster_time: int) -> None:
+        """Only the stream that asked for the session may answer its challenge."""
+        request = self._by_session.get(response.cluster_session_id)
+        if request is not None and request.state is RequestState.CHALLENGED and request.image is image:
+            request.correlation_id = response.correlation_id
+            request.deadline = cluster_time + self._session_timeout
+            self._authenticator.on_challenge_response(request.session_id, response.encoded_credentials, cluster_time)
+
+    def on_opened(self, session: ClusterSession, leadership: Leadership, cluster_time: int) -> None:
+        """The open event of a session was committed: if it is one of ours, let it in and tell the client."""
+        request = self._by_session.get(session.id)
+        if request is None or request.state is not RequestState.IN_FLIGHT:
+            return
+        self._forget(request)
+        self._open.admit(session, request.publication, request.image, cluster_time)
+        detail, member_id = encode_message_limit(self._message_bytes_max()), leadership.member_id
+        event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
+        self._open.tell(session, event)
+        if request.is_unchecked:
+            self._open.notify(leadership, session, UNCHECKED_NOTICE)
+
+    def image_gone(self, image: Image) -> None:
+        for request in [request for request in self._requests.values() if request.image is image]:
+            if request.state is not RequestState.IN_FLIGHT:
+                self._drop(request)
+
+    def lose_leadership(self, leadership: Leadership) -> None:
+        for request in list(self._requests.values()):
+            request.publication.offer(
+                session_event(
+                    leadership, request.session_id, request.correlation_id, EventCode.CLOSED, "election", NULL_VALUE
+                )
+            )
+            self._drop(request)
+
+    def work(self, leadership: Leadership, leader_id: int, cluster_time: int) -> int:
+        """One slow tick; returns the number of requests that timed out."""
+        self._take_asked(leadership, leader_id, cluster_time)
+        timed_out = 0
+        for request in list(self._requests.values()):
+            if request.state is not RequestState.IN_FLIGHT and cluster_time > request.deadline:
+                timed_out += 1
+                self._drop(request)
+            elif request.publication.is_connected:
+                self._advance(request, leadership, leader_id, cluster_time)
+        return timed_out
+
+    def _advance(self, request: SessionRequest, leadership: Leadership, leader_id: int, cluster_time: int) -> None:
+        if request.state is RequestState.CONNECTING:
+            self._authenticator.on_connected_session(request, cluster_time)
+        elif request.state is RequestState.CHALLENGED:
+            self._send_challenge(request)
+            self._authenticator.on_challenged_session(request, cluster_time)
+        if request.state is RequestState.AUTHENTICATED:
+            self._append_open(request, leadership, cluster_time)
+        elif request.state is RequestState.REFUSED:
+            event = session_event(
+                leadership, request.session_id, request.correlation_id, request.refusal, request.detail, leader_id
+            )
+            if request.publication.offer(event) > 0:
+                if request.refusal is EventCode.AUTHENTICATION_REJECTED:
+                    self._on_rejected(f"ingress: a session was refused: {request.detail}")
+                self._drop(request)
+
+    @staticmethod
+    def _send_challenge(request: SessionRequest) -> None:
+        if request.challenge_bytes is None:
+            return
+        message = codecs.CHALLENGE.encode(
+            correlation_id=request.correlation_id,
+            cluster_session_id=request.session_id,
+            encoded_challenge=request.challenge_bytes,
+        )
+        if request.publication.offer(message) > 0:
+            request.challenge_bytes = None
+
+    def _append_open(self, request: SessionRequest, leadership: Leadership, cluster_time: int) -> None:
+        refusal = self._why_not_principal(request.encoded_principal)
+        if refusal is not None:
+            request.refuse(EventCode.ERROR, refusal)
+            return
+        if self._open.get(request.session_id) is not None:
+            # Drawn before this leader had executed what its log has of earlier terms, where it is taken already.
+            del self._by_session[request.session_id]
+            request.session_id = self._take_session_id()
+            self._by_session[request.session_id] = request
+        record = codecs.SESSION_OPEN_EVENT.encode(
+            leadership_term_id=leadership.leadership_term_id,
+            correlation_id=request.correlation_id,
+            cluster_session_id=request.session_id,
+            timestamp=cluster_time,
+            response_stream_id=request.response_stream_id,
+            response_channel=request.response_channel,
+            encoded_principal=request.encoded_principal,
+        )
+        if leadership.append(record):
+            request.state = RequestState.IN_FLIGHT
+            self._in_flight[request.encoded_principal] += 1
+
+    def _drop(self, request: SessionRequest) -> None:
+        self._forget(request)
+        request.publication.close()
+
+    def _forget(self, request: SessionRequest) -> None:
+        del self._requests[request.publication.registration_id]
+        self._by_session.pop(request.session_id, None)
+        if request.state is RequestState.IN_FLIGHT:
+            self._in_flight[request.encoded_principal] -= 1
+        self._waits_no_more(request.image)
+
+    def _waits_no_more(self, image: Image) -> None:
+        host = host_of(image.source_identity)
+        self._waiting_of_host[host] -= 1
+        if not self._waiting_of_host[host]:
+            del self._waiting_of_host[host]
+
+    def _may_wait(self, image: Image) -> bool:
+        """Whether one more request of this host may wait for its response publication to be answered."""
+        host_max = max(self._bounds.sessions_max // 2, WAITING_MIN)
+        of_host = self._waiting_of_host[host_of(image.source_identity)]
+        if of_host < host_max and len(self._requests) + len(self._asked) < 2 * host_max:
+            return True
+        self._on_rejected(f"ingress: too many connect requests wait for their addresses to answer: {of_host} of a host")
+        return False
+
+
+def _version(value: int) -> str:
+    return f"{value >> 16 & 0xFF}.{value >> 8 & 0xFF}.{value & 0xFF}"

@@ -1,0 +1,216 @@
+"""The snapshots that this member holds: entries of its store, recordings of its archive, and what they add up to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordo.archive.inspection.administration import ERROR_ACTIVE_RECORDING
+from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
+from ordo.cluster.module.state.state_store import Evidence
+from ordo.cluster.wire.streams import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, local_stream
+from ordo.runtime.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from ordo.archive.archive import Archive
+    from ordo.archive.segments.catalog import RecordingDescriptor
+    from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
+
+NULL_VALUE = -1
+
+
+class SnapshotShelf:
+    """Snapshots by position, whole ones and those that were found damaged; the store always says the same."""
+
+    def __init__(self, archive: Archive, store: StateStore, cluster_id: int, evidence_bytes_max: int = 1 << 30) -> None:
+        self._archive = archive
+        self.evidence_bytes_max = evidence_bytes_max
+        streams = (SERVICE_SNAPSHOT_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID)
+        self._stream_ids = [local_stream(stream_id, cluster_id) for stream_id in streams]
+        self._store = store
+        state = store.load()
+        self._entries = {entry.log_position: entry for entry in state.snapshots}
+        self._digests = dict(state.digests)
+        self._left_over: set[int] = set()
+        """Recordings that could not be deleted when they were to go, because they were still written or read."""
+
+    def add(self, entry: SnapshotEntry, digest: bytes) -> None:
+        """A snapshot was taken; where one of the same position was found damaged, it takes its place.
+
+        Its recordings end: a member that catches up takes snapshots faster than the driver ends their streams, and the
+        archive has room for so many that are active.
+        """
+        for recording_id in entry.recording_ids:
+            self._end(recording_id)
+        former = self._entries.get(entry.log_position)
+        self._store.put_snapshot(entry, digest)
+        self._entries[entry.log_position] = entry
+        self._digests[entry.log_position] = digest
+        if former is not None:
+            self.drop(former)
+
+    def condemn(self, entry: SnapshotEntry) -> None:
+        """The snapshot is damaged: it counts as whole no more until another takes its place; its digest stays."""
+        damaged = entry._replace(is_valid=False)
+        if self._entries.get(entry.log_position) == entry:
+            self._store.put_snapshot(damaged)
+            self._entries[entry.log_position] = damaged
+
+    def drop(self, entry: SnapshotEntry) -> None:
+        """Deletes the recordings of a snapshot that is not used, but for those that are kept."""
+        present = self._entries.get(entry.log_position)
+        kept = self._store.evidence() | ({*present.recording_ids} if present else set())
+        for recording_id in entry.recording_ids:
+            if recording_id not in kept:
+                self._purge(recording_id)
+
+    def valid(self) -> list[SnapshotEntry]:
+        """The snapshots that are whole, newest first."""
+        return sorted((entry for entry in self._entries.values() if entry.is_valid), reverse=True)
+
+    @property
+    def newest_position(self) -> int:
+        """Log position of the newest whole snapshot, or -1."""
+        return max((entry.log_position for entry in self._entries.values() if entry.is_valid), default=NULL_VALUE)
+
+    @property
+    def newest_length_bytes(self) -> int:
+        """What the recordings of the newest whole snapshot take on the disk; 0 without one."""
+        return next((self.length_bytes(entry) for entry in self.valid()), 0)
+
+    def length_bytes(self, entry: SnapshotEntry) -> int:
+        """What the recordings of a snapshot take on the disk."""
+        return sum(self._length_of(one) for one in entry.recording_ids)
+
+    def _length_of(self, recording_id: int) -> int:
+        """Also of a recording whose end is not noticed yet."""
+        live, descriptor = self._archive.recording(recording_id), self._archive.descriptor(recording_id)
+        return (descriptor.stop_position if live is None else live.written_position) - descriptor.start_position
+
+    def digests(self) -> dict[int, bytes]:
+        """Digests by position, of the snapshots that can be compared with other members'."""
+        return {entry.log_position: found for entry in self.valid() if (found := self._digests.get(entry.log_position))}
+
+    def find(self, log_position: int, digest: bytes) -> SnapshotEntry | None:
+        """The snapshot of this position and content, if it is here."""
+        entry = self._entries.get(log_position)
+        is_same = entry is not None and entry.is_valid and self._digests.get(log_position) == digest
+        return entry if is_same else None
+
+    def find_recording(self, recording_id: int) -> SnapshotEntry | None:
+        """The whole snapshot that a recording is a part of."""
+        return next((entry for entry in self.valid() if recording_id in entry.recording_ids), None)
+
+    def describe(self, entry: SnapshotEntry) -> HeldSnapshot | None:
+        """What others know a snapshot by, whole or not; None where it is here no more, or where it has no digest."""
+        present, digest = self._entries.get(entry.log_position), self._digests.get(entry.log_position)
+        is_here = present is not None and present.recording_ids == entry.recording_ids
+        return HeldSnapshot(entry.log_position, digest) if is_here and digest else None
+
+    def remove_below(self, log_position: int) -> int:
+        """Deletes all snapshots older than a position, but for those that are being read; how many went."""
+        doomed = [entry for entry in self._entries.values() if entry.log_position < log_position]
+        return sum(self._remove(entry) for entry in sorted(doomed))
+
+    def keep_as_evidence(self, agreed: HeldSnapshot, own_digest: bytes, since_position: int) -> Evidence | None:
+        """Keeps this member's snapshot where a quorum holds another one, outside what retention deletes.
+
+        None where it is here no more, or takes more than `evidence_bytes_max` on the disk.
+        """
+        entry = self._entries.get(agreed.log_position)
+        length_bytes = 0 if entry is None else self.length_bytes(entry)
+        if entry is None or length_bytes > self.evidence_bytes_max:
+            return None
+        position = entry.log_position
+        kept = Evidence(
+            position,
+            position,
+            since_position,
+            entry.service_recording_id,
+            entry.module_recording_id,
+            length_bytes,
+            own_digest,
+            agreed.digest,
+            entry.more_recording_ids,
+        )
+        self._put_evidence(kept)
+        return kept
+
+    def keep_state(self, kept: Evidence) -> bool:
+        """Keeps the recordings of a state that was no snapshot; False: it takes too much on the disk, and goes."""
+        length_bytes = sum(self._length_of(one) for one in kept.recording_ids)
+        if length_bytes > self.evidence_bytes_max:
+            for recording_id in kept.recording_ids:
+                self._purge(recording_id)
+            return False
+        self._put_evidence(kept._replace(length_bytes=length_bytes))
+        return True
+
+    def _put_evidence(self, kept: Evidence) -> None:
+        for recording_id in self._store.put_evidence(kept, self.evidence_bytes_max):
+            self._purge(recording_id)
+
+    def list_evidence(self) -> list[Evidence]:
+        """Snapshots of this member's that were not those of the others, the oldest first."""
+        return self._store.list_evidence()
+
+    def _remove(self, entry: SnapshotEntry) -> bool:
+        recording_ids = entry.recording_ids
+        if any(self._archive.replays(recording_id) for recording_id in recording_ids):
+            return False
+        self._store.remove_snapshot(entry.log_position)
+        del self._entries[entry.log_position]
+        self._digests.pop(entry.log_position, None)
+        evidence = self._store.evidence()
+        for recording_id in recording_ids:
+            if recording_id not in evidence:
+                self._purge(recording_id)
+        return True
+
+    def clear_snapshots(self) -> int:
+        """At a start: deletes recordings of snapshots that never became whole; how many."""
+        kept = self._store.evidence() | {one for entry in self._entries.values() for one in entry.recording_ids}
+        found = [one for one in self._archive.recordings() if self._is_snapshot(one) and not one.is_active]
+        return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
+
+    def drop_recording(self, session_id: int) -> None:
+        """Deletes what was recorded of a snapshot that failed."""
+        found = [one for one in self._archive.recordings() if self._is_snapshot(one) and one.session_id == session_id]
+        for one in found[-1:]:
+            self.drop_part(one.recording_id)
+
+    def drop_part(self, recording_id: int) -> None:
+        """Deletes the recording of one part of a snapshot that failed."""
+        self._end(recording_id)
+        self._left_over.add(recording_id)
+
+    def _end(self, recording_id: int) -> None:
+        live = self._archive.recording(recording_id)
+        if live is not None:
+            self._archive.stop(live)
+
+    def clear_logs(self, log_recording_id: int) -> int:
+        """Deletes recordings of logs that were given up for the present one; how many."""
+        found = [one for one in self._archive.recordings() if _is_log(one) and not one.is_active]
+        return sum(self._purge(one.recording_id) for one in found if one.recording_id != log_recording_id)
+
+    def _is_snapshot(self, descriptor: RecordingDescriptor) -> bool:
+        """Recordings that others made in this archive may have the same stream id, and not the same alias."""
+        return descriptor.stream_id in self._stream_ids and "alias=snapshot" in descriptor.original_channel
+
+    def purge_left_over(self) -> int:
+        """Tries again to delete what was still written or read when it was to go; how many went."""
+        return sum(self._purge(one) for one in sorted(self._left_over))
+
+    def _purge(self, recording_id: int) -> bool:
+        self._left_over.discard(recording_id)
+        try:
+            self._archive.purge(recording_id)
+        except ArchiveError as error:
+            if error.code == ERROR_ACTIVE_RECORDING:
+                self._left_over.add(recording_id)
+            return False
+        return True
+
+
+def _is_log(descriptor: RecordingDescriptor) -> bool:
+    return descriptor.stream_id == LOG_STREAM_ID and "alias=log" in descriptor.original_channel

@@ -1,0 +1,113 @@
+"""Decides which parts of the log and which snapshots are deleted, and when (docs/ARCHITECTURE.md, A log that forgets).
+
+Never deleted is what is above the newest snapshot that this member and a quorum of voters were seen to hold alike, what
+this member needs to start from the oldest snapshot that it keeps, and what a member that is on its way needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ordo.runtime.errors import ArchiveError
+
+if TYPE_CHECKING:
+    from ordo.archive.archive import Archive
+    from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
+    from ordo.cluster.module.state.config import RetentionSettings
+    from ordo.cluster.module.state.state_store import SnapshotEntry
+
+MILLISECOND_NS = 1_000_000
+SECOND_NS = 1_000_000_000
+NULL_VALUE = -1
+
+
+@dataclass(frozen=True)
+class RetentionPolicy:
+    """`snapshots_kept`: so many of the newest. The log goes only where `log_bytes` or `log_ns` is given: at least so
+    much of it is kept, of both where both are. `consumer_bytes`: so much of it waits for durable consumers."""
+
+    snapshots_kept: int
+    log_bytes: int | None = None
+    log_ns: int | None = None
+    consumer_bytes: int = 0
+
+    @classmethod
+    def of(cls, snapshots_kept: int, settings: RetentionSettings) -> RetentionPolicy:
+        log_ns = None if settings.seconds is None else settings.seconds * SECOND_NS
+        return cls(snapshots_kept, settings.bytes, log_ns, settings.consumer_bytes)
+
+    @property
+    def purges_log(self) -> bool:
+        return self.log_bytes is not None or self.log_ns is not None
+
+    def find_bound(self, kept: list[SnapshotEntry], commit_position: int, cluster_time_ms: int) -> int:
+        """Log below this position may go as far as the policy goes; `kept` are the snapshots, the newest first."""
+        if not self.purges_log or len(kept) < self.snapshots_kept:
+            return 0
+        bound = kept[self.snapshots_kept - 1].log_position
+        if self.log_bytes is not None:
+            bound = min(bound, commit_position - self.log_bytes)
+        if self.log_ns is not None:
+            kept_since_ms = cluster_time_ms - self.log_ns // MILLISECOND_NS
+            older = (entry.log_position for entry in kept if entry.timestamp <= kept_since_ms)
+            bound = min(bound, max(older, default=0))
+        return max(0, bound)
+
+    def find_held(self, held_position: int, commit_position: int) -> int:
+        """Returns the position from where on the log waits for a durable consumer that has read up to a position."""
+        return max(held_position, commit_position - self.consumer_bytes, 0)
+
+
+class Retention:
+    """Applies the policy to one member's disk."""
+
+    def __init__(self, policy: RetentionPolicy, archive: Archive, shelf: SnapshotShelf) -> None:
+        self._policy = policy
+        self._archive = archive
+        self._shelf = shelf
+        self.held_position: int | None = None
+        """A durable consumer has read up to here; -1: there is none; None: the service container has not said yet, for
+        it may be loading a long snapshot."""
+
+    def note_service_ready(self) -> None:
+        """The service container has loaded its state, and has said before this what its consumers need."""
+        if self.held_position is None:
+            self.held_position = NULL_VALUE
+
+    @property
+    def purges_log(self) -> bool:
+        """Whether the policy lets any log go."""
+        return self._policy.purges_log
+
+    def remove_snapshots(self, agreed_position: int, needed_position: int | None) -> int:
+        """Deletes snapshots that are neither among the newest few, nor needed by others: how many."""
+        kept = self._shelf.valid()[: self._policy.snapshots_kept]
+        if len(kept) < self._policy.snapshots_kept or agreed_position < 0:
+            return 0
+        bound = min(kept[-1].log_position, agreed_position)
+        return self._shelf.remove_below(bound if needed_position is None else min(bound, needed_position))
+
+    def find_log_bound(
+        self, agreed_position: int, needed_position: int | None, commit_position: int, cluster_time_ms: int
+    ) -> int:
+        """Returns the position below which nobody needs the log."""
+        if self.held_position is None:
+            return 0
+        bound = self._policy.find_bound(self._shelf.valid(), commit_position, cluster_time_ms)
+        bound = min(bound, agreed_position)
+        if self.held_position != NULL_VALUE:
+            bound = min(bound, self._policy.find_held(self.held_position, commit_position))
+        return bound if needed_position is None else min(bound, needed_position)
+
+    def purge_log(self, recording_id: int, bound: int) -> int:
+        """Deletes the segment files of the log below a position, as far as they are whole: the count of files."""
+        descriptor = self._archive.descriptor(recording_id)
+        base = self._archive.segment_base(recording_id, max(bound, descriptor.start_position))
+        first = self._archive.segment_base(recording_id, descriptor.start_position)
+        if base <= first:
+            return 0
+        try:
+            return int(self._archive.purge_segments(recording_id, base))
+        except ArchiveError:
+            return 0  # a member is being given that part: it goes later

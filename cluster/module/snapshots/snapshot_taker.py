@@ -1,0 +1,265 @@
+"""Takes a snapshot at one log position: the services', then the consensus module's (cluster-consensus.md §16.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from ordo.cluster.module.sessions.sessions import NULL_VALUE
+from ordo.cluster.module.state import module_snapshot
+from ordo.cluster.module.state.state_store import SnapshotEntry
+from ordo.cluster.wire.counters.component_errors import SNAPSHOT_REFUSED
+from ordo.cluster.wire.snapshots.snapshot_digest import combine, digest_of
+from ordo.cluster.wire.snapshots.snapshot_writer import SnapshotWriter
+from ordo.cluster.wire.streams import (
+    MODULE_SNAPSHOT_STREAM_ID,
+    SERVICE_SNAPSHOT_STREAM_ID,
+    SNAPSHOT_CHANNEL,
+    local_stream,
+)
+
+if TYPE_CHECKING:
+    from ordo.archive.archive import Archive
+    from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
+    from ordo.cluster.module.state.counters import ModuleCounters
+    from ordo.cluster.module.state.module_snapshot import ModuleSnapshot, SnapshotPoint
+    from ordo.consensus.core import ConsensusCore
+    from ordo.runtime.native.clock import Clock
+    from ordo.sequencer.sequencer import Sequencer
+    from ordo.transport.client.client import TransportClient
+
+
+class SnapshotHost(Protocol):
+    """The member whose state is the module's part of a snapshot."""
+
+    @property
+    def executed_position(self) -> int: ...
+    def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
+        """The state as of the point, at which execution stands still."""
+
+    def pause_execution(self) -> None:
+        """Nothing behind the record that was executed last is executed until `go_on`."""
+
+    def go_on(self) -> None:
+        """The state is captured, or the snapshot has failed: execution goes on."""
+
+    def snapshot_done(self, log_position: int) -> None:
+        """The snapshot at this position is taken or has failed."""
+
+    def record_error(self, message: str) -> None: ...
+    def announce(self, event: str, text: str) -> None:
+        """One line in the log of the process."""
+
+
+class SnapshotTaker:
+    """Captures the module's state when all services have reached the snapshot's position, waits for the services' acks,
+    writes the module's part, then stores all parts as one entry.
+
+    The executor stands still until the state is captured: where copies of the services write the services' parts, this
+    is when the last SnapshotBegun has come; otherwise until all is done. Sequencing, replication and commits go on. So
+    do the services: what one asks for behind the position must not be in the module's part, and waits in its stream
+    until the others have come there, too. The record of a second snapshot stops the executor until the first is done.
+    """
+
+    def __init__(
+        self,
+        client: TransportClient,
+        archive: Archive,
+        shelf: SnapshotShelf,
+        host: SnapshotHost,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        counters: ModuleCounters,
+        clock: Clock,
+        cluster_id: int = 0,
+        service_count: int = 1,
+    ) -> None:
+        self._client = client
+        self._shelf = shelf
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._counters = counters
+        self._clock = clock
+        self._service_count = service_count
+        self._begun_ns = 0
+        self._point: SnapshotPoint | None = None
+        self._timestamp = 0
+        self._arrived: set[int] = set()
+        """The services that have reached the point."""
+        self._session_ids: dict[int, int] = {}
+        """By service: the session in which a copy of it sends its part."""
+        self._recording_ids: dict[int, int] = {}
+        """By service: its part, once that is recorded; NULL_VALUE where it could not be taken."""
+        self._writer: SnapshotWriter | None = None
+        self._service_digests: dict[int, tuple[int, bytes]] = {}
+        self._reasons: dict[int, tuple[int, str]] = {}
+        """By service: why it could not take its part."""
+        self._digest = b""
+        self._messages: list[bytes] | None = None
+        """The module's part, once captured."""
+        self._next: tuple[SnapshotPoint, int] | None = None
+        """A second snapshot, which waits for the first, and its timestamp."""
+        self._early: dict[int, Callable[[], None]] = {}
+        """By service: what it said of a snapshot that it has reached before the module."""
+        self._standing: dict[int, int] = {}
+        """By service: where it stands still, so that it comes to no snapshot behind that."""
+        self._stream_id = local_stream(MODULE_SNAPSHOT_STREAM_ID, cluster_id)
+        archive.record_subscription(SNAPSHOT_CHANNEL, local_stream(SERVICE_SNAPSHOT_STREAM_ID, cluster_id))
+        archive.record_subscription(SNAPSHOT_CHANNEL, self._stream_id)
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._point is not None
+
+    @property
+    def wants_quick_ticks(self) -> bool:
+        """Whether one is under way, and not merely being written by a copy of the service."""
+        return self.is_under_way and (self._messages is None or self._writer is not None)
+
+    def begin(self, point: SnapshotPoint, timestamp: int) -> None:
+        """Begins a snapshot at this point, after its ClusterAction was executed."""
+        self._host.pause_execution()
+        if self._point is not None:
+            self._next = point, timestamp
+            return
+        self._point = point
+        self._timestamp = timestamp
+        self._begun_ns = self._clock.now()
+        early, self._early = self._early, {}
+        for service_id, action in early.items():
+            self._sequencer.release_service(service_id)
+            action()
+        self._fail_standing()
+
+    def on_service_stands(self, service_id: int, log_position: int) -> None:
+        """A service executes nothing behind this position, in this life of its member: it takes no more snapshots, and
+        the module must not wait for it, which may be needed as a leader."""
+        self._standing[service_id] = log_position
+        self._fail_standing()
+
+    def _fail_standing(self) -> None:
+        """As if services that will not come to the point had said so."""
+        for service_id, position in self._standing.items():
+            point = self._point
+            if point is not None and position < point.log_position and service_id not in self._recording_ids:
+                self.on_service_ack(service_id, point.log_position, self._timestamp, NULL_VALUE)
+
+    def on_service_begun(self, service_id: int, log_position: int, session_id: int) -> None:
+        """The service's state is captured, and it goes on; its ack comes when the state is recorded."""
+        if self._point is not None and log_position == self._point.log_position:
+            self._session_ids[service_id] = session_id
+            self._arrive(service_id, self._point)
+        elif self._is_ahead(log_position):
+            self._hold_service(service_id, lambda: self.on_service_begun(service_id, log_position, session_id))
+
+    def _is_ahead(self, log_position: int) -> bool:
+        """Whether a service is at a snapshot that is not begun here."""
+        waits = self._next is not None and self._next[0].log_position == log_position
+        return waits or log_position > self._host.executed_position
+
+    def _hold_service(self, service_id: int, early: Callable[[], None]) -> None:
+        self._early[service_id] = early
+        self._sequencer.hold_service(service_id)
+
+    def _arrive(self, service_id: int, point: SnapshotPoint) -> None:
+        """A service has reached the point. With the last one the module's part is captured."""
+        if service_id in self._arrived:
+            return
+        self._arrived.add(service_id)
+        if len(self._arrived) < self._service_count:
+            self._sequencer.hold_service(service_id)
+            return
+        for one in self._arrived:
+            self._sequencer.release_service(one)
+        if NULL_VALUE in self._recording_ids.values():
+            return
+        self._messages = list(module_snapshot.encode(self._host.capture_snapshot(point)))
+        if not self._recording_ids:
+            self._host.go_on()
+
+    def on_service_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
+        """Takes the digest of a service's part; it arrives before the ack of the same position."""
+        self._service_digests[service_id] = log_position, digest
+
+    def on_service_failure(self, service_id: int, log_position: int, reason: str) -> None:
+        """Takes why a service has no part of a snapshot; it arrives before the ack of the same position."""
+        self._reasons[service_id] = log_position, reason
+
+    def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:
+        if self._point is not None and log_position == self._point.log_position:
+            self._recording_ids[service_id] = relevant_id
+            self._arrive(service_id, self._point)
+            if len(self._recording_ids) == self._service_count:
+                self._on_services_done(self._point)
+        elif self._is_ahead(log_position):
+            self._hold_service(
+                service_id, lambda: self.on_service_ack(service_id, log_position, timestamp, relevant_id)
+            )
+
+    def _on_services_done(self, point: SnapshotPoint) -> None:
+        failed = [one for one, recording_id in sorted(self._recording_ids.items()) if recording_id == NULL_VALUE]
+        if failed:
+            self._drop_parts(failed)
+            which = "the service" if self._service_count == 1 else f"service {failed[0]}"
+            position, reason = self._reasons.get(failed[0], (point.log_position, ""))
+            why = f": {reason}" if reason and position == point.log_position else ""
+            self._finish(f"{which} {SNAPSHOT_REFUSED}{point.log_position}{why}")
+            return
+        assert self._messages is not None
+        digests = [
+            digest if position == point.log_position else b""
+            for _, (position, digest) in sorted(self._service_digests.items())
+        ]
+        is_whole = len(digests) == self._service_count
+        self._digest = combine(*digests, digest_of(self._messages)) if is_whole else b""
+        self._writer = SnapshotWriter(self._client, self._stream_id, self._messages)
+
+    def _drop_parts(self, failed: list[int]) -> None:
+        for service_id in failed:
+            if service_id in self._session_ids:
+                self._shelf.drop_recording(self._session_ids[service_id])
+        for recording_id in self._recording_ids.values():
+            if recording_id != NULL_VALUE:
+                self._shelf.drop_part(recording_id)
+
+    def work(self) -> None:
+        if self._writer is None or not self._writer.work():
+            return
+        assert self._point is not None
+        point, module_recording_id = self._point, self._writer.recording_id
+        service_recording_id, *more = (self._recording_ids[one] for one in range(self._service_count))
+        entry = SnapshotEntry(
+            point.log_position,
+            point.leadership_term_id,
+            dict(self._core.terms)[point.leadership_term_id],
+            self._timestamp,
+            service_recording_id,
+            module_recording_id,
+            True,
+            tuple(more),
+        )
+        self._shelf.add(entry, self._digest)
+        self._counters.on_snapshot_taken(self._clock.now() - self._begun_ns)
+        services = ", ".join(map(str, entry.service_recording_ids)) + (" (services)" if more else " (service)")
+        self._host.announce(
+            "cluster.snapshot",
+            f"snapshot taken at log position {point.log_position} of term {point.leadership_term_id}: recordings"
+            f" {services} and {module_recording_id} (consensus module)",
+        )
+        self._finish(None)
+
+    def _finish(self, error: str | None) -> None:
+        assert self._point is not None
+        if error is not None:
+            self._host.record_error(error)
+            self._host.announce("cluster.snapshot", error)
+        log_position = self._point.log_position
+        self._point = self._writer = self._messages = None
+        self._arrived, self._session_ids, self._recording_ids, self._reasons = set(), {}, {}, {}
+        following, self._next = self._next, None
+        self._host.snapshot_done(log_position)
+        if following is not None:
+            self.begin(*following)
+        else:
+            self._host.go_on()

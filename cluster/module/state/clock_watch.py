@@ -1,0 +1,91 @@
+"""Keeps cluster time, and tells when the wall clock is far from it (docs/ARCHITECTURE.md, Cluster time)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ordo.consensus.state.messages import Message, NewLeadershipTerm
+from ordo.sequencer.cluster_clock import ClusterClock
+
+if TYPE_CHECKING:
+    from ordo.consensus.core import ConsensusCore
+    from ordo.runtime.native.clock import Clock
+    from ordo.runtime.native.counters import Counter
+
+FAR_MS = 1_000
+"""More than clocks that are kept in step differ by."""
+NEAR_MS = 500
+
+
+class Announcer(Protocol):
+    def announce(self, event: str, text: str) -> None: ...
+
+
+class Scanned(Protocol):
+    @property
+    def last_timestamp(self) -> int: ...
+
+
+class Recovered(Protocol):
+    """What the member starts from."""
+
+    @property
+    def log_timestamp(self) -> int:
+        """Cluster time where the scan of the own log begins, ms."""
+
+
+class ClockWatch:
+    """One line when the wall clock is found to be more than a second off, one for each further step of it, and one when
+    they agree again. The counter has the difference in milliseconds."""
+
+    def __init__(
+        self,
+        host: Announcer,
+        core: ConsensusCore,
+        sequencer: Scanned,
+        wall_clock: Clock,
+        counter: Counter,
+        recovery: Recovered,
+    ) -> None:
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self.clock = ClusterClock(wall_clock)
+        self.clock.note(recovery.log_timestamp)
+        self._counter = counter
+        self._told_ms = 0
+
+    def now_ms(self) -> int:
+        """Cluster time: not behind any record of the own log."""
+        self.clock.note(self._sequencer.last_timestamp)
+        return self.clock.now_ms()
+
+    def note(self, values: Any) -> None:
+        """Takes note of a record that became durable in the own log."""
+        self.clock.note(getattr(values, "timestamp", 0))
+
+    def on_message(self, message: Message) -> None:
+        """Takes over the time of the leader that this member follows: its own may have been wrong since its start."""
+        if isinstance(message, NewLeadershipTerm) and self._core.is_bound_to(
+            message.leadership_term_id, message.leader_member_id
+        ):
+            self.clock.adopt(message.timestamp)
+
+    def work(self) -> None:
+        """Called with every slow tick."""
+        ahead_ms = self.clock.wall_clock_ahead_ms
+        self._counter.set(ahead_ms)
+        if abs(ahead_ms) < NEAR_MS and self._told_ms:
+            self._told_ms = 0
+            self._host.announce("cluster.clock", "the wall clock agrees with cluster time again")
+        elif abs(ahead_ms) > FAR_MS and abs(ahead_ms - self._told_ms) > FAR_MS:
+            self._tell(ahead_ms)
+
+    def _tell(self, ahead_ms: int) -> None:
+        self._told_ms = ahead_ms
+        seconds, side = abs(ahead_ms) / 1000, "ahead of" if ahead_ms > 0 else "behind"
+        self._host.announce(
+            "cluster.clock",
+            f"the wall clock of this member is {seconds:.1f} s {side} cluster time, which goes on evenly and is drawn "
+            "towards the wall clock of the leader by one part in a thousand; if the wall clock is wrong, correct it",
+        )

@@ -1,0 +1,124 @@
+"""Whose a data folder is: rows of `state.mdb` that say which member and which cluster it belongs to, and which start of
+the member it was used by last (docs/CONSENSUS.md, Whose data a folder has).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from ordo.cluster.wire.log_identity import IDENTITY_BYTES, Origin
+from ordo.runtime.errors import ClusterError
+from ordo.runtime.io.storage import MetadataStore
+
+NO_NUMBER = 0
+ACCEPTED_LEAP = 1 << 32
+"""More starts than a member can have made: what an operator accepted counts as later than all of them."""
+_OWNER = b"owner"
+_ORIGIN = b"origin"
+_START = b"start"
+_PEER = b"peer/"
+_OWNER_ROW = struct.Struct(">ii")
+_ORIGIN_ROW = struct.Struct(f">{IDENTITY_BYTES}sq")
+_START_ROW = struct.Struct(">qq")
+_I32 = struct.Struct(">i")
+
+
+class Owner(NamedTuple):
+    """The member that a folder belongs to, as its configuration named it."""
+
+    cluster_id: int
+    member_id: int
+
+
+class Start(NamedTuple):
+    """One start of a member: counted, and told from all others of the same count by a random number."""
+
+    number: int
+    draw: int
+
+
+NO_START = Start(NO_NUMBER, 0)
+
+
+class FolderRows:
+    """Keys `owner`, `origin`, `start` and `peer/<member id>`. Every change is durable when the call returns."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
+
+    @property
+    def owner(self) -> Owner | None:
+        """None in a folder of a release that did not write it down, and in a new one."""
+        row = self._store.get(_OWNER)
+        return Owner(*_OWNER_ROW.unpack(row)) if row else None
+
+    def put_owner(self, owner: Owner) -> None:
+        with self._store.transaction() as txn:
+            txn.put(_OWNER, _OWNER_ROW.pack(*owner))
+
+    @property
+    def origin(self) -> Origin | None:
+        """None until the record that says it is committed."""
+        row = self._store.get(_ORIGIN)
+        return Origin(*_ORIGIN_ROW.unpack(row)) if row else None
+
+    def put_origin(self, origin: Origin) -> None:
+        with self._store.transaction() as txn:
+            txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
+
+    @property
+    def start(self) -> Start:
+        """The last start with this folder; NO_START before the first."""
+        row = self._store.get(_START)
+        return Start(*_START_ROW.unpack(row)) if row else NO_START
+
+    def put_start(self, start: Start) -> None:
+        with self._store.transaction() as txn:
+            txn.put(_START, _START_ROW.pack(*start))
+
+    def peers(self) -> dict[int, Start]:
+        """The newest start that this member has seen of each other one."""
+        rows = self._store.items(_PEER)
+        return {_I32.unpack(key[len(_PEER) :])[0]: Start(*_START_ROW.unpack(value)) for key, value in rows}
+
+    def put_peer(self, member_id: int, start: Start) -> None:
+        with self._store.transaction() as txn:
+            txn.put(_PEER + _I32.pack(member_id), _START_ROW.pack(*start))
+
+
+class Claim(NamedTuple):
+    """A folder as a member has taken it for one start."""
+
+    previous: Start
+    """The start before this one, as the folder has it."""
+    start: Start
+
+
+def claim(rows: FolderRows, owner: Owner, folder: str, draw: int) -> Claim:
+    """Takes a folder for a member's start, before anything else is done with it.
+
+    Raises ClusterError where it belongs to another member or cluster. `draw`: a random number.
+    """
+    found = rows.owner
+    if found is not None and found != owner:
+        raise ClusterError(describe_foreign(found, owner, folder, rows.origin))
+    if found is None:
+        rows.put_owner(owner)
+    previous = rows.start
+    start = Start(previous.number + 1, draw)
+    rows.put_start(start)
+    return Claim(previous, start)
+
+
+def describe_foreign(found: Owner, owner: Owner, folder: str, origin: Origin | None) -> str:
+    """One line for a folder that is not this member's."""
+    whose = f"member {found.member_id} of cluster {found.cluster_id}"
+    identity = "" if origin is None else f" (identity {origin})"
+    told = f"the data folder {folder} is that of {whose}{identity}, and this is member {owner.member_id} of cluster"
+    if found.cluster_id != owner.cluster_id:
+        return f"{told} {owner.cluster_id}: start it with its own folder, or with an empty one and `--rejoin`"
+    return (
+        f"{told} {owner.cluster_id}: start it with its own folder, or with an empty one and `--rejoin`; to make it "
+        "this member's, without its vote until it has caught up, see `ordo cluster adopt`"
+    )

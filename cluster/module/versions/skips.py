@@ -1,0 +1,399 @@
+"""Records of the log that are left out, because services failed at them: the same ones on all members.
+
+A service that fails at a record stands still there, and its member says so to the others. What follows is decided by
+the log alone:
+
+    a quorum of voters failed alike, with on_error = "restore"   the leader appends a SkipEvent that names the record
+    an operator orders it (`ordo cluster skip`)                   the same
+    so many executed it that no quorum can fail, or one did       this member's error is its own: it stops alone
+    and no quorum failed for some seconds
+    on_error = "stop"                                             the member stops, unless another one knows of a skip
+
+Once a SkipEvent is committed it is kept in the store, and holds for ever: a member that executed a part of the record,
+or all of it, starts again from a snapshot of before, and leaves it out. docs/ARCHITECTURE.md, Bad messages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ordo.cluster.module.sessions.sessions import NULL_VALUE
+from ordo.cluster.module.state.host import MemberHost
+from ordo.cluster.module.state.state_store import Skip
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.ordo_codecs import FailureVerdict, RecordOrder
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.state.counters import ModuleCounters
+    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.state_store import StateStore
+    from ordo.consensus.core import ConsensusCore
+    from ordo.runtime.sbe import Message
+    from ordo.sequencer.sequencer import Sequencer
+
+MILLISECOND_NS = 1_000_000
+REPORT_INTERVAL_NS = 100 * MILLISECOND_NS
+REPORT_AGE_NS_MAX = 10 * REPORT_INTERVAL_NS
+STOP_DELAY_NS_MAX = 1_000 * MILLISECOND_NS
+"""How long a member that is going to stop waits for others to say that the record is left out."""
+UNDECIDED_NS_MAX = 5_000 * MILLISECOND_NS
+"""How long a member waits for a quorum that failed alike, once it knows of one that executed the record."""
+TEXT_BYTES_MAX = 300
+
+
+class SkipHost(MemberHost, Protocol):
+    """The member that runs the service."""
+
+    @property
+    def leadership_term_id(self) -> int: ...
+
+    @property
+    def cluster_time(self) -> int: ...
+
+
+class Failure(NamedTuple):
+    """A record that a service failed at, or, `is_held`, waits before as it was told to."""
+
+    log_position: int
+    is_held: bool
+    wants_skip: bool
+    error: bytes
+    """The type of what the service raised: members failed alike where it is the same."""
+    text: bytes
+
+
+class _Report(NamedTuple):
+    failure: Failure
+    heard_ns: int
+
+
+class Skips:
+    """Of one member: `known` are those that are committed, by the position of the record that is left out."""
+
+    def __init__(
+        self,
+        host: SkipHost,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        contacts: Contacts,
+        store: StateStore,
+        counters: ModuleCounters,
+        own_id: int,
+        *,
+        restores: bool,
+        order: Callable[[bytes], bool],
+    ) -> None:
+        """`restores`: on_error is "restore". `order` sends to the service; False: not now."""
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._contacts = contacts
+        self._store = store
+        self._counters = counters
+        self._own_id = own_id
+        self._restores = restores
+        self._order = order
+        self.known: dict[int, Skip] = {}
+        self._appended: deque[Skip] = deque()
+        self._wishes: frozenset[int] = frozenset()
+        self._held: set[int] = set()
+        self._unsent: deque[bytes] = deque()
+        self._failures: dict[int, Failure] = {}
+        """By service: where it stands still."""
+        self._considered: Failure | None = None
+        """What `_failed_ns` and `_answers` are of."""
+        self._failed_ns = 0
+        self._reported_ns = NULL_VALUE
+        self._answers: dict[int, FailureVerdict] = {}
+        self._reports: dict[int, _Report] = {}
+        self._ordered_position = NULL_VALUE
+        self.handlers: dict[Message, Callable[[Any, int], None]] = {
+            ordo_codecs.FAILURE_REPORT: self._on_report,
+            ordo_codecs.FAILURE_ANSWER: self._on_answer,
+        }
+
+    def start(self, of_snapshot: list[Skip], log_position: int) -> None:
+        """`log_position`: where execution begins. The log's own records were given to `on_record` before."""
+        state = self._store.load()
+        self.known.update(state.skips)
+        self._wishes = state.skip_wishes
+        for skip in of_snapshot:
+            if skip.log_position not in self.known:
+                self._store.put_skip(skip)
+                self.known[skip.log_position] = skip
+        for skip in self.known.values():
+            if skip.log_position > log_position:
+                self._send(skip.log_position, RecordOrder.SKIP, skip.text)
+        waiting = {skip.log_position for skip in self._appended} | self._wishes
+        self._held = {one for one in waiting if one > log_position and one not in self.known}
+        for position in sorted(self._held):
+            self._send(position, RecordOrder.HOLD)
+        self._counters.record_orders.set(len(self._unsent))
+        self._counters.skipped_records.set(len(self.known))
+
+    @property
+    def _failure(self) -> Failure | None:
+        """What this member tells the others of: the first record in the log at which one of its services failed, alike
+        on all members once their services have come as far as they can."""
+        return min(self._failures.values(), key=lambda one: one.log_position, default=None)
+
+    def _forget_failures(self, position: int) -> None:
+        """Services that stood still at this record go on, or end."""
+        self._failures = {one: it for one, it in self._failures.items() if it.log_position != position}
+
+    def _has_executed(self, position: int) -> bool:
+        """Whether all services have. One that stands still in the middle of a batch has not told how far it came."""
+        for service_id, counter in enumerate(self._counters.service_positions):
+            failure = self._failures.get(service_id)
+            if counter.value < position and (failure is None or failure.log_position <= position):
+                return False
+        return True
+
+    @property
+    def wishes(self) -> frozenset[int]:
+        """What this member was told to leave out while it did not run."""
+        return self._wishes
+
+    def below(self, log_position: int) -> list[Skip]:
+        """The skipped records that a state at this position leaves out."""
+        return [skip for position, skip in sorted(self.known.items()) if position <= log_position]
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    def on_record(self, position: int, values: Any) -> None:
+        """Takes a SkipEvent of this member's durable log; it takes effect once it is committed."""
+        self._appended.append(Skip(values.skipped_position, position, values.timestamp, values.text))
+
+    def truncate(self, position: int) -> None:
+        """Forgets SkipEvents beyond `position`, where the log was truncated."""
+        while self._appended and self._appended[-1].skip_position > position:
+            gone = self._appended.pop().log_position
+            if gone in self._held and gone not in self._wishes:
+                self._held.discard(gone)
+                self._release(gone)
+
+    def _release(self, position: int) -> None:
+        self._forget_failures(position)
+        self._send(position, RecordOrder.EXECUTE)
+
+    def _learn(self, skip: Skip) -> None:
+        """Applies a committed SkipEvent."""
+        position = skip.log_position
+        if position in self.known:
+            return
+        self._store.put_skip(skip)
+        self.known[position] = skip
+        self._counters.skipped_records.set(len(self.known))
+        self._host.announce("cluster.skip", f"the record at position {position} is left out: {_text(skip.text)}")
+        has_failed = any(one.log_position == position and not one.is_held for one in self._failures.values())
+        if has_failed or any(one.value >= position for one in self._counters.service_positions):
+            self._restore(position)
+        else:
+            self._forget_failures(position)
+            self._send(position, RecordOrder.SKIP, skip.text)
+
+    def _restore(self, position: int) -> None:
+        """Starts again: the stored skip makes the next start choose a snapshot from before the record."""
+        self._host.start_again(f"executes the log again without the record at position {position}")
+
+    # -- the own service -----------------------------------------------------------------------------------------------
+
+    def on_service_failure(self, service_id: int, values: Any, now_ns: int) -> None:
+        """A service stands still at a record."""
+        position, is_held = values.log_position, bool(values.is_held)
+        if position in self.known:
+            if not is_held:
+                self._restore(position)
+            return
+        failure = Failure(position, is_held, is_held or self._restores, values.error, values.text)
+        self._failures[service_id] = failure
+        if self._failure == failure:
+            self._considered = None
+        if not is_held:
+            self._host.record_error(f"the service failed at position {position}: {_text(values.text)}")
+        self.work(now_ns)
+
+    def _resolve(self, failure: Failure, now_ns: int) -> None:
+        """Decides what follows from the failure of this member's service."""
+        voters, threshold = self._core.configuration.voter_ids, self._core.configuration.quorum_threshold
+        executed = sorted(one for one, verdict in self._answers.items() if verdict is FailureVerdict.EXECUTED)
+        # A member that cannot be asked must not keep this one, which may lead, from starting again.
+        is_undecided = bool(executed) and not failure.is_held and now_ns >= self._failed_ns + UNDECIDED_NS_MAX
+        if is_undecided or sum(one in voters for one in executed) > len(voters) - threshold:
+            self._stand_alone(failure, executed)
+            return
+        others = [one for one in self._core.configuration.member_ids if one != self._own_id]
+        is_answered = all(one in self._answers for one in others)
+        if not failure.wants_skip and (is_answered or now_ns >= self._failed_ns + STOP_DELAY_NS_MAX):
+            self._stop(failure)
+        elif now_ns >= self._reported_ns + REPORT_INTERVAL_NS or self._reported_ns == NULL_VALUE:
+            self._reported_ns = now_ns
+            self._contacts.broadcast(
+                ordo_codecs.FAILURE_REPORT.encode(
+                    log_position=failure.log_position,
+                    member_id=self._own_id,
+                    is_held=int(failure.is_held),
+                    wants_skip=int(failure.wants_skip),
+                    error=failure.error,
+                    text=failure.text,
+                )
+            )
+
+    def _stand_alone(self, failure: Failure, executed: list[int]) -> None:
+        """Stops this member alone: no quorum can have failed, so the others' state is the valid one."""
+        position = failure.log_position
+        if failure.is_held:
+            self._host.record_error(
+                f"the record at position {position} is not left out: members {executed} have executed it"
+            )
+            self._store.remove_skip_wish(position)
+            self._wishes -= {position}
+            self._held.discard(position)
+            self._release(position)
+            return
+        self._host.record_error(
+            f"members {executed} executed the record at position {position}, at which the service failed here: this "
+            "member stops alone"
+        )
+        self._stop(failure)
+
+    def _stop(self, failure: Failure) -> None:
+        self._forget_failures(failure.log_position)
+        self._send(failure.log_position, RecordOrder.STOP)
+
+    def _send(self, position: int, order: RecordOrder, text: bytes = b"") -> None:
+        self._unsent.append(ordo_codecs.RECORD_ORDER.encode(log_position=position, order=order, text=text))
+
+    # -- other members -------------------------------------------------------------------------------------------------
+
+    def _on_report(self, report: Any, now_ns: int) -> None:
+        position = report.log_position
+        failure = Failure(position, bool(report.is_held), bool(report.wants_skip), report.error, report.text)
+        self._reports[report.member_id] = _Report(failure, now_ns)
+        skip = self.known.get(position)
+        verdict = FailureVerdict.UNKNOWN
+        if skip is not None:
+            verdict = FailureVerdict.SKIPPED
+        elif any(one.log_position == position for one in self._failures.values()):
+            verdict = FailureVerdict.FAILED
+        elif self._has_executed(position):
+            verdict = FailureVerdict.EXECUTED
+        answer = ordo_codecs.FAILURE_ANSWER.encode(
+            log_position=position,
+            skip_position=NULL_VALUE if skip is None else skip.skip_position,
+            timestamp=NULL_VALUE if skip is None else skip.timestamp,
+            member_id=self._own_id,
+            follower_member_id=report.member_id,
+            verdict=verdict,
+            text=b"" if skip is None else skip.text,
+        )
+        self._contacts.send(report.member_id, answer)
+
+    def _on_answer(self, answer: Any, now_ns: int) -> None:
+        failure = self._failure
+        is_asked = failure is not None and failure.log_position == answer.log_position
+        if answer.follower_member_id != self._own_id or not is_asked or answer.verdict not in list(FailureVerdict):
+            return
+        self._answers[answer.member_id] = FailureVerdict(answer.verdict)
+        if answer.verdict == FailureVerdict.SKIPPED:
+            self._learn(Skip(answer.log_position, answer.skip_position, answer.timestamp, answer.text))
+
+    # -- the leader ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _leads(self) -> bool:
+        """Whether this member appends to the log. It need not serve yet: this record may be what keeps it from that."""
+        return self._sequencer.leading_term_id != NULL_VALUE and not self._host.transfer.is_under_way
+
+    def on_skip_request(self, request: Any) -> bytes:
+        """Handles an operator's request and returns the answer."""
+        position, refusal = request.log_position, ""
+        failure = self._failure
+        if not self._leads:
+            refusal = f"member {self._own_id} does not lead"
+        elif position in self.known:
+            refusal = f"the record at position {position} is left out already"
+        elif failure is None or failure.log_position != position:
+            where = "runs" if failure is None else f"stands still at position {failure.log_position}"
+            refusal = f"the service does not stand still at position {position}: it {where}"
+        elif not self._append(failure):
+            refusal = "the log has no room at the moment; try again"
+        return ordo_codecs.SKIP_RESPONSE.encode(
+            correlation_id=request.correlation_id,
+            leader_member_id=self._core.leader_member_id,
+            log_position=position,
+            refusal=refusal,
+        )
+
+    def _decide(self, now_ns: int) -> None:
+        """Appends a SkipEvent for the record that a quorum of the voters failed at alike."""
+        voters, threshold = self._core.configuration.voter_ids, self._core.configuration.quorum_threshold
+        failures = {
+            one: report.failure
+            for one, report in self._reports.items()
+            if now_ns < report.heard_ns + REPORT_AGE_NS_MAX and report.failure.wants_skip
+        }
+        if self._failure is not None and self._failure.wants_skip:
+            failures[self._own_id] = self._failure
+        of_voters = [failure for one, failure in failures.items() if one in voters]
+        held = Counter(failure.log_position for failure in of_voters if failure.is_held)
+        raised = Counter((one.log_position, one.error) for one in of_voters if not one.is_held)
+        for failure in of_voters:
+            position = failure.log_position
+            alike = 0 if failure.is_held else raised[position, failure.error]
+            if threshold == 1 and not failure.is_held and not self._learners_confirm(now_ns):
+                continue
+            if held[position] + alike >= threshold and not self._is_under_way(position):
+                self._append(failure)
+                return
+
+    def _learners_confirm(self, now_ns: int) -> bool:
+        """A sole voter is a quorum by itself: only the learners tell an error of its own from one of the record. Those
+        that say nothing for some seconds are not waited for; what one said that has been removed since still counts."""
+        if FailureVerdict.EXECUTED in self._answers.values():
+            return False
+        others = [one for one in self._core.configuration.member_ids if one != self._own_id]
+        verdicts = [self._answers.get(one, FailureVerdict.UNKNOWN) for one in others]
+        return all(one is FailureVerdict.FAILED for one in verdicts) or now_ns >= self._failed_ns + UNDECIDED_NS_MAX
+
+    def _is_under_way(self, position: int) -> bool:
+        is_appended = any(skip.log_position == position for skip in self._appended)
+        return position in self.known or is_appended or position == self._ordered_position
+
+    def _append(self, failure: Failure) -> bool:
+        record = ordo_codecs.SKIP_EVENT.encode(
+            leadership_term_id=self._host.leadership_term_id,
+            timestamp=self._host.cluster_time,
+            skipped_position=failure.log_position,
+            member_id=self._own_id,
+            text=failure.text[:TEXT_BYTES_MAX],
+        )
+        if int(self._sequencer.append(record)) <= 0:
+            return False
+        self._ordered_position = failure.log_position
+        return True
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def work(self, now_ns: int) -> None:
+        """Called with every slow tick."""
+        while self._unsent and self._order(self._unsent[0]):
+            self._unsent.popleft()
+        while self._appended and self._appended[0].skip_position <= self._sequencer.commit_position:
+            self._learn(self._appended.popleft())
+        failure = self._failure
+        if failure != self._considered:
+            self._considered = failure
+            self._failed_ns, self._reported_ns, self._answers = now_ns, NULL_VALUE, {}
+        if failure is not None:
+            self._resolve(failure, now_ns)
+        if not self._leads:
+            self._ordered_position = NULL_VALUE
+        elif self._failure is not None or self._reports:
+            self._decide(now_ns)
+
+
+def _text(text: bytes) -> str:
+    return text.decode("utf-8", "replace")

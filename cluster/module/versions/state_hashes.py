@@ -1,0 +1,178 @@
+"""Compares the states of services between snapshots, where services give hashes (docs/ARCHITECTURE.md).
+
+    leader    appends a StateHashEvent after so much log, when the log's protocol level has it and its service hashes
+    service   gives the hash of its state at that record, on every member, also when it executes the log again
+    members   tell each other; what a quorum had is known to each of them, and goes into the log with the next event
+    doubt     a member that had another hash takes the state of the others (ordo.cluster.module.versions.state_doubt)
+
+The log has what was agreed, so that a member that comes back after a week, and whoever replays the log, compares too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ordo.cluster.module.snapshots.snapshot_reports import ROWS_MAX, HeldSnapshot, StateReports
+from ordo.cluster.module.snapshots.snapshot_schedule import NeededSnapshot
+from ordo.cluster.module.state.host import AppendingHost
+from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.levels import STATE_HASH_LEVEL
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.log.log_executor import LogRecord
+    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.versions.protocol_level import ProtocolLevel
+    from ordo.cluster.module.versions.state_doubt import StateDoubt
+    from ordo.cluster.module.versions.versions import Versions
+    from ordo.consensus.core import ConsensusCore
+    from ordo.runtime.sbe import Message
+    from ordo.sequencer.sequencer import Sequencer
+
+NULL_VALUE = -1
+AGREED_MAX = 4096
+"""So much of what the log says is kept for a service that has not executed so far."""
+
+
+class StateHashes:
+    """Of one member. `agreed_position`: where a quorum was last known to have one state, or -1."""
+
+    def __init__(
+        self,
+        host: AppendingHost,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        contacts: Contacts,
+        levels: ProtocolLevel,
+        versions: Versions,
+        doubt: StateDoubt,
+        own_id: int,
+        every_bytes: int,
+        *,
+        ask_snapshot: Callable[[], bool],
+    ) -> None:
+        """`every_bytes`: 0 for no events. `ask_snapshot` has the cluster take one; False: not now."""
+        self._host = host
+        self._core = core
+        self._sequencer = sequencer
+        self._contacts = contacts
+        self._levels = levels
+        self._versions = versions
+        self._doubt = doubt
+        self._own_id = own_id
+        self._every_bytes = every_bytes
+        self._needed_snapshot = NeededSnapshot(ask_snapshot)
+        self._reports = StateReports(own_id)
+        self._own: dict[int, bytes] = {}
+        self._events: list[int] = []
+        """Where the newest events of the own log end; they need not be committed."""
+        self._agreed: dict[int, bytes] = {}
+        """By the committed log, of positions that the own service has not come to."""
+        self._told_position = NULL_VALUE
+        self._alike_position = NULL_VALUE
+        self._differing_position = NULL_VALUE
+        """The newest at which a member was seen to have another state than a quorum."""
+        self.agreed_position = NULL_VALUE
+        self.handlers: dict[Message, Callable[[Any, int], None]] = {ordo_codecs.STATE_HASH_REPORT: self._on_report}
+
+    def start(self, log_position: int) -> None:
+        """`log_position`: of the snapshot that the member starts from, or 0."""
+        self._events.insert(0, log_position)
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    def on_record(self, record: LogRecord) -> None:
+        """A record of the own durable log."""
+        if record.table is ordo_codecs.STATE_HASH_EVENT:
+            self._events = [*self._events, record.position][-ROWS_MAX:]
+
+    def truncate(self, position: int) -> None:
+        """The log was cut at `position`."""
+        while len(self._events) > 1 and self._events[-1] > position:
+            self._events.pop()
+
+    def execute(self, record: LogRecord) -> None:
+        """An event is committed, and with it what a quorum had at an earlier one."""
+        position, digest = record.values.agreed_position, record.values.agreed_digest
+        if position == NULL_VALUE:
+            return
+        self._told_position = position
+        self._agreed[position] = digest
+        if len(self._agreed) > AGREED_MAX:
+            del self._agreed[min(self._agreed)]
+        self._compare(HeldSnapshot(position, digest))
+
+    # -- services and members ------------------------------------------------------------------------------------------
+
+    def on_service_hash(self, values: Any) -> None:
+        """The own service gives the hash of its state."""
+        position = values.log_position
+        self._own[position] = values.digest
+        if len(self._own) > ROWS_MAX:
+            del self._own[min(self._own)]
+        if position in self._agreed:
+            self._compare(HeldSnapshot(position, self._agreed[position]))
+
+    def _on_report(self, report: Any, now_ns: int) -> None:
+        """Raises DecodeError."""
+        self._reports.note(report.member_id, report.hashes, now_ns)
+
+    def _compare(self, agreed: HeldSnapshot) -> None:
+        """A quorum had this state; the own service may not have come to it yet."""
+        self.agreed_position = max(self.agreed_position, agreed.log_position)
+        own = self._own.get(agreed.log_position)
+        if own is None:
+            return
+        self._agreed = {one: digest for one, digest in self._agreed.items() if one > agreed.log_position}
+        if own == agreed.digest:
+            self._alike_position = max(self._alike_position, agreed.log_position)
+        else:
+            self._doubt.on_other_hash(agreed, own, self._alike_position)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def work(self, now_ns: int, snapshot: HeldSnapshot | None) -> None:
+        """Once a second. `snapshot`: the newest that a quorum holds alike."""
+        if self._own:
+            rows = self._reports.note_own(self._own, now_ns)
+            if max(self._own) > self._told_position:
+                self._contacts.broadcast(ordo_codecs.STATE_HASH_REPORT.encode(member_id=self._own_id, hashes=rows))
+        configuration = self._core.configuration
+        found = self._reports.find_quorums(configuration.voter_ids, configuration.quorum_threshold)
+        for agreed in found:
+            self._compare(agreed)
+        self._doubt.tell_dissent(self._reports.find_dissent(configuration.voter_ids, configuration.quorum_threshold))
+        self._note_differing(found)
+        if self._host.is_leader:
+            self._append_due(found[-1] if found else None)
+            self._help(snapshot, now_ns)
+
+    def _append_due(self, newest: HeldSnapshot | None) -> None:
+        """Leader: asks all services for the hash of their state, and tells what was agreed of an earlier one."""
+        is_due = 0 < self._every_bytes <= self._sequencer.append_position - self._events[-1]
+        if not is_due or self._levels.newest < STATE_HASH_LEVEL or not self._versions.gives_hashes:
+            return
+        is_new = newest is not None and newest.log_position > self._told_position
+        told = newest if newest is not None and is_new else HeldSnapshot(NULL_VALUE, b"")
+        self._host.append(
+            ordo_codecs.STATE_HASH_EVENT.encode(
+                leadership_term_id=self._host.leadership_term_id,
+                timestamp=self._host.cluster_time,
+                agreed_position=told.log_position,
+                member_id=self._own_id,
+                agreed_digest=told.digest,
+            )
+        )
+
+    def _note_differing(self, found: list[HeldSnapshot]) -> None:
+        """`found`: what quorums had. A member that differs stands still, and has nothing of the positions behind that;
+        after some of them nobody tells of where it differed any more."""
+        members = self._core.configuration.member_ids
+        for agreed in found:
+            if any(self._reports.find_difference(agreed, one) is not None for one in members):
+                self._differing_position = max(self._differing_position, agreed.log_position)
+
+    def _help(self, snapshot: HeldSnapshot | None, now_ns: int) -> None:
+        """Leader: a member with another state needs a snapshot of a quorum from behind where that was found."""
+        if self._differing_position > (snapshot.log_position if snapshot else 0):
+            self._needed_snapshot.order(self._differing_position, now_ns)

@@ -1,0 +1,28 @@
+"""One query of a service: what it answers, or why it does not, as it travels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ordo.cluster.wire.ordo_codecs import QueryStatus
+from ordo.runtime.errors import ServiceError
+
+if TYPE_CHECKING:
+    from ordo.service_api.service import Service
+
+
+def ask_service(
+    service: Service, payload: bytes, note_error: Callable[[Exception], object]
+) -> tuple[QueryStatus, bytes]:
+    """Calls `on_query`. An exception fails this query only, since a read changes no state; `note_error` hears of it."""
+    try:
+        answer = service.on_query(payload)
+        if not isinstance(answer, bytes):
+            raise ServiceError(f"on_query must return bytes, returned {type(answer).__name__}")
+    except NotImplementedError as error:
+        return QueryStatus.UNSUPPORTED, str(error).encode()
+    except Exception as error:
+        note_error(error)
+        return QueryStatus.ERROR, f"{type(error).__name__}: {error}".encode()
+    return QueryStatus.OK, answer

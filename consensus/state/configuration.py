@@ -1,0 +1,129 @@
+"""Who is in the cluster and who of them votes, as the log says it (Raft dissertation, chapter 4).
+
+A configuration is in force at a member from the moment its record is in the member's durable log, committed or not
+(§4.1); a truncation below the record brings the one before back. Records of configurations change the vote of one
+member at a time, so that any quorum of one meets any quorum of the next (§4.1).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from ordo.consensus.state.messages import NULL_POSITION
+from ordo.runtime.errors import ConfigurationError
+
+MEMBERS_MAX = 7
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Voters, who elect and commit, and learners, who only follow: at least one voter, at most MEMBERS_MAX together.
+
+    Raises ConfigurationError on anything else.
+    """
+
+    voter_ids: tuple[int, ...]
+    learner_ids: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "voter_ids", tuple(sorted(self.voter_ids)))
+        object.__setattr__(self, "learner_ids", tuple(sorted(self.learner_ids)))
+        ids = self.member_ids
+        if not 1 <= len(ids) <= MEMBERS_MAX or len(set(ids)) != len(ids) or min(ids) < 0:
+            raise ConfigurationError(f"member_ids={ids}: allowed are 1 to {MEMBERS_MAX} different ids of 0 or more")
+        if not self.voter_ids:
+            raise ConfigurationError(f"learner_ids={self.learner_ids}: at least one member must be a voter")
+
+    @cached_property
+    def member_ids(self) -> tuple[int, ...]:
+        """Voters and learners, by ascending id."""
+        return tuple(sorted(self.voter_ids + self.learner_ids))
+
+    @cached_property
+    def quorum_threshold(self) -> int:
+        """The number of voters that must agree to a decision."""
+        return (len(self.voter_ids) >> 1) + 1
+
+    def describe(self) -> str:
+        """Returns the configuration as one stable phrase for logs."""
+        return f"voters={list(self.voter_ids)} learners={list(self.learner_ids)}"
+
+
+def count_changed_members(a: Configuration, b: Configuration) -> int:
+    """How many members are another thing (voter, learner, not there) in one configuration than in the other."""
+    stay = set(a.voter_ids) & set(b.voter_ids) | set(a.learner_ids) & set(b.learner_ids)
+    return len({*a.member_ids, *b.member_ids} - stay)
+
+
+class ConfigurationTable:
+    """Configurations by the log position at which their record ends, oldest first; the last one is in force.
+
+    The first is the base: that of a snapshot at its log position, or the one this member was set up with, which no
+    record stands for (NULL_POSITION).
+    """
+
+    def __init__(self, base: Configuration, base_position: int = NULL_POSITION) -> None:
+        self._rows = [(base_position, base)]
+
+    @property
+    def in_force(self) -> Configuration:
+        """The configuration in force: the newest one found in the durable log."""
+        return self._rows[-1][1]
+
+    @property
+    def position(self) -> int:
+        """Where the record of the one in force ends, or NULL_POSITION when the log says nothing of members."""
+        return self._rows[-1][0]
+
+    @property
+    def before(self) -> Configuration | None:
+        """The configuration before the one in force, or None."""
+        return self._rows[-2][1] if len(self._rows) > 1 else None
+
+    @property
+    def rows(self) -> list[tuple[int, Configuration]]:
+        """Every configuration that may still matter, with the position at which its record ends, oldest first."""
+        return list(self._rows)
+
+    def names(self, member_id: int) -> bool:
+        """Whether a record, or the snapshot, names a member, be it one that others followed."""
+        return any(member_id in one.member_ids for position, one in self._rows if position != NULL_POSITION)
+
+    def has_removed(self, member_id: int, commit_position: int) -> bool:
+        """Whether a configuration named a member, and neither the newest committed one nor any after it does.
+
+        Whoever led or was elected since then has that record in its log (Raft §5.4), and so is named by it.
+        """
+        live = max((n for n, (position, _) in enumerate(self._rows) if position <= commit_position), default=0)
+        is_named = [member_id in configuration.member_ids for _, configuration in self._rows]
+        return any(is_named) and not any(is_named[live:])
+
+    def append(self, position: int, configuration: Configuration) -> None:
+        """A record that ends at `position` was found in the log."""
+        assert position > self.position, f"{position=} after {self._rows}"
+        self._rows.append((position, configuration))
+
+    def truncate(self, position: int) -> None:
+        """Forget the records that end beyond `position`; the base is never above the commit position."""
+        while len(self._rows) > 1 and self._rows[-1][0] > position:
+            self._rows.pop()
+        assert self.position <= position, f"truncated to {position=} below the base {self._rows}"
+
+    def at(self, position: int) -> Configuration | None:
+        """The newest of the log up to `position`, or None when it says nothing of members up to there."""
+        found = None
+        for end_position, configuration in self._rows:
+            if NULL_POSITION != end_position <= position:
+                found = configuration
+        return found
+
+
+def changed(
+    configuration: Configuration, *, voters: Iterable[int] = (), learners: Iterable[int] = (), gone: Iterable[int] = ()
+) -> Configuration:
+    """The configuration with some members made voters, made learners, or taken out."""
+    moved = {*voters, *learners, *gone}
+    return Configuration(
+        tuple(one for one in configuration.voter_ids if one not in moved) + tuple(voters),
+        tuple(one for one in configuration.learner_ids if one not in moved) + tuple(learners),
+    )

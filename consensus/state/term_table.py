@@ -1,0 +1,81 @@
+"""The term table: which leadership term wrote which part of the log.
+
+One row (term id, base position) for each term that has a record in the log; a term ends where the next row begins.
+Rows rise strictly in both numbers. A row is written when its term's first record is found, shortly before that record
+is durable, so the last row may begin at the durable end of the log; it counts from the moment the log goes beyond it.
+Positions are bytes.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ordo.consensus.state.messages import NULL_POSITION, NULL_TERM
+
+
+class Bracket(NamedTuple):
+    """Two neighbouring rows around a term: the greatest row not above it, and the one after that.
+
+    Null where there is no such row; `end_position` is where the second row's term ends, null while it is open.
+    """
+
+    leadership_term_id: int
+    next_term_id: int
+    next_base_position: int
+    end_position: int
+
+
+class TermTable:
+    """The leadership terms of a log and where each begins, in rising order."""
+
+    def __init__(self, rows: Iterable[tuple[int, int]] = ()) -> None:
+        self._terms: list[int] = []
+        self._bases: list[int] = []
+        for leadership_term_id, base_position in rows:
+            self.append(leadership_term_id, base_position)
+
+    @property
+    def rows(self) -> list[tuple[int, int]]:
+        """All rows (term id, base position), oldest first."""
+        return list(zip(self._terms, self._bases, strict=True))
+
+    @property
+    def last_term_id(self) -> int:
+        """Term of the last row, or NULL_TERM."""
+        return self._terms[-1] if self._terms else NULL_TERM
+
+    @property
+    def last_base_position(self) -> int:
+        """Where the last term begins, or NULL_POSITION."""
+        return self._bases[-1] if self._bases else NULL_POSITION
+
+    def append(self, leadership_term_id: int, base_position: int) -> None:
+        """Adds a row for a new last term."""
+        assert leadership_term_id >= 0, f"leadership_term_id={leadership_term_id}"
+        assert leadership_term_id > self.last_term_id, f"leadership_term_id={leadership_term_id} after {self.rows}"
+        assert base_position > self.last_base_position, f"base_position={base_position} after {self.rows}"
+        self._terms.append(leadership_term_id)
+        self._bases.append(base_position)
+
+    def truncate(self, position: int) -> None:
+        """Forget the terms that begin at `position` or later."""
+        assert position >= 0, f"position={position}"
+        while self._bases and self._bases[-1] >= position:
+            self._bases.pop()
+            self._terms.pop()
+        assert self.last_base_position < position or not self._bases
+
+    def term_before(self, position: int) -> int:
+        """Term of the entry that ends at `position`, or NULL_TERM at the beginning of the log."""
+        index = bisect_left(self._bases, position)
+        return self._terms[index - 1] if index > 0 else NULL_TERM
+
+    def bracket(self, leadership_term_id: int) -> Bracket:
+        """Returns the last row up to a term, and the rows after it, as far as there are any."""
+        index = bisect_right(self._terms, leadership_term_id)
+        return Bracket(
+            leadership_term_id=self._terms[index - 1] if index > 0 else NULL_TERM,
+            next_term_id=self._terms[index] if index < len(self._terms) else NULL_TERM,
+            next_base_position=self._bases[index] if index < len(self._bases) else NULL_POSITION,
+            end_position=self._bases[index + 1] if index + 1 < len(self._bases) else NULL_POSITION,
+        )

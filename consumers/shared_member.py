@@ -1,0 +1,250 @@
+"""One member of a shared consumer: reads the log, and does what the log hands out to it.
+
+Every member follows the log, since that is where the messages are; the first of them tells the cluster what it has read
+(positions and keys only). Which message is with whom, until when, and for the how many-th time, is in the replicated
+state (ordo.cluster.container.tables.consumer_work).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ordo.cluster.wire.sessions.consumer_codec import (
+    NULL_VALUE,
+    CommandFlag,
+    CommandKind,
+    ConsumerAnswer,
+    ConsumerCommand,
+    ConsumerMode,
+    ConsumerStatus,
+    Row,
+    RowKind,
+    Work,
+)
+from ordo.consumers.consumer_member import ConsumerMember, ConsumerSettings, hash_i64
+from ordo.follow.entries import LogEntry
+from ordo.runtime.errors import ConfigurationError
+from ordo.transport.client.client_transport import ClientTransport
+
+SECOND_NS = 1_000_000_000
+MILLISECOND_NS = 1_000_000
+READ_AHEAD_MAX = 2048
+"""Entries that are kept: those of the consumer's window, and as many again."""
+ROWS_AT_A_TIME = 128
+"""Of one kind in a command, which must fit a message of the shortest terms, 8 KiB."""
+DELAY_MS_MAX = 24 * 3600 * 1000
+SKIPPED_BYTES = 256 * 1024
+"""So much log without any entry that is wanted is told as read."""
+PATIENCE_NS = SECOND_NS
+"""A member that is not the first one steps in for it after so long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedSettings(ConsumerSettings):
+    """Of a shared consumer. What a new one is begun with holds for it until it is removed."""
+
+    ack_timeout_s: float = 30.0
+    """A message that is not acknowledged for so long is handed out again."""
+    in_flight_max: int = 64
+    """Messages that one member has at a time."""
+    tries_max: int = 5
+    """A message that was handed out so often, and never acknowledged, is a dead letter."""
+    key: Callable[[LogEntry], bytes] | None = None
+    """Messages with the same key go to one member at a time, in order."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.001 <= self.ack_timeout_s <= 86400:
+            raise ConfigurationError(f"ack_timeout_s={self.ack_timeout_s}: allowed is 0.001 to 86400")
+        if not 1 <= self.in_flight_max <= 256:
+            raise ConfigurationError(f"in_flight_max={self.in_flight_max}: allowed is 1 to 256")
+        if not 1 <= self.tries_max <= 1000:
+            raise ConfigurationError(f"tries_max={self.tries_max}: allowed is 1 to 1000")
+
+    def hash_key(self, entry: LogEntry) -> int:
+        return 0 if self.key is None else hash_i64(self.key(entry))
+
+
+class Delivery(NamedTuple):
+    """A message that this member is to do, and to acknowledge."""
+
+    entry: LogEntry
+    tries: int
+    """1 for the first time. It may have been done before, by this member or another one, where it is more."""
+
+    @property
+    def position(self) -> int:
+        """Names the message: the position of the log after its entry."""
+        return self.entry.position
+
+    @property
+    def payload(self) -> bytes:
+        """What the client sent with the message."""
+        return self.entry.payload
+
+
+class SharedMember(ConsumerMember[Delivery]):
+    """A member of a shared consumer: `take` hands out, `acknowledge` and `give_back` say what became of it."""
+
+    mode = ConsumerMode.SHARED
+    settings: SharedSettings
+
+    def __init__(self, settings: SharedSettings, transport: ClientTransport, member_key: int) -> None:
+        super().__init__(settings, transport, member_key)
+        self._kept: dict[int, LogEntry] = {}
+        self._work: dict[int, int] = {}
+        """Tries of what is with this member, by position."""
+        self._given: dict[int, int] = {}
+        """Of these, what was handed out."""
+        self._done: dict[int, Row] = {}
+        """Rows that the cluster has not heard."""
+        self._sent: dict[int, Row] = {}
+        self.late = 0
+        """Acknowledgements that came too late: the messages had been taken back, and are, or were, done again."""
+        self._frontier_ns = self._told_ns = 0
+
+    # What the application does
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that are with this member."""
+        return len(self._work)
+
+    @property
+    def unsent(self) -> int:
+        """Acknowledgements and messages given back that are not in the log yet, as far as this member knows."""
+        return len(self._done) + len(self._sent)
+
+    def take(self, handler: Callable[[Delivery], object], limit: int) -> int:
+        """Calls `handler(delivery)` for what is with this member and was read, at most `limit` times."""
+        ready = [] if self.is_paused else [one for one in self._work if self._work[one] != self._given.get(one)]
+        count = 0
+        for position in ready:
+            entry = self._kept.get(position)
+            if count >= limit or entry is None:
+                break
+            self._given[position] = self._work[position]
+            count += 1
+            handler(Delivery(entry, self._work[position]))
+        return count
+
+    def acknowledge(self, delivery: Delivery) -> bool:
+        """A message is done. False where it is not with this member any more: it is, or will be, done again."""
+        return self._finish(delivery, Row(RowKind.ACKNOWLEDGED, delivery.position))
+
+    def give_back(self, delivery: Delivery, delay_ms: int = 0) -> bool:
+        """A message cannot be done now: it is handed out again, to anybody, after a delay. False as `acknowledge`."""
+        if not 0 <= delay_ms <= DELAY_MS_MAX:
+            raise ConfigurationError(f"delay_ms={delay_ms}: allowed is 0 to {DELAY_MS_MAX}, a day")
+        return self._finish(delivery, Row(RowKind.GIVEN_BACK, delivery.position, 0, delay_ms))
+
+    def _finish(self, delivery: Delivery, row: Row) -> bool:
+        """Only what is with this member for the same try: it may have been taken back and handed out to it again."""
+        if self._given.get(row.position) != delivery.tries or self._work.get(row.position) != delivery.tries:
+            return False
+        del self._given[row.position]
+        del self._work[row.position]
+        self._done[row.position] = row
+        return True
+
+    # Commands
+
+    def _join(self) -> ConsumerCommand:
+        settings, command = self.settings, super()._join()
+        return command._replace(
+            ack_timeout=round(settings.ack_timeout_s * 1000),
+            in_flight_max=settings.in_flight_max,
+            tries_max=settings.tries_max,
+            flags=command.flags | (CommandFlag.BY_KEY if settings.key is not None else CommandFlag.NONE),
+        )
+
+    def _next_of_mode(self, now_ns: int) -> ConsumerCommand | None:
+        answer = self.answer
+        if answer is None:
+            return None
+        found, position = self._find_more(answer, now_ns)
+        if not self._done and position == NULL_VALUE and not self._is_due(answer, now_ns):
+            return None
+        return self._tell(answer)._replace(position=position, rows=(*self._sent.values(), *found))
+
+    def _unsaid(self) -> ConsumerCommand | None:
+        return self._tell(self.answer) if self.answer is not None and self._done else None
+
+    def _tell(self, answer: ConsumerAnswer) -> ConsumerCommand:
+        """Says what became of messages."""
+        self._sent = {position: self._done.pop(position) for position in list(self._done)[:ROWS_AT_A_TIME]}
+        rows = tuple(self._sent.values())
+        return ConsumerCommand(CommandKind.WORK, epoch=answer.epoch, from_position=answer.frontier, rows=rows)
+
+    def _find_more(self, answer: ConsumerAnswer, now_ns: int) -> tuple[list[Row], int]:
+        """What was read behind the frontier, and up to where; -1: nothing to tell."""
+        follower, frontier = self._follower, answer.frontier
+        if follower is None or follower.position is None or follower.position <= frontier:
+            return [], NULL_VALUE
+        if not self.is_active and now_ns - self._frontier_ns < PATIENCE_NS:
+            return [], NULL_VALUE
+        new = [entry for position, entry in self._kept.items() if position > frontier]
+        told = new[: min(answer.room, ROWS_AT_A_TIME)]
+        if not told and (new or follower.position - frontier < SKIPPED_BYTES):
+            return [], NULL_VALUE
+        position = follower.position if len(told) == len(new) else told[-1].position
+        return [Row(RowKind.FOUND, one.position, self.settings.hash_key(one)) for one in told], position
+
+    def _is_due(self, answer: ConsumerAnswer, now_ns: int) -> bool:
+        """Whether something is to be handed out again by now: any command has the cluster look."""
+        if answer.due == NULL_VALUE:
+            return False
+        patience_ns = 0 if self.is_active else PATIENCE_NS
+        return now_ns - self._told_ns > (answer.due - answer.timestamp) * MILLISECOND_NS + patience_ns
+
+    # Answers
+
+    def _take(self, answer: ConsumerAnswer) -> None:
+        now_ns = self._transport.clock.now()
+        if answer.number:
+            acknowledged = sum(row.kind == RowKind.ACKNOWLEDGED for row in self._sent.values())
+            self.late += acknowledged - answer.accepted
+            self._sent.clear()
+        if answer.status is ConsumerStatus.REFUSED:
+            return
+        if self.answer is None or answer.epoch != self.answer.epoch or self._follower is None:
+            self._begin(answer)
+        if self.answer is None or answer.frontier != self.answer.frontier:
+            self._frontier_ns = now_ns
+        self._told_ns = now_ns
+        for position in [one for one in self._kept if one <= answer.position]:
+            del self._kept[position]
+        self._work = _by_position(answer.work, self._done, self._sent)
+        self._given = {one: tries for one, tries in self._given.items() if self._work.get(one) == tries}
+
+    def _begin(self, answer: ConsumerAnswer) -> None:
+        """From the oldest message on that is not done: it may be handed out to this member."""
+        for held in (self._kept, self._work, self._given, self._done, self._sent):
+            held.clear()
+        self._follow(answer.position)
+
+    def _choose(self, entry: LogEntry) -> None:
+        super()._choose(entry)
+        while self._entries:
+            chosen = self._entries.popleft()
+            self._kept[chosen.position] = chosen
+
+    def _drop_session(self) -> None:
+        super()._drop_session()
+        self._done = {**self._sent, **self._done}  # whether they were heard is not known
+        self._sent.clear()
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._kept) < READ_AHEAD_MAX
+
+    def close(self) -> None:
+        super().close()
+        self._kept.clear()
+
+
+def _by_position(work: tuple[Work, ...], done: dict[int, Row], sent: dict[int, Row]) -> dict[int, int]:
+    """What is with this member, without what it has finished and the cluster has not heard yet."""
+    return {position: tries for position, tries in work if position not in done and position not in sent}

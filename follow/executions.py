@@ -1,0 +1,137 @@
+"""Which requests of the log the cluster executes, as far as the log says it: by the members' own table.
+
+A request that was sent again stands in the log twice and is executed once. What decides is nothing but earlier records
+(ordo.service_api.requests), so a reader that has them decides as the members do.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
+from ordo.follow.entries import EntryKind, LogEntry, decode_entry
+from ordo.runtime.sbe import Message
+from ordo.service_api.requests import RequestTable
+
+if TYPE_CHECKING:
+    from ordo.service_api.requests import Identity, IdentityState
+
+REQUESTS = frozenset((EntryKind.REQUEST, EntryKind.OUTPUT))
+DECIDING_KINDS = (EntryKind.REQUEST, EntryKind.IDENTITY, EntryKind.SESSION_OPEN, EntryKind.SESSION_CLOSE)
+"""All that it takes to decide."""
+_TEMPLATE = slice(2, 6)
+_REQUEST_FIELDS = struct.Struct("<qqqqq")
+_REQUEST_AT = ordo_codecs.REQUEST.offset_of("cluster_session_id") or 0
+_REQUEST_END = _REQUEST_AT + _REQUEST_FIELDS.size
+_PLAIN_LENGTH = struct.pack("<H", ordo_codecs.REQUEST.block_length)
+
+
+def _template(message: Message) -> bytes:
+    return struct.pack("<HH", message.template_id, message.schema_id)
+
+
+_REQUEST = _template(ordo_codecs.REQUEST)
+_DECIDING = frozenset(
+    map(_template, (ordo_codecs.OPEN_IDENTITY, codecs.SESSION_OPEN_EVENT, codecs.SESSION_CLOSE_EVENT))
+)
+
+
+class Executions:
+    """The table of requests at one position of the log; `mark` and `note` take it on, record by record.
+
+    Bounded as the members' table is: by sessions that are open, and by `RequestLimits`. Answers are not in the log, so
+    it keeps none, and does not know when a member told a client to wait because too many bytes of them were kept: it
+    takes the first copy of such a request for the executed one.
+    """
+
+    def __init__(self, snapshot: ServiceSnapshot | None = None, *, is_known: bool = True) -> None:
+        """`snapshot`: of a service, at whose position the table begins; None: at the beginning of the log. `is_known`:
+        False where there is no table, so that nothing can be said of any request."""
+        self.is_known = is_known
+        self._table = RequestTable()
+        self._sessions: dict[int, bytes] = {}
+        if snapshot is not None:
+            self._sessions = {one.cluster_session_id: one.encoded_principal for one in snapshot.sessions}
+            self._table.restore([_without_payloads(state) for state in snapshot.requests])
+            self._table.ids.restore(snapshot.request_ids, snapshot.takes_ids)
+
+    def mark(self, entry: LogEntry) -> LogEntry:
+        """The next entry of the log; of a request with its identity, and whether it is a repeat."""
+        kind = entry.kind
+        if kind is EntryKind.MESSAGE:
+            return entry
+        if kind in REQUESTS:
+            values = entry.values
+            if not self.is_known:
+                return LogEntry(*entry[:7], None)
+            found = self._execute(
+                entry.session_id,
+                entry.timestamp,
+                values.open_position,
+                values.number,
+                values.confirmed,
+                entry.position,
+                entry.request_id,
+                entry.payload,
+            )
+            if found is not None:
+                return LogEntry(*entry[:7], False, found.identity)
+            known = self._table.get(values.open_position)
+            return LogEntry(*entry[:7], True, known.identity if known is not None else b"")
+        if kind is EntryKind.IDENTITY:
+            name = ordo_codecs.join_identity(entry.values)
+            self._open(entry, name)
+            return LogEntry(*entry[:7], False, name)
+        if kind is EntryKind.SESSION_OPEN:
+            self._sessions[entry.session_id] = entry.values.encoded_principal
+        elif kind is EntryKind.SESSION_CLOSE:
+            self._sessions.pop(entry.session_id, None)
+        return entry
+
+    def note(self, position: int, record: bytes) -> bool:
+        """The next record, of which nobody wants the entry: faster than `mark`. True for a repeat."""
+        template = record[_TEMPLATE]
+        if template == _REQUEST and record[:2] == _PLAIN_LENGTH and len(record) >= _REQUEST_END:
+            session_id, timestamp, open_position, number, confirmed = _REQUEST_FIELDS.unpack_from(record, _REQUEST_AT)
+            return self._execute(session_id, timestamp, open_position, number, confirmed, position) is None
+        if template == _REQUEST or template in _DECIDING:
+            entry = decode_entry(position, record)
+            return entry is not None and bool(self.mark(entry).is_repeat)
+        return False
+
+    def get(self, open_position: int) -> Identity | None:
+        """The identity whose requests name this open position; None when it is nobody's."""
+        return self._table.get(open_position)
+
+    def _execute(
+        self,
+        session_id: int,
+        timestamp: int,
+        open_position: int,
+        number: int,
+        confirmed: int,
+        position: int,
+        request_id: bytes = b"",
+        payload: bytes = b"",
+    ) -> Identity | None:
+        """Whose request is executed; None for one that is not."""
+        principal = self._sessions.get(session_id)
+        if principal is None:
+            return None
+        identity = self._table.judge(open_position, principal, number, confirmed, timestamp, request_id, payload)
+        if identity is not None:
+            self._table.note(identity, position, ordo_codecs.AnswerStatus.OK, b"")
+        return identity
+
+    def _open(self, entry: LogEntry, name: bytes) -> None:
+        principal, values = self._sessions.get(entry.session_id), entry.values
+        if principal is not None:
+            self._table.open(
+                name, principal, values.incarnation, values.known_position, entry.position, entry.timestamp
+            )
+
+
+def _without_payloads(state: IdentityState) -> IdentityState:
+    return state._replace(answers=[(number, position, 0, b"") for number, position, _, _ in state.answers])

@@ -1,0 +1,85 @@
+"""`ordo log`: the committed log of a cluster, from anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.reader import LogReader
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
+from ordo.runtime.reporting.output import printable
+from ordo.runtime.security.credentials import credentials_from_file
+
+PAYLOAD_LENGTH_MAX = 60
+
+
+def log(
+    addresses: Annotated[list[str], typer.Argument(metavar="HOST:PORT...", help="archive endpoints of the members")],
+    from_position: Annotated[str, typer.Option("--from", help="a position in bytes, or live")] = "0",
+    until: Annotated[int | None, typer.Option(min=0, help="stop at this position")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, help="stop after so many seconds without an entry")] = None,
+    kind: Annotated[list[str] | None, typer.Option(help="only these kinds; may be repeated")] = None,
+    repeats: Annotated[
+        bool, typer.Option("--repeats", help="also copies of requests that are not executed, marked as repeats")
+    ] = False,
+    token_file: Annotated[Path | None, typer.Option(help="file with a token of the role log")] = None,
+) -> None:
+    """Print the committed log, one line an entry, as it comes; until interrupted, or as the options say.
+
+    Requests that were sent again are printed once. Begun in the middle of the log, it first finds out which of them
+    were executed before; with --repeats it does not, and prints `repeat=unknown` there.
+
+    Exit status with --timeout: 1 if in the end no member served it.
+    """
+    credentials = b"" if token_file is None else credentials_from_file(token_file)
+    with LogReader(
+        addresses,
+        from_position=_position(from_position),
+        kinds=_kinds(kind),
+        repeats=repeats,
+        credentials=credentials,
+    ) as reader:
+        for entry in reader.entries(until_position=until, timeout_s=timeout):
+            print(describe_entry(entry), flush=True)
+        if timeout is not None and reader.source is None:
+            why = f": {reader.problem}" if reader.problem else ""
+            raise ClusterTimeoutError(f"no member served its log within {timeout:g} s{why}")
+
+
+def describe_entry(entry: LogEntry) -> str:
+    """Returns one stable line for an entry."""
+    head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
+    if entry.kind in (EntryKind.REQUEST, EntryKind.OUTPUT):
+        head += f" number={entry.request_number}"
+        if entry.is_repeat is not False:
+            head += f" repeat={'yes' if entry.is_repeat else 'unknown'}"
+    if entry.kind is EntryKind.OUTPUT:
+        head += f" input={entry.values.input_position}/{entry.values.output_index}"
+    if entry.kind in (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT):
+        more = "" if len(entry.payload) <= PAYLOAD_LENGTH_MAX else "..."
+        head += f" session={entry.session_id} length={len(entry.payload)}"
+        return f"{head} {entry.payload[:PAYLOAD_LENGTH_MAX]!r}{more}"
+    known = {"timestamp", "leadership_term_id"}
+    fields = [f"{name}={value}" for name, value in entry.values._asdict().items() if name not in known]
+    return printable(" ".join([head, *fields]))
+
+
+def _position(text: str) -> int | Literal["live"]:
+    if text == "live":
+        return "live"
+    if not text.isdecimal():
+        raise ConfigurationError(f"--from {text}: allowed is a position of 0 or more, or live")
+    return int(text)
+
+
+def _kinds(names: list[str] | None) -> list[EntryKind] | None:
+    if not names:
+        return None
+    allowed = [kind.value for kind in EntryKind]
+    for name in names:
+        if name not in allowed:
+            raise ConfigurationError(f"--kind {name}: allowed is {', '.join(allowed)}")
+    return [EntryKind(name) for name in names]

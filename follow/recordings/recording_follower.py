@@ -1,0 +1,311 @@
+"""Follows what all nodes record alike, without a gap and without a repeat: the committed log, or a topic of the feeds.
+
+The clock is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.protocol.codes import ErrorCode
+from ordo.follow.recordings.live_stream import LivePatience
+from ordo.follow.recordings.log_source import REPLAY_STREAM_ID, LogSource, SourceState
+from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.transport.client.client import TransportClient
+
+SECOND_NS = 1_000_000_000
+RETRY_INTERVAL_NS = 100_000_000
+ANSWER_PATIENCE_NS = 500_000_000
+"""A node that has not answered for so long may be down: the next one is asked as well."""
+LOOK_PAUSE_NS_MIN = 1_000_000_000
+LOOK_PAUSE_NS_MAX = 64_000_000_000
+
+
+class Refusals:
+    """The nodes that refuse a reader's credentials; only when every node does, nothing can be read."""
+
+    def __init__(self, nodes: Sequence[ArchiveClientSettings]) -> None:
+        self._addresses = {settings.control_channel for settings in nodes}
+        self._refused: set[str] = set()
+        self._last = ""
+
+    def note(self, source: LogSource) -> None:
+        """A source has ended, for this reason or another."""
+        if source.is_refused:
+            self._refused.add(source.address)
+            self._last = f"{source.address}: {source.reason}"
+
+    def clear(self) -> None:
+        """A node lets this client read."""
+        self._refused.clear()
+
+    def check(self, too_old: Collection[str] = ()) -> None:
+        """Raises ArchiveError when every node refuses these credentials, but for those in `too_old`, which have the
+        place no longer."""
+        if self._refused and self._refused | set(too_old) == self._addresses:
+            others = "; the other nodes have deleted this part of the log" if self._refused != self._addresses else ""
+            raise ArchiveError(
+                f"{self._last}{others}; reading the log takes credentials with the role log (docs/SECURITY.md)",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
+
+
+class RecordingFollower:
+    """At most two nodes at a time: the one that is read, and one that is asked whether it has more.
+
+    Who reads the leader asks the other nodes, and goes on at one that has as much: the leader has enough to do.
+
+    `position` is where the next entry begins. It moves with each record, before the record is handed out, and by
+    nothing else; every source is begun there, and what ends at or below it is not handed out again. So a change of
+    nodes neither skips nor repeats.
+    """
+
+    def __init__(
+        self,
+        client: TransportClient,
+        nodes: Sequence[ArchiveClientSettings],
+        position: int | None,
+        silence_s: float,
+        *,
+        is_from_start: bool = False,
+        stream_id: int | None = REPLAY_STREAM_ID,
+        topic: str | None = None,
+        record_filter: Mapping[str, str] | None = None,
+        goes_live: bool = False,
+    ) -> None:
+        """`position` None begins with what is committed when the first node is reached; `is_from_start`: where that
+        node's log begins. `stream_id`, `topic`, `record_filter`: as LogSource has it. `goes_live`: without a filter
+        it reads, once it has caught up, what the node sends to all such readers alike; it is polled, not recorded."""
+        self.position = position
+        self.problem = ""
+        self.oldest_position: int | None = None
+        """Where the log begins now, when `position` is below that at every node."""
+        self._refusals = Refusals(nodes)
+        self._is_from_start = is_from_start
+        self._stream_id = stream_id
+        self._topic = topic
+        self._record_filter = record_filter
+        self._patience = LivePatience() if goes_live and not record_filter else None
+        self._client = client
+        self._nodes = list(nodes)
+        self._silence_ns = round(silence_s * SECOND_NS)
+        self._next_node = 0
+        self._retry_ns = 0
+        self._last_progress_ns: int | None = None
+        self._source: LogSource | None = None
+        self._probe: LogSource | None = None
+        self._probed_at: int | None = None
+        self._is_look = False
+        """The probe is to take over from a leader, not from a node that stands still."""
+        self._look_ns = 0
+        self._look_pause_ns = LOOK_PAUSE_NS_MIN
+        self._closing: list[LogSource] = []
+        self._too_old: dict[str, int] = {}
+
+    def check_allowed(self) -> None:
+        """Raises ArchiveError when every node refuses these credentials."""
+        self._refusals.check()
+
+    @property
+    def source(self) -> LogSource | None:
+        """The node that is read, for who records its replay instead of polling."""
+        return self._source
+
+    def advance(self, position: int) -> None:
+        """Everything up to `position` was taken from the source by who records it."""
+        self.position = position
+        self._last_progress_ns = None
+        self._too_old.clear()
+        self._refusals.clear()
+
+    @property
+    def source_address(self) -> str | None:
+        is_reading = self._source is not None and self._source.state is SourceState.REPLAYING
+        return self._source.address if is_reading and self._source is not None else None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it reads what the node sends to all its readers alike."""
+        return self._source is not None and self._source.is_live
+
+    def work(self, now_ns: int) -> int:
+        """One duty cycle: finds, leaves and changes nodes. The count of things done."""
+        if self._last_progress_ns is None:
+            self._last_progress_ns = now_ns
+        work_count = sum(source.work(now_ns) for source in self._closing)
+        self._closing = [source for source in self._closing if source.is_pending]
+        if self._source is None and now_ns >= self._retry_ns:
+            self._source = self._open_next(now_ns)
+        if self._source is not None:
+            work_count += self._source.work(now_ns)
+            self._attend_source(now_ns)
+        is_silent = self._source is not None and now_ns - self._last_progress_ns >= self._silence_of(self._source)
+        if is_silent:
+            self._drop_probe()  # it has not answered, either
+        if self._probe is not None:
+            work_count += self._probe.work(now_ns)
+            self._attend_probe()
+        elif is_silent:
+            self._last_progress_ns = now_ns
+            self._open_probe(now_ns, is_look=False)
+        elif self._source is not None and self._source.is_leader and now_ns >= self._look_ns:
+            self._look(now_ns)
+        return work_count
+
+    def _silence_of(self, source: LogSource) -> int:
+        return self._silence_ns if source.has_answered else min(ANSWER_PATIENCE_NS, self._silence_ns)
+
+    def _open_probe(self, now_ns: int, is_look: bool) -> None:
+        self._probed_at, self._is_look = self.position, is_look
+        self._probe = self._open_next(now_ns)
+
+    def _look(self, now_ns: int) -> None:
+        """Asks another node than the leader; less often each time, since all may be down, or full."""
+        if self.source_address is None or self._stream_id is None:
+            return  # nothing is read yet; or it is recorded, by who has chosen the node
+        has_rested = now_ns - self._look_ns >= LOOK_PAUSE_NS_MAX
+        self._look_pause_ns = LOOK_PAUSE_NS_MIN if has_rested else min(2 * self._look_pause_ns, LOOK_PAUSE_NS_MAX)
+        self._look_ns = now_ns + self._look_pause_ns
+        self._open_probe(now_ns, is_look=True)
+
+    def _open_next(self, now_ns: int) -> LogSource | None:
+        """A source at the next node in turn, other than the one that is read where there is another."""
+        for _ in range(len(self._nodes)):
+            settings = self._nodes[self._next_node % len(self._nodes)]
+            self._next_node += 1
+            if self._source is None or settings.control_channel != self._source.address:
+                break
+        else:
+            return None
+        try:
+            return LogSource(
+                self._client,
+                settings,
+                now_ns,
+                stream_id=self._stream_id,
+                topic=self._topic,
+                record_filter=self._record_filter,
+                patience=self._patience,
+            )
+        except OrdoError as error:
+            self.problem = str(error)
+            self._retry_ns = now_ns + RETRY_INTERVAL_NS
+            return None
+
+    def _attend_source(self, now_ns: int) -> None:
+        source = self._source
+        assert source is not None
+        if source.state is SourceState.READY:
+            if self.position is None:
+                self.position = self._choose_position(source)
+            if self.position is None:
+                source.end("another node may have more")
+            else:
+                source.begin(self.position)
+        if source.is_ended:
+            self.problem = f"{source.address}: {source.reason}"
+            self._note_end(source)
+            self._drop(source)
+            if self._is_look:
+                self._drop_probe()  # it may be silent for long; the next node is asked at once
+            self._source, self._probe = self._probe, None
+            self._retry_ns = now_ns + RETRY_INTERVAL_NS
+            self._last_progress_ns = now_ns
+
+    def leave_source(self, reason: str) -> None:
+        """The node that is read has not what is wanted: the next one is asked, in the next duty cycle."""
+        if self._source is not None:
+            self._source.end(reason)
+
+    def _choose_position(self, source: LogSource) -> int | None:
+        """Where to begin, now that the first node was reached; None: another one is to be asked, too."""
+        return source.start_position if self._is_from_start else source.end_position
+
+    def _note_end(self, source: LogSource) -> None:
+        """Only when every node has lost the position is it lost, and when every node refuses is it refused."""
+        self._refusals.note(source)
+        if not source.is_too_old:
+            return
+        self._too_old[source.address] = source.start_position
+        if self._are_all(self._too_old):
+            self.oldest_position = min(self._too_old.values())
+
+    def _are_all(self, addresses: Collection[str]) -> bool:
+        """Whether these are the addresses of all nodes; one may have been given twice."""
+        return len(addresses) == len({settings.control_channel for settings in self._nodes})
+
+    def _attend_probe(self) -> None:
+        """Changes to the other node when it spares the leader, or answers and this one does not, or has more and
+        nothing has come since it was asked."""
+        probe, source = self._probe, self._source
+        if probe is None or source is None:
+            return
+        if probe.is_ended:
+            self._drop_probe()
+        elif probe.state is SourceState.READY:
+            self._probe = None
+            if self._spares_leader(source, probe):
+                self.problem = f"{source.address}: is the leader, which is spared"
+                self._take(probe)
+            elif not source.has_answered:
+                self.problem = f"{source.address}: does not answer"
+                self._take(probe)
+            elif not self._is_look and self._has_more(probe):
+                self.problem = f"{source.address}: stands still at position={self.position}"
+                self._take(probe)
+            else:
+                self._drop(probe)
+
+    def _has_more(self, probe: LogSource) -> bool:
+        """Whether a node has more than the one that is read, from which nothing has come since it was asked."""
+        if self.position is None:
+            return True
+        return self.position == self._probed_at and probe.end_position > self.position >= probe.start_position
+
+    def _spares_leader(self, source: LogSource, probe: LogSource) -> bool:
+        """Whether a node that does not lead has what the leader was known to have when it was asked."""
+        if self.position is None or self._probed_at is None or probe.is_leader or not source.is_leader:
+            return False
+        known_position = max(self._probed_at, source.end_position)
+        return probe.end_position >= known_position and self.position >= probe.start_position
+
+    def _take(self, probe: LogSource) -> None:
+        """Reads this node from now on."""
+        assert self._source is not None
+        self._drop(self._source)
+        self._source = probe
+
+    def _drop_probe(self) -> None:
+        if self._probe is not None:
+            self._drop(self._probe)
+        self._probe, self._is_look = None, False
+
+    def _drop(self, source: LogSource) -> None:
+        source.close()
+        self._closing.append(source)
+
+    def poll_records(self, handler: Callable[[int, bytes], object], limit: int) -> int:
+        """Calls `handler(position, record)` for what has come, at most `limit` fragments; returns how many."""
+        if self._source is None:
+            return 0
+
+        def on_record(position: int, record: bytes) -> None:
+            if self.position is not None and position <= self.position:
+                return
+            self.position = position
+            handler(position, record)
+
+        before = self.position
+        count = self._source.poll(on_record, limit)
+        if self._record_filter and self.position is not None:
+            self.position = max(self.position, self._source.position)
+        if self.position is not None and self.position != before:
+            self.advance(self.position)
+        return count
+
+    def close(self) -> None:
+        """Gives up both sources. Idempotent."""
+        for source in (self._source, self._probe):
+            if source is not None:
+                source.close()
+        self._source = self._probe = None

@@ -1,0 +1,155 @@
+"""Where a new consumer begins: where the log does, or before the first entry that is not older than a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.follow.entries import LogEntry
+from ordo.follow.follower import LogFollower
+from ordo.follow.recordings.log_source import LogSource, SourceState
+from ordo.follow.recordings.recording_follower import ANSWER_PATIENCE_NS, RETRY_INTERVAL_NS, Refusals
+from ordo.runtime.errors import OrdoError
+from ordo.transport.client.client import TransportClient
+
+FRAGMENTS_PER_CYCLE = 256
+
+
+class StartSearch:
+    """Asks one node what it has of the log. For a time, it then bisects over the terms of the log buffers, and reads
+    through one of them. `work` once a duty cycle, until `position` is there. Never waits.
+
+    A message never reaches over the end of a term, so one begins where a term does; and the time stamps of entries
+    never go back. A time after the newest entry is found at the log's end as it was when the search began.
+    """
+
+    def __init__(
+        self, client: TransportClient, nodes: Sequence[ArchiveClientSettings], time: int | None, silence_s: float
+    ) -> None:
+        """`time`: in ms since 1970; None: where the log begins."""
+        self.position: int | None = None
+        self.problem = ""
+        """Why the last node was left."""
+        self._client = client
+        self._nodes = nodes
+        self._time = time
+        self._silence_s = silence_s
+        self._refusals = Refusals(nodes)
+        self._next_node = 0
+        self._asked_ns = -RETRY_INTERVAL_NS
+        self._patience_ns = ANSWER_PATIENCE_NS
+        self._source: LogSource | None = None
+        self._closing: list[LogSource] = []
+        self._follower: LogFollower | None = None
+        self._starts: list[int] = []
+        """Where the rest of the log, among which the time is, may be begun: the first of them for sure not too late."""
+        self._end = 0
+        self._is_later = False
+        """Whether an entry was met that is not older than the time."""
+        self._reached = 0
+
+    def work(self, now_ns: int) -> int:
+        """Runs one duty cycle and returns the number of things done."""
+        count = sum(source.work(now_ns) for source in self._closing)
+        self._closing = [source for source in self._closing if source.is_pending]
+        if self.position is not None:
+            return count
+        return count + (self._read(now_ns) if self._starts else self._survey(now_ns))
+
+    def check_allowed(self) -> None:
+        """Raises ArchiveError when every node refuses these credentials."""
+        self._refusals.check()
+
+    def _survey(self, now_ns: int) -> int:
+        """Asks the nodes in turn, until one has said what it has. Each is given longer than the one before, since it
+        may be down, or far away."""
+        if self._source is None and now_ns - self._asked_ns >= RETRY_INTERVAL_NS:
+            settings = self._nodes[self._next_node % len(self._nodes)]
+            self._next_node += 1
+            self._asked_ns = now_ns
+            try:
+                self._source = LogSource(self._client, settings, now_ns)
+            except OrdoError as error:
+                self.problem = str(error)
+        source = self._source
+        if source is None:
+            return 0
+        count = source.work(now_ns)
+        if source.is_ended:
+            self.problem = f"{source.address}: {source.reason}"
+            self._refusals.note(source)
+            self.close()
+        elif source.state is SourceState.READY:
+            self._note(source)
+            self.close()
+        elif now_ns - self._asked_ns >= self._patience_ns and len(self._nodes) > 1:
+            self._patience_ns *= 2
+            source.end("does not answer")
+        return count
+
+    def _note(self, source: LogSource) -> None:
+        begin, self._end = source.start_position, source.end_position
+        if self._time is None or begin >= self._end:
+            self.position = begin
+            return
+        assert source.descriptor is not None
+        length = source.descriptor.term_length
+        self._starts = [begin, *range(begin - begin % length + length, self._end, length)]
+
+    @property
+    def _middle(self) -> int:
+        return len(self._starts) // 2
+
+    def _read(self, now_ns: int) -> int:
+        if self._follower is None:
+            self._is_later, self._reached = False, self._starts[self._middle]
+            self._follower = LogFollower(self._client, self._nodes, self._reached, self._silence_s)
+        follower = self._follower
+        count = follower.work(now_ns)
+        follower.check_allowed()
+        self.problem = follower.problem
+        if follower.oldest_position is not None:  # deleted meanwhile: what there is is asked for anew
+            self.close()
+            self._starts = []
+            return count
+        count += follower.poll(self._on_entry, FRAGMENTS_PER_CYCLE)
+        self._decide(follower)
+        return count
+
+    def _on_entry(self, entry: LogEntry) -> None:
+        assert self._time is not None
+        if not self._is_later:
+            self._is_later = entry.timestamp >= self._time
+        if not self._is_later:
+            self._reached = entry.position
+
+    def _decide(self, follower: LogFollower) -> None:
+        """After each look: gives up the half in which the time is not, until it is found."""
+        middle = self._middle
+        has_earlier = self._reached > self._starts[middle]
+        has_read_all = follower.position is not None and follower.position >= self._end
+        if has_earlier and (self._is_later or has_read_all):
+            self._find(self._reached if self._is_later else self._end)
+        elif has_earlier and len(self._starts) > 1:
+            self._starts = self._starts[middle:]
+            if len(self._starts) > 1:
+                self.close()
+        elif not has_earlier and (self._is_later or has_read_all):
+            if middle == 0:
+                self._find(self._starts[0] if self._is_later else self._end)
+            self._starts = self._starts[:middle]
+            self.close()
+
+    def _find(self, position: int) -> None:
+        self.position = position
+        self.close()
+
+    def close(self) -> None:
+        """Gives up what is being read. Idempotent."""
+        follower, self._follower = self._follower, None
+        source, self._source = self._source, None
+        if follower is not None:
+            follower.close()
+        if source is not None:
+            source.close()
+            self._closing.append(source)

@@ -1,0 +1,178 @@
+"""What a subscription sends: entries of the log, or messages of a topic, in batches as large as there is something."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.reader import LogReader
+from ordo.follow.topics.feeds import FeedMessage, FeedReader, FeedStart
+from ordo.service_api import ordo_pb2 as pb
+
+POLL_LIMIT = 256
+POLLS_MAX = 4
+BATCH_BYTES_MAX = 1 << 20
+ITEM_OVERHEAD_BYTES = 64
+NUMBERED = (EntryKind.REQUEST, EntryKind.OUTPUT)
+KINDS = {kind.value: kind for kind in EntryKind}
+
+
+class Polled(NamedTuple):
+    """A batch, how many items it has, and how many fragments were looked at for them."""
+
+    batch: Any
+    item_count: int
+    fragment_count: int
+
+
+class Batches(Protocol):
+    """A reader, and the batches that are made of what it finds."""
+
+    @property
+    def reader(self) -> LogReader | FeedReader:
+        """Who closes it ends the subscription."""
+
+    def poll(self) -> Polled:
+        """A batch of what has come, which may be empty. Does not wait. Raises as the reader."""
+
+    @property
+    def place(self) -> int | None:
+        """Up to where everything was sent or not asked for; None until the reader has found its beginning."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether everything was sent that was asked for."""
+
+
+class _Filler:
+    """Makes batches that are no longer than BATCH_BYTES_MAX, unless one item alone is: a caller with gRPC's defaults
+    can take whatever is below 4 MiB."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self._length_bytes = 0
+        self.waiting: deque[Any] = deque()
+        """What was read and is in no batch yet."""
+
+    def fill(self, append: Callable[[Any], object]) -> int:
+        """Polls, and fills a batch; returns how many fragments were looked at, or 1 while something waits."""
+        count = 0
+        for _ in range(POLLS_MAX):
+            if self._length_bytes >= BATCH_BYTES_MAX:
+                break
+            found = self._reader.poll(self._take, POLL_LIMIT)
+            count += found
+            if not found:
+                break
+        room_bytes = BATCH_BYTES_MAX
+        while self.waiting:
+            length_bytes = item_length(self.waiting[0])
+            if length_bytes > room_bytes and room_bytes < BATCH_BYTES_MAX:
+                break
+            append(self.waiting.popleft())
+            room_bytes -= length_bytes
+            self._length_bytes -= length_bytes
+        return max(count, bool(self.waiting))
+
+    def _take(self, item: LogEntry | FeedMessage) -> None:
+        self._length_bytes += item_length(item)
+        self.waiting.append(item)
+
+
+def item_length(item: Any) -> int:
+    """About what an item takes in a message of gRPC."""
+    return len(item.payload) + ITEM_OVERHEAD_BYTES
+
+
+class LogBatches:
+    """Of the committed log."""
+
+    def __init__(self, request: Any, addresses: Sequence[str], credentials: bytes) -> None:
+        """Raises ConfigurationError, TransportError."""
+        self.reader = LogReader(
+            addresses,
+            from_position="live" if request.live else request.from_position,
+            kinds=[KINDS[kind] for kind in request.kinds] or None,
+            session_ids=list(request.session_ids) or None,
+            credentials=credentials,
+        )
+        self._until_position = request.until_position
+        self._filler = _Filler(self.reader)
+        self._sent_position = 0
+
+    def poll(self) -> Polled:
+        batch = pb.LogBatch()
+        count = self._filler.fill(lambda entry: batch.entries.append(encode_entry(entry)))
+        if batch.entries:
+            self._sent_position = batch.entries[-1].position
+        batch.position = self.place or 0
+        return Polled(batch, len(batch.entries), count)
+
+    @property
+    def place(self) -> int | None:
+        return self._sent_position if self._filler.waiting else self.reader.position
+
+    @property
+    def has_ended(self) -> bool:
+        position = self.place
+        return self._until_position > 0 and position is not None and position >= self._until_position
+
+
+class TopicBatches:
+    """Of a topic."""
+
+    def __init__(self, request: Any, addresses: Sequence[str], credentials: bytes) -> None:
+        """Raises ConfigurationError, TransportError."""
+        begin = request.WhichOneof("begin")
+        position: FeedStart = "live"
+        if begin == "from_position":
+            position = request.from_position
+        elif begin == "oldest" and request.oldest:
+            position = "oldest"
+        sequence = request.from_sequence if begin == "from_sequence" else None
+        self.reader = FeedReader(
+            addresses, request.topic, from_position=position, from_sequence=sequence, credentials=credentials
+        )
+        self.has_ended = False
+        self._filler = _Filler(self.reader)
+
+    def poll(self) -> Polled:
+        batch = pb.TopicBatch()
+        count = self._filler.fill(lambda message: batch.messages.append(encode_message(message)))
+        batch.next_sequence = self.place or 0
+        return Polled(batch, len(batch.messages), count)
+
+    @property
+    def place(self) -> int | None:
+        if self._filler.waiting:
+            return int(self._filler.waiting[0].sequence)
+        return (self.reader.next_sequence or 0) if self.reader.is_reading else None
+
+
+def encode_entry(entry: LogEntry) -> Any:
+    """An entry of the log as callers get it."""
+    found = pb.LogEntry(
+        position=entry.position,
+        kind=entry.kind.value,
+        timestamp=entry.timestamp,
+        leadership_term_id=entry.leadership_term_id,
+        session_id=entry.session_id,
+        payload=entry.payload,
+    )
+    if entry.kind in NUMBERED:
+        found.number = entry.values.number
+        found.identity_position = entry.values.open_position
+    return found
+
+
+def encode_message(message: FeedMessage) -> Any:
+    """A message of a topic as callers get it."""
+    return pb.TopicMessage(
+        sequence=message.sequence,
+        position=message.position,
+        message_index=message.message_index,
+        timestamp=message.timestamp,
+        payload=message.payload,
+    )

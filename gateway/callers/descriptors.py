@@ -1,0 +1,43 @@
+"""A gateway's file descriptors, shared out by purpose, so that one of its doors does not take those of another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ordo.runtime.errors import ConfigurationError
+
+DESCRIPTORS_OF_GATEWAY = 128
+"""Its own files, its driver's sockets but those of sessions, and its looks at members."""
+DESCRIPTORS_OF_SESSION = 2
+DESCRIPTORS_OF_VISIT = 16
+"""Of a subscription, of a call that reads recordings, of a token that people watch with: a driver each, and sockets."""
+WATCHES_MAX = 8
+"""With so many tokens people may watch at the console at once."""
+CONSOLE_CONNECTIONS_MAX = 256
+CALLER_CONNECTIONS_MAX = 16_384
+CALLER_CONNECTIONS_MIN = 16
+
+
+class DescriptorShares(NamedTuple):
+    """How many connections each door takes."""
+
+    callers: int
+    console: int
+
+
+def share_out(limit: int, sessions: int, visits: int) -> DescriptorShares:
+    """Returns the shares of a process that may open `limit` files, for so many sessions and visits at once.
+
+    A quarter of what these leave is for connections to the console, at most 256, the rest for those of gRPC callers.
+    Raises ConfigurationError where too few are left for callers.
+    """
+    own = DESCRIPTORS_OF_GATEWAY + DESCRIPTORS_OF_SESSION * sessions + DESCRIPTORS_OF_VISIT * visits
+    left = limit - own
+    console = min(CONSOLE_CONNECTIONS_MAX, max(left, 0) // 4)
+    callers = min(CALLER_CONNECTIONS_MAX, left - console)
+    if callers < CALLER_CONNECTIONS_MIN:
+        raise ConfigurationError(
+            f"this process may open {limit} files, and its sessions and subscriptions may need {own} of them: raise "
+            "the limit (ulimit -n), or lower --sessions-max, --subscriptions-max or --archive-calls-max"
+        )
+    return DescriptorShares(callers, console)

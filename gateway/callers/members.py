@@ -1,0 +1,13 @@
+"""The members as an operator reaches them, with what the gateway was told of encryption."""
+
+from __future__ import annotations
+
+from ordo.cluster.admin.remote import RemoteCluster
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.transport.secure.settings import Encryption
+
+
+def remote_cluster(settings: GatewaySettings, credentials: bytes) -> RemoteCluster:
+    """A connection for orders and looks; to be closed. It belongs to one thread."""
+    encryption = Encryption.chosen(settings.client.key_file, settings.client.trusted_file)
+    return RemoteCluster(",".join(settings.endpoints), credentials=credentials, encryption=encryption)

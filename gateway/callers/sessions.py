@@ -1,0 +1,188 @@
+"""The gateway's sessions with the cluster: one for each token that callers show, all run by the event loop.
+
+The cluster checks who a caller is and what it may do, for a session belongs to one principal. A session carries the
+requests of all callers with the same token, of any number of identities.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from ordo.cluster.client.requests.relay import RelayedRequests
+from ordo.cluster.client.session import ClusterClient, relay_of
+from ordo.cluster.client.session_states import ClientState
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.runtime.errors import ClusterTimeoutError, OrdoError, SessionRejectedError
+from ordo.runtime.reporting.logging import get_logger
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.secure.settings import Encryption
+
+POLL_LIMIT = 256
+POLLS_MAX = 16
+CYCLE_INTERVAL_S = 0.010
+BUSY_INTERVAL_S = 0.001
+UPKEEP_INTERVAL_S = 0.5
+REFUSED_PAUSE_S = 5.0
+"""Where the cluster lets in nobody without a token, it is asked so often, which also says whether it leads."""
+
+
+class SessionsFullError(OrdoError):
+    """Callers show as many tokens as the gateway has sessions for."""
+
+
+class CallerSession:
+    """One session, and the calls that are made in it."""
+
+    def __init__(self, client: ClusterClient, now_s: float) -> None:
+        self.client = client
+        self.relay: RelayedRequests = relay_of(client)
+        self.used_s = now_s
+        self.calls = 0
+        self.failure: OrdoError | None = None
+        self.opened = asyncio.Event()
+
+    @property
+    def is_connected(self) -> bool:
+        return self.failure is None and self.client.state is ClientState.CONNECTED
+
+
+class GatewaySessions:
+    """Opens, runs and closes them."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        encryption = Encryption.chosen(settings.client.key_file, settings.client.trusted_file)
+        self._transport = ClientTransport.embedded("gateway", settings.sessions_max + 1, encryption)
+        self._sessions: dict[bytes, CallerSession] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._will_flush = False
+        self._is_closed = False
+        self._own_again_s = 0.0
+        self._was_refused = False
+        self._upkeep_s = 0.0
+        assert self._transport.descriptor is not None, "an embedded driver says when there is something to receive"
+        self._loop.add_reader(self._transport.descriptor, self._cycle)
+        self._cycle()
+
+    @property
+    def is_leader_reachable(self) -> bool:
+        """Whether a leader answers: one that lets nobody in without a token does so, too."""
+        return self._was_refused or any(one.is_connected for one in self._sessions.values())
+
+    async def get(self, credentials: bytes | None, timeout_s: float) -> CallerSession:
+        """The session of callers that show these credentials, None for those that show none.
+
+        Raises SessionRejectedError where the cluster does not let them in, ClusterTimeoutError without a leader,
+        SessionsFullError.
+        """
+        key = self._settings.credentials_for(credentials)
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._open(key)
+        session.used_s = self._loop.time()
+        if not session.opened.is_set():
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await session.opened.wait()
+            except TimeoutError:
+                raise ClusterTimeoutError("no leader of the cluster answers") from None
+        if session.failure is not None:
+            raise session.failure
+        return session
+
+    def _open(self, key: bytes) -> CallerSession:
+        if len(self._sessions) > self._settings.sessions_max:
+            raise SessionsFullError(
+                f"{self._settings.sessions_max} sessions are open, as many as there may be: see --sessions-max"
+            )
+        settings = replace(
+            self._settings.client,
+            credentials=key,
+            reconnect=True,
+            client_name=self._settings.client.client_name or "gateway",
+        )
+        client = ClusterClient(list(self._settings.endpoints), settings=settings, transport=self._transport, wait=False)
+        session = self._sessions[key] = CallerSession(client, self._loop.time())
+        self.flush()
+        return session
+
+    # The event loop's
+
+    def flush(self) -> None:
+        """Sends what was given to a session, at the end of this turn of the loop."""
+        if not self._will_flush and not self._is_closed:
+            self._will_flush = True
+            self._loop.call_soon(self._cycle)
+
+    def _cycle(self) -> None:
+        self._will_flush = False
+        if self._is_closed:
+            return
+        if self._loop.time() >= self._upkeep_s:
+            self._upkeep_s = self._loop.time() + UPKEEP_INTERVAL_S
+            self._keep_up()
+        is_busy = False
+        for key, session in list(self._sessions.items()):
+            self._run(key, session)
+            is_busy = is_busy or session.relay.has_unsent or session.client.state is not ClientState.CONNECTED
+        if not self._sessions:
+            self._transport.drive()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(BUSY_INTERVAL_S if is_busy else CYCLE_INTERVAL_S, self._cycle)
+
+    def _run(self, key: bytes, session: CallerSession) -> None:
+        try:
+            for _ in range(POLLS_MAX):
+                if session.client.poll(POLL_LIMIT) < POLL_LIMIT:
+                    break
+        except OrdoError as error:
+            self._end(key, session, error)
+            return
+        if session.client.state is ClientState.CONNECTED and not session.opened.is_set():
+            session.opened.set()
+            self._was_refused = False
+            get_logger().info("gateway.session", session_id=session.client.session_id)
+
+    def _end(self, key: bytes, session: CallerSession, error: OrdoError) -> None:
+        session.failure = error
+        session.opened.set()
+        self._sessions.pop(key, None)
+        session.client.close()
+        if key == self._own_key():
+            self._was_refused = isinstance(error, SessionRejectedError)
+            self._own_again_s = self._loop.time() + (REFUSED_PAUSE_S if self._was_refused else UPKEEP_INTERVAL_S)
+        get_logger().warning("gateway.session-failed", trouble=error.message)
+
+    def _own_key(self) -> bytes | None:
+        """Of the session of callers that show no token; it is always there, since it says whether a leader is."""
+        try:
+            return self._settings.client.read_credentials()
+        except OrdoError:
+            return None
+
+    def _keep_up(self) -> None:
+        now_s, own = self._loop.time(), self._own_key()
+        if own is not None and own not in self._sessions and now_s >= self._own_again_s:
+            self._open(own)
+        for key, session in list(self._sessions.items()):
+            is_idle = session.calls == 0 and now_s - session.used_s > self._settings.session_idle_s
+            if key != own and is_idle:
+                del self._sessions[key]
+                session.client.close()
+
+    def close(self) -> None:
+        """Closes all sessions. Idempotent."""
+        if self._is_closed or self._transport.use.is_forked:  # the loop's selector is the parent's, too
+            return
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self._transport.descriptor is not None
+        self._loop.remove_reader(self._transport.descriptor)
+        for session in self._sessions.values():
+            session.client.close()
+        self._sessions.clear()
+        self._transport.close()

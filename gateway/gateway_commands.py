@@ -1,0 +1,104 @@
+"""`ordo gateway`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ordo.cluster.client.settings import ClientSettings
+from ordo.gateway.callers.settings import MESSAGE_BYTES_DEFAULT, GatewaySettings
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.reporting.logging import configure_program
+from ordo.runtime.security.credentials import credentials_from_file
+
+Archives = Annotated[
+    str, typer.Option(help="where members serve the log: host:port,...; else four above their ingress")
+]
+Egress = Annotated[str, typer.Option(help="address of this host that the members reach; port 0 for any")]
+TokenFile = Annotated[
+    Path | None, typer.Option(help="token of callers that show none; without it the cluster sees them as nobody")
+]
+ClientCa = Annotated[Path | None, typer.Option(help="PEM file: only callers with a certificate that it signed (mTLS)")]
+ConsoleAddress = Annotated[
+    str, typer.Option(help="host:port, or a port of 127.0.0.1, of a web page to watch the cluster; else none")
+]
+ConsoleNames = Annotated[
+    list[str] | None, typer.Option(help="host name by which browsers reach the console; may be repeated")
+]
+DecoderName = Annotated[
+    str, typer.Option(help="module:function that makes a payload readable for the console's message browser")
+]
+
+
+def gateway(
+    endpoints: Annotated[str, typer.Option(help="the members' ingress: host:port,host:port,...")],
+    listen: Annotated[str, typer.Option(help="host:port of the gRPC server; port 0 for any")] = "127.0.0.1:50051",
+    archives: Archives = "",
+    egress: Egress = "127.0.0.1:0",
+    token_file: TokenFile = None,
+    certificate: Annotated[Path | None, typer.Option(help="PEM file of the server's chain: TLS")] = None,
+    key: Annotated[Path | None, typer.Option(help="PEM file of its key")] = None,
+    client_ca: ClientCa = None,
+    key_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the gateway's key")] = None,
+    trusted_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the members' keys")] = None,
+    requests_max: Annotated[int, typer.Option(help="requests and queries under way in all")] = 16_384,
+    stream_requests_max: Annotated[int, typer.Option(help="requests under way of one stream")] = 2_048,
+    message_bytes_max: Annotated[int, typer.Option(help="bytes of the longest gRPC message taken from a caller")] = (
+        MESSAGE_BYTES_DEFAULT
+    ),
+    sessions_max: Annotated[int, typer.Option(help="sessions with the cluster: one for each token")] = 64,
+    subscriptions_max: Annotated[int, typer.Option(help="subscriptions to the log")] = 32,
+    archive_calls_max: Annotated[int, typer.Option(help="calls that read or verify recordings")] = 2,
+    timeout: Annotated[float, typer.Option(help="seconds that a call without a deadline waits for the cluster")] = 30.0,
+    grace: Annotated[float, typer.Option(help="seconds that calls under way are waited for at the end")] = 10.0,
+    console: ConsoleAddress = "",
+    console_name: ConsoleNames = None,
+    decoder: DecoderName = "",
+) -> None:
+    """Serve gRPC in front of a cluster until SIGTERM or SIGINT."""
+    settings = GatewaySettings(
+        endpoints=_split(endpoints),
+        listen=listen,
+        archives=_split(archives),
+        client=_client(egress, token_file, key_file, trusted_file),
+        certificate=str(certificate or ""),
+        key=str(key or ""),
+        client_ca=str(client_ca or ""),
+        requests_max=requests_max,
+        stream_requests_max=stream_requests_max,
+        message_bytes_max=message_bytes_max,
+        sessions_max=sessions_max,
+        subscriptions_max=subscriptions_max,
+        archive_calls_max=archive_calls_max,
+        timeout_s=timeout,
+        grace_s=grace,
+        console=f"127.0.0.1:{console}" if console.isdecimal() else console,
+        console_names=console_name or (),
+        decoder=decoder,
+    )
+    _run(settings)
+
+
+def _client(egress: str, token_file: Path | None, key_file: Path | None, trusted_file: Path | None) -> ClientSettings:
+    return ClientSettings(
+        egress_channel=f"aeron:udp?endpoint={egress}",
+        credentials=b"" if token_file is None else credentials_from_file(token_file),
+        key_file=str(key_file or ""),
+        trusted_file=str(trusted_file or ""),
+    )
+
+
+def _run(settings: GatewaySettings) -> None:
+    try:
+        from ordo.gateway.server import run
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(f"{error.name} is not installed: pip install 'ordo-sequencer[gateway]'") from error
+    configure_program()
+    asyncio.run(run(settings))
+
+
+def _split(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]

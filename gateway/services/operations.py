@@ -1,0 +1,58 @@
+"""How the gateway carries out what operators ask for: rare calls that wait, so each has a connection of its own, on a
+thread, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from ordo.consumers.consumer_orders import ConsumerOrders
+from ordo.gateway.callers.call_context import Deadline, credentials_of, refuse_with
+from ordo.gateway.callers.members import remote_cluster
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.runtime.errors import OrdoError, OutcomeUnknownError
+
+CLIENT_NAME = "ordo gateway"
+T = TypeVar("T")
+
+
+class Operations:
+    """Carries out one operation after the other, with the token of who asks."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self._one_at_a_time = asyncio.Lock()
+
+    async def on_cluster(self, context: Any, operation: Callable[[Any, float], T]) -> T:
+        """Calls `operation(cluster, timeout_s)` with a RemoteCluster, and returns what it returns."""
+
+        def carry_out(credentials: bytes, timeout_s: float) -> T:
+            with remote_cluster(self._settings, credentials) as cluster:
+                return operation(cluster, timeout_s)
+
+        return await self._carry_out(context, carry_out)
+
+    async def on_consumers(self, context: Any, operation: Callable[[ConsumerOrders], T]) -> T:
+        """The same with ConsumerOrders, which are a session of the cluster."""
+
+        def carry_out(credentials: bytes, timeout_s: float) -> T:
+            settings = replace(self._settings.client, credentials=credentials, client_name=CLIENT_NAME)
+            endpoints = list(self._settings.endpoints)
+            with ConsumerOrders(endpoints, settings=settings, timeout_s=timeout_s) as orders:
+                return operation(orders)
+
+        return await self._carry_out(context, carry_out)
+
+    async def _carry_out(self, context: Any, operation: Callable[[bytes, float], T]) -> T:
+        """By the caller's deadline; refuses the call when it cannot be done, or its end not be seen."""
+        deadline = Deadline(context, self._settings.timeout_s)
+        credentials = self._settings.credentials_for(credentials_of(context))
+        try:
+            async with asyncio.timeout(deadline.seconds), self._one_at_a_time:
+                return await asyncio.shield(asyncio.to_thread(operation, credentials, deadline.seconds))
+        except TimeoutError:
+            await refuse_with(context, OutcomeUnknownError("the order was not carried out in time, and may be yet"))
+        except OrdoError as error:
+            await refuse_with(context, error)

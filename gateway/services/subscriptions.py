@@ -1,0 +1,89 @@
+"""The committed log and topics for callers: a reader for each subscription, read no faster than its caller takes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+
+from ordo.gateway.callers.batches import KINDS, Batches, LogBatches, TopicBatches
+from ordo.gateway.callers.call_context import Deadline, credentials_of, refuse, refuse_with, session_of, write
+from ordo.gateway.callers.sessions import GatewaySessions
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.runtime.errors import OrdoError
+
+POLL_PAUSE_S = 0.002
+POLL_PAUSE_S_MAX = 0.02
+
+
+class Subscriptions:
+    """Serves `Subscribe` and `SubscribeTopic`."""
+
+    def __init__(self, settings: GatewaySettings, sessions: GatewaySessions, stopping: asyncio.Event) -> None:
+        self._settings = settings
+        self._sessions = sessions
+        self._stopping = stopping
+        self._addresses = settings.archive_endpoints()
+        self._count = 0
+
+    async def serve_log(self, request: Any, context: Any) -> None:
+        """Carries out one subscription to the log. Callers must be ones that the cluster lets in."""
+        problem = _problem_of(request)
+        if problem:
+            await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
+        await self._serve(request, context, LogBatches)
+
+    async def serve_topic(self, request: Any, context: Any) -> None:
+        """The same for a topic."""
+        await self._serve(request, context, TopicBatches)
+
+    async def _serve(
+        self, request: Any, context: Any, make_batches: Callable[[Any, Sequence[str], bytes], Batches]
+    ) -> None:
+        deadline = Deadline(context, self._settings.timeout_s)
+        await session_of(context, self._sessions, self._settings, deadline)
+        credentials = self._settings.credentials_for(credentials_of(context))
+        if self._count >= self._settings.subscriptions_max:
+            text = f"{self._count} subscriptions are open, as many as there may be: see --subscriptions-max"
+            await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+        self._count += 1
+        try:
+            await self._send(make_batches(request, self._addresses, credentials), context)
+        except OrdoError as error:
+            await refuse_with(context, error)
+        finally:
+            self._count -= 1
+        if self._stopping.is_set():
+            await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: go on from the last position")
+
+    async def _send(self, batches: Batches, context: Any) -> None:
+        """Sends what comes, and at once where the subscription begins; at its end, how far it went."""
+
+        async def keep() -> None:
+            batches.reader.keep_alive()
+
+        with batches.reader:
+            pause_s = POLL_PAUSE_S
+            told: int | None = None
+            while not self._stopping.is_set():
+                polled = batches.poll()
+                if polled.item_count or (told is None and batches.place is not None):
+                    told = batches.place
+                    await write(context, polled.batch, keep)
+                if batches.has_ended:
+                    if told != batches.place:
+                        await write(context, polled.batch, keep)
+                    return
+                pause_s = POLL_PAUSE_S if polled.fragment_count else min(pause_s * 2, POLL_PAUSE_S_MAX)
+                await asyncio.sleep(0 if polled.fragment_count else pause_s)
+
+
+def _problem_of(request: Any) -> str:
+    unknown = [kind for kind in request.kinds if kind not in KINDS]
+    if unknown:
+        return f"kind {unknown[0]!r}: must be one of {', '.join(KINDS)}"
+    if request.from_position < 0 or request.until_position < 0:
+        return "from_position and until_position must be 0 or the position of an entry"
+    return ""

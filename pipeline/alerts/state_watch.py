@@ -1,0 +1,85 @@
+"""Do members hold the same state? Compares the digests of the snapshots that they took at the same log position."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+from ordo.cluster.wire.snapshots.snapshot_digest import MessagesDigest
+from ordo.pipeline.alerts.alerts import Alert
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.recordings.planner import read_runs, whole_runs
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recordings import Recording, open_recordings, with_owners
+from ordo.pipeline.replaying.replay_cluster import snapshot_position
+
+UNKNOWN = -1
+"""Of a snapshot whose service is not known."""
+
+
+class StateWatch:
+    """Reads each whole snapshot of each node once; a damaged one with each look."""
+
+    def __init__(self, folders: list[str], commit: str = "auto", storage: Mapping[str, Any] | None = None) -> None:
+        self._folders, self._commit, self._storage = folders, commit, storage
+        self._known: dict[str, tuple[int, str]] = {}
+        self._told: set[tuple[int, int]] = set()
+
+    def look(self) -> list[Alert]:
+        """Positions at which snapshots of a service differ, each once."""
+        digests: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        for recording in with_owners(open_recordings(self._folders, "all", self._commit, storage=self._storage)):
+            found = self._digest(recording)
+            if found is not None:
+                service_id = UNKNOWN if recording.owner is None else recording.owner.service_id
+                digests[found[0], service_id][recording.node].add(found[1])
+        alerts = []
+        for state, nodes in sorted(digests.items()):
+            if _differ(nodes, is_of_one=state[1] != UNKNOWN) and state not in self._told:
+                self._told.add(state)
+                alerts.append(_alert(*state, nodes))
+        return alerts
+
+    def _digest(self, recording: Recording) -> tuple[int, str] | None:
+        """Log position and digest of a service's snapshot; None for what is none, is not finished, or is damaged."""
+        if not recording.is_service_snapshot or recording.descriptor.is_active:
+            return None
+        if recording.key not in self._known:
+            try:
+                self._known[recording.key] = _read(recording)
+            except PipelineError:  # the audit's to say
+                return None
+        return self._known[recording.key]
+
+
+def _read(recording: Recording) -> tuple[int, str]:
+    digest, position = MessagesDigest(), -1
+    runs = whole_runs(recording, recording.start, recording.limit, 0, recording.exact)
+    for batch in read_runs(runs, Predicates(), ("payload",), 256, True):
+        for payload in batch["payload"]:
+            message = payload.as_py()
+            if position < 0:
+                position = snapshot_position([message])
+            digest.add(message)
+    return position, digest.digest().hex()
+
+
+def _differ(nodes: Mapping[str, set[str]], *, is_of_one: bool) -> bool:
+    """Snapshots at one position, of one service or nobody knows of which: then nodes must have the same ones, as far as
+    each has any."""
+    if is_of_one:
+        return len(set().union(*nodes.values())) > 1
+    return any(not (one <= other or other <= one) for one, other in combinations(nodes.values(), 2))
+
+
+def _alert(position: int, service_id: int, nodes: dict[str, set[str]]) -> Alert:
+    held = {node: ",".join(sorted(digests)) for node, digests in sorted(nodes.items())}
+    shown = "; ".join(f"{node} {digest}" for node, digest in held.items())
+    of = f" of service {service_id}" if service_id > 0 else ""
+    return {
+        "id": f"state:{position}" + (f":{service_id}" if of else ""),
+        "kind": "state", "log": ",".join(held), "position": position, "time": None,
+        "text": f"the state{of} at position {position} is not the same everywhere: {shown}", "digests": held,
+    }  # fmt: skip

@@ -1,0 +1,401 @@
+"""Checks every frame and record of one segment, and compares the same segment of two nodes byte for byte.
+
+A reader stops at the first damaged frame; the audit goes on behind it: at the next frame if the damaged one's length
+still leads to one, otherwise at the next 32-byte step that holds a whole, correct frame.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcmp, memset
+
+from ordo.archive.segments.frames cimport (CHECKSUM_OFFSET, FAULT_ABSENT, FAULT_FLAGS, FAULT_LENGTH, FAULT_NONE, FAULT_READ,
+                             FAULT_TERM_OFFSET, FAULT_TRUNCATED, FLAG_BEGIN, FLAG_END, HEADER_LENGTH, RESERVED_OFFSET,
+                             TYPE_PAD, Layout, align_frame, body_needed, check_body, check_header)
+from ordo.cluster.wire.commit_hint cimport hinted_commit
+from ordo.pipeline.decoding.cursor cimport MessageCursor
+from ordo.pipeline.decoding.records cimport KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
+from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
+
+from ordo.pipeline.decoding.batches import KIND_NAMES
+from ordo.pipeline.decoding.cursor import FAULT_NAMES
+
+cdef enum:
+    FINDINGS_MAX = 256
+    TERM_RUNS_MAX = 1024
+    COMPARE_LENGTH = 65536
+    # beside the faults of archive/segments/frames.pxd
+    FINDING_RESERVED = 100
+    FINDING_TIME_ORDER = 102
+    FINDING_RECORD_POSITION = 103
+    FINDING_LOST = 104
+    FINDING_INCOMPLETE = 105
+    FINDING_DUPLICATE = 106
+    FINDING_GAP = 107
+
+FINDING_NAMES = {
+    **FAULT_NAMES,
+    FINDING_RESERVED: "reserved value",
+    FINDING_TIME_ORDER: "time goes back",
+    FINDING_RECORD_POSITION: "position inside the record",
+    FINDING_LOST: "bytes that cannot be read",
+    FINDING_INCOMPLETE: "message without its end",
+    FINDING_DUPLICATE: "frame of an earlier position (duplicate)",
+    FINDING_GAP: "frame of a later position (gap)",
+}
+
+cdef struct Finding:
+    int code
+    int64_t position
+    int64_t expected
+    int64_t actual
+
+cdef struct TermRun:
+    # Records one after the other that name the same leadership term.
+    int64_t leadership_term
+    int64_t position                    # of the first
+    int64_t position_last
+    int64_t records
+    bint begins                         # the first is a new-term record; then also:
+    int64_t cluster_time
+    int64_t leader
+
+cdef struct Tally:
+    int64_t frames
+    int64_t messages
+    int64_t payload_bytes
+    int64_t padding_bytes
+    int64_t kinds[KIND_COUNT]
+    int64_t timed_records
+    int64_t time_first                  # of the first record
+    int64_t time_first_position
+    int64_t time_before                 # of the last but one
+    int64_t time_last
+    int64_t time_last_position
+    int64_t finding_count
+    int64_t term_run_count
+    int64_t fragment_position           # where the message in progress began, or -1
+
+
+cdef class SegmentAudit:
+    """The findings and counts of one segment. Call `run`, then `result`."""
+
+    cdef MessageCursor cursor
+    cdef Tally tally
+    cdef Finding findings[FINDINGS_MAX]
+    cdef TermRun term_runs[TERM_RUNS_MAX]
+    cdef bint is_log
+
+    def __cinit__(self, MessageCursor cursor, bint is_log):
+        self.cursor = cursor
+        self.is_log = is_log
+        memset(&self.tally, 0, sizeof(Tally))
+        self.tally.fragment_position = -1
+
+    def run(self):
+        """Go through the segment."""
+        with nogil:
+            self._run()
+        return self
+
+    def result(self):
+        """Counts and findings as a dict of plain values."""
+        tally = self.tally
+        return {
+            "frames": tally.frames, "messages": tally.messages, "payload_bytes": tally.payload_bytes,
+            "padding_bytes": tally.padding_bytes,
+            "kinds": {name: tally.kinds[index] for index, name in enumerate(KIND_NAMES) if tally.kinds[index]},
+            "times": self._times() if tally.timed_records else None,
+            "term_runs": [dict(self.term_runs[index]) for index in range(min(tally.term_run_count, TERM_RUNS_MAX))],
+            "finding_count": tally.finding_count,
+            "findings": [
+                self._described(&self.findings[index]) for index in range(min(tally.finding_count, FINDINGS_MAX))
+            ],
+        }
+
+    cdef dict _times(self):
+        tally = self.tally
+        return {
+            "first": tally.time_first, "first_position": tally.time_first_position, "last": tally.time_last,
+            "last_position": tally.time_last_position, "before": tally.time_before if tally.timed_records > 1 else None,
+        }
+
+    cdef dict _described(self, const Finding* found):
+        return {"fault": FINDING_NAMES[found.code], "position": found.position, "expected": found.expected,
+                "actual": found.actual}
+
+    cdef void add(self, int code, int64_t position, int64_t expected, int64_t actual) noexcept nogil:
+        cdef Finding* finding
+        if self.tally.finding_count < FINDINGS_MAX:
+            finding = &self.findings[self.tally.finding_count]
+            finding.code = code
+            finding.position = position
+            finding.expected = expected
+            finding.actual = actual
+        self.tally.finding_count += 1
+
+    cdef void _run(self) noexcept nogil:
+        cdef const uint8_t* frame
+        cdef int64_t aligned = 0
+        if self.cursor.fault != FAULT_NONE:
+            self.add(self.cursor.fault, self.cursor.fault_position, 0, 0)
+            return
+        while True:
+            frame = self.cursor.frame_at(self.cursor.position, &aligned)
+            if frame != NULL:
+                self._frame(frame, aligned)
+                self.cursor.position += aligned
+            elif self.cursor.fault == FAULT_NONE:
+                break
+            else:
+                self._add_fault()
+                if not self._resume():
+                    break
+        if self.tally.fragment_position >= 0 and self.cursor.exact and self.cursor.position == self.cursor.limit:
+            if self.cursor.limit == self.cursor.segment_base + self.cursor.layout.segment_length:
+                self.add(FINDING_INCOMPLETE, self.tally.fragment_position, 0, 0)
+
+    cdef void _add_fault(self) noexcept nogil:
+        cdef int code = self.cursor.fault
+        if code == FAULT_TERM_OFFSET and self.cursor.actual >= 0 and self.cursor.actual & 31 == 0:
+            code = FINDING_DUPLICATE if self.cursor.actual < self.cursor.expected else FINDING_GAP
+        self.add(code, self.cursor.fault_position, self.cursor.expected, self.cursor.actual)
+
+    cdef bint _resume(self) noexcept nogil:
+        """Stand on the next good frame behind a fault; False when there is none."""
+        cdef int64_t damaged = self.cursor.fault_position
+        cdef int64_t position, length
+        cdef int fault = self.cursor.fault
+        cdef const uint8_t* frame
+        self.tally.fragment_position = -1
+        if fault == FAULT_READ:
+            return False
+        self.cursor.fault = FAULT_NONE
+        if fault not in (FAULT_LENGTH, FAULT_ABSENT, FAULT_TRUNCATED):
+            frame = self.cursor.view(damaged, HEADER_LENGTH)
+            length = align_frame(ordo_get_i32(frame)) if frame != NULL else 0
+            if length >= HEADER_LENGTH and self._is_good(damaged + length):
+                self.cursor.position = damaged + length
+                return True
+        position = damaged + HEADER_LENGTH
+        while position + HEADER_LENGTH <= self.cursor.limit and not self._is_good(position):
+            if self.cursor.fault == FAULT_TRUNCATED or self.cursor.fault == FAULT_READ:
+                position = self.cursor.limit
+                break
+            self.cursor.fault = FAULT_NONE
+            position += HEADER_LENGTH
+        self.cursor.fault = FAULT_NONE
+        if position + HEADER_LENGTH > self.cursor.limit:
+            position = self.cursor.limit
+        if position - damaged > HEADER_LENGTH:
+            self.add(FINDING_LOST, damaged, 0, position - damaged)
+        self.cursor.position = position
+        return position < self.cursor.limit
+
+    cdef bint _is_good(self, int64_t position) noexcept nogil:
+        """A whole frame with a matching checksum, or the end. Quiet."""
+        cdef const uint8_t* frame
+        if position == self.cursor.limit:
+            return True
+        if position + HEADER_LENGTH > self.cursor.limit:
+            return False
+        frame = self.cursor.view(position, HEADER_LENGTH)
+        if frame == NULL or frame[5] & ~(FLAG_BEGIN | FLAG_END):
+            return False
+        if check_header(frame, position, &self.cursor.layout) != FAULT_NONE:
+            return False
+        if position + align_frame(ordo_get_i32(frame)) > self.cursor.limit:
+            return False
+        frame = self.cursor.view(position, body_needed(frame, &self.cursor.layout))
+        return frame != NULL and check_body(frame, &self.cursor.layout) == FAULT_NONE
+
+    cdef void _frame(self, const uint8_t* frame, int64_t aligned) noexcept nogil:
+        cdef Record record
+        cdef int64_t position = self.cursor.position
+        cdef int64_t length = ordo_get_i32(frame) - HEADER_LENGTH
+        cdef bint begins = frame[5] & FLAG_BEGIN != 0
+        cdef bint in_message = self.tally.fragment_position >= 0
+        self.tally.frames += 1
+        if ordo_get_u16(frame + 6) == TYPE_PAD:
+            self.tally.padding_bytes += aligned
+            if in_message:
+                self.add(FINDING_INCOMPLETE, self.tally.fragment_position, 0, 0)
+                self.tally.fragment_position = -1
+            return
+        if self.is_log and ordo_get_i64(frame + 24) != 0 and hinted_commit(ordo_get_i64(frame + 24), position) < 0:
+            self.add(FINDING_RESERVED, position, 0, ordo_get_i64(frame + 24))
+        if begins == in_message:
+            self.add(FAULT_FLAGS, position, 0, frame[5])
+        self.tally.payload_bytes += length
+        if begins:
+            self.tally.messages += 1
+            classify(frame + HEADER_LENGTH, length, self.is_log, &record)
+            self._record(&record, frame + HEADER_LENGTH, position, aligned)
+        self.tally.fragment_position = -1 if frame[5] & FLAG_END else (position if begins else
+                                                                        self.tally.fragment_position)
+
+    cdef void _record(self, const Record* record, const uint8_t* message, int64_t position,
+                      int64_t aligned) noexcept nogil:
+        cdef Tally* tally = &self.tally
+        tally.kinds[record.kind] += 1
+        if not record.has_term:
+            return
+        self._time(record.cluster_time, position)
+        self._term(record, message, position)
+        if record.kind == KIND_NEW_TERM or record.kind == KIND_CLUSTER_ACTION:
+            if ordo_get_i64(message + 16) != position + aligned:
+                self.add(FINDING_RECORD_POSITION, position, position + aligned, ordo_get_i64(message + 16))
+        if record.kind == KIND_NEW_TERM:
+            if ordo_get_i64(message + 32) != position:
+                self.add(FINDING_RECORD_POSITION, position, position, ordo_get_i64(message + 32))
+
+    cdef void _time(self, int64_t time, int64_t position) noexcept nogil:
+        """Of two neighbours that go back, the odd one is that which does not fit the record before both."""
+        cdef Tally* tally = &self.tally
+        cdef bint goes_back = tally.timed_records > 0 and time < tally.time_last
+        if tally.timed_records == 0:
+            tally.time_first = time
+            tally.time_first_position = position
+        if goes_back and tally.timed_records > 1 and time >= tally.time_before:
+            self.add(FINDING_TIME_ORDER, tally.time_last_position, time, tally.time_last)
+        elif goes_back:
+            self.add(FINDING_TIME_ORDER, position, tally.time_last, time)
+        tally.time_before = time if goes_back else tally.time_last
+        tally.time_last = time
+        tally.time_last_position = position
+        tally.timed_records += 1
+
+    cdef void _term(self, const Record* record, const uint8_t* message, int64_t position) noexcept nogil:
+        cdef TermRun* run
+        cdef int64_t count = self.tally.term_run_count
+        cdef bint begins = record.kind == KIND_NEW_TERM
+        if count > TERM_RUNS_MAX:
+            return
+        if count and not begins and self.term_runs[count - 1].leadership_term == record.leadership_term:
+            self.term_runs[count - 1].records += 1
+            self.term_runs[count - 1].position_last = position
+            return
+        self.tally.term_run_count += 1
+        if count == TERM_RUNS_MAX:
+            return
+        run = &self.term_runs[count]
+        run.leadership_term = record.leadership_term
+        run.position = run.position_last = position
+        run.records = 1
+        run.begins = begins
+        run.cluster_time = record.cluster_time
+        run.leader = ordo_get_i32(message + 40) if begins else -1
+
+
+cdef struct Difference:
+    int64_t frame_position
+    int64_t byte_position               # -1: one file ends
+    int left
+    int right
+
+
+cdef int64_t frame_around(MessageCursor cursor, int64_t from_position, int64_t byte_position,
+                          int64_t* aligned) noexcept nogil:
+    """Position of the frame that holds a byte, walking headers from a known one; -1 when the chain breaks before it."""
+    cdef int64_t position = from_position
+    cdef const uint8_t* frame
+    while True:
+        frame = cursor.view(position, HEADER_LENGTH)
+        if frame == NULL or check_header(frame, position, &cursor.layout) != FAULT_NONE:
+            cursor.fault = FAULT_NONE
+            aligned[0] = HEADER_LENGTH
+            return position
+        aligned[0] = align_frame(ordo_get_i32(frame))
+        if position + aligned[0] > byte_position:
+            return position
+        position += aligned[0]
+
+
+cdef int64_t first_different_byte(MessageCursor left, MessageCursor right, int64_t position,
+                                  int64_t end) noexcept nogil:
+    """Position of the first byte that differs in [position, end), or `end`; where one file ends it differs."""
+    cdef const uint8_t* a
+    cdef const uint8_t* b
+    cdef int64_t length, index
+    while position < end:
+        length = min(<int64_t> COMPARE_LENGTH, end - position)
+        a = left.view(position, length)
+        b = right.view(position, length)
+        if a == NULL or b == NULL:
+            left.fault = right.fault = FAULT_NONE
+            length = min(length, <int64_t> HEADER_LENGTH)
+            a = left.view(position, length)
+            b = right.view(position, length)
+            if a == NULL or b == NULL:
+                left.fault = right.fault = FAULT_NONE
+                return position
+        if memcmp(a, b, length):
+            for index in range(length):
+                if a[index] != b[index]:
+                    return position + index
+        position += length
+    return end
+
+
+cdef bint describe(MessageCursor left, MessageCursor right, int64_t byte_position, Difference* out) noexcept nogil:
+    """The two bytes at a place that differs; False when a file ends there."""
+    cdef const uint8_t* a = left.view(byte_position, 1)
+    cdef const uint8_t* b = right.view(byte_position, 1)
+    left.fault = right.fault = FAULT_NONE
+    out.byte_position = byte_position
+    out.left = a[0] if a != NULL else -1
+    out.right = b[0] if b != NULL else -1
+    return a != NULL and b != NULL
+
+
+cdef bint differ_in_checksums(MessageCursor left, MessageCursor right, int64_t position) noexcept nogil:
+    """Two whole frames that say the same, one with a checksum of an older version or of Aeron's archive."""
+    cdef const uint8_t* a = left.view(position, HEADER_LENGTH)
+    cdef const uint8_t* b = NULL
+    cdef int64_t needed, compared, behind
+    cdef int32_t place
+    if a == NULL or check_header(a, position, &left.layout) != FAULT_NONE:
+        left.fault = FAULT_NONE
+        return False
+    needed = compared = body_needed(a, &left.layout)
+    place, behind = CHECKSUM_OFFSET, CHECKSUM_OFFSET + 4
+    if ordo_get_u16(a + 6) == TYPE_PAD:
+        place, behind, compared = RESERVED_OFFSET, HEADER_LENGTH, HEADER_LENGTH
+    a = left.view(position, needed)
+    b = right.view(position, needed)
+    left.fault = right.fault = FAULT_NONE
+    if a == NULL or b == NULL or memcmp(a, b, place) or memcmp(a + behind, b + behind, compared - behind):
+        return False
+    return check_body(a, &left.layout) == FAULT_NONE and check_body(b, &right.layout) == FAULT_NONE
+
+
+def compare_segments(MessageCursor left, MessageCursor right, int64_t start, int64_t end, int64_t differences_max=64):
+    """Frames of [start, end) that differ, at most `differences_max`: list of (frame position, byte position, left byte,
+    right byte, is the left frame padding); a byte of -1 is beyond the end of its file. What lies in the hole of a
+    padding frame does not count, nor the kind of a checksum.
+
+    `start` is where a frame begins on both sides.
+    """
+    cdef int64_t position = start
+    cdef int64_t different, frame_position, aligned = 0
+    cdef const uint8_t* frame
+    cdef Difference found
+    cdef bint both, padding, same
+    differences = []
+    frame_position = start
+    while position < end and len(differences) < differences_max:
+        with nogil:
+            different = first_different_byte(left, right, position, end)
+        if different >= end:
+            break
+        with nogil:
+            frame_position = frame_around(left, frame_position, different, &aligned)
+            frame = left.view(frame_position, HEADER_LENGTH)
+            padding = frame != NULL and ordo_get_u16(frame + 6) == TYPE_PAD and ordo_get_i32(frame) > 0
+            left.fault = FAULT_NONE
+            both = describe(left, right, different, &found)
+            same = both and differ_in_checksums(left, right, frame_position)
+        if not same and (not padding or different - frame_position < HEADER_LENGTH):
+            differences.append((frame_position, found.byte_position, found.left, found.right, bool(padding)))
+        if not both:
+            break
+        position = max(different + 1, frame_position + aligned)
+    return differences

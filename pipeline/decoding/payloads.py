@@ -1,0 +1,253 @@
+"""Application payloads into columns, by SBE schema, protobuf descriptor or struct format; without Spark.
+
+The log's columns stay. `message` names what was found, `version` the schema version it was written with, and each kind
+of message has a struct column of its own. A payload that the schema does not know keeps its row: `problem` says why,
+the payload is still there, and a later run with a newer schema can decode it. Fields newer than the schema are passed
+over.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.sbe_schema import SbeSchema
+
+MESSAGE_KINDS = ("message", "request")
+"""Kinds of record by which clients, services and applications send."""
+_BLOCK_LENGTH = struct.Struct("<H")
+SBE_HEADER_BYTES = 8
+
+
+def application_bytes(kind: str | None, payload: bytes) -> bytes | None:
+    """What an application sent; None: a record of this kind has nothing of it. `kind` None: a frame without kinds.
+
+    A request is kept whole, and the application's bytes come after its block, whose length its first two bytes say:
+    48 for a client's request, 72 for an application's output.
+    """
+    if kind in (None, "message", "data"):
+        return payload
+    if kind != "request" or len(payload) < SBE_HEADER_BYTES:
+        return None
+    return payload[SBE_HEADER_BYTES + _BLOCK_LENGTH.unpack_from(payload)[0] :]
+
+
+class PayloadDecoder(Protocol):
+    """`columns` gives the Arrow type of each message by name; `decode` (name, version, values) or raises ValueError."""
+
+    def columns(self) -> dict[str, pa.DataType]: ...
+    def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class StructDecoder:
+    """Python struct format with a name for each value; bytes behind it do not matter."""
+
+    format: str
+    fields: tuple[str, ...]
+    name: str = "record"
+
+    def columns(self) -> dict[str, pa.DataType]:
+        sample = self._form().unpack(bytes(self._form().size))
+        if len(sample) != len(self.fields):
+            raise PipelineError(f"struct {self.format!r} has {len(sample)} values for {len(self.fields)} names")
+        codes = list(self._codes())
+        return {
+            self.name: pa.struct([(field, _STRUCT_TYPES[code]) for field, code in zip(self.fields, codes, strict=True)])
+        }
+
+    def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:
+        form = self._form()
+        if len(data) < form.size:
+            raise ValueError(f"{len(data)} bytes, the format has {form.size}")
+        return self.name, 0, dict(zip(self.fields, form.unpack_from(data), strict=True))
+
+    def _form(self) -> struct.Struct:
+        try:
+            return struct.Struct(self.format)
+        except struct.error as error:
+            raise PipelineError(f"struct {self.format!r} is no struct format: {error}") from error
+
+    def _codes(self) -> Iterator[str]:
+        """One type code for each value that the format unpacks to."""
+        count = ""
+        for code in self.format.lstrip("<>=!@"):
+            if code.isdigit():
+                count += code
+                continue
+            if code not in "x ":
+                repeat = 1 if code in "sp" else int(count or 1)
+                yield from code * repeat
+            count = ""
+
+
+_STRUCT_TYPES: dict[str, pa.DataType] = {
+    **dict.fromkeys("bhilqn", pa.int64()), **dict.fromkeys("BHIL", pa.int64()),
+    **dict.fromkeys("QN", pa.decimal128(20, 0)),
+    **dict.fromkeys("fde", pa.float64()), "?": pa.bool_(), **dict.fromkeys("csp", pa.binary()),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SbeDecoder:
+    """Messages of an SBE schema file."""
+
+    path: str
+
+    def columns(self) -> dict[str, pa.DataType]:
+        return _sbe(self.path).columns()
+
+    def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:
+        return _sbe(self.path).decode(data)
+
+
+@cache
+def _sbe(path: str) -> SbeSchema:
+    return SbeSchema.load(path)
+
+
+@dataclass(frozen=True)
+class ProtobufDecoder:
+    """One message of a file descriptor set (`protoc --include_imports --descriptor_set_out`)."""
+
+    path: str
+    message: str
+
+    def columns(self) -> dict[str, pa.DataType]:
+        return {self._short_name(): _protobuf_type(_protobuf(self.path, self.message).DESCRIPTOR, ())}
+
+    def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:
+        from google.protobuf.message import DecodeError
+
+        try:
+            value = _protobuf(self.path, self.message).FromString(data)
+        except DecodeError as error:
+            raise ValueError(f"not a {self.message}: {error}") from error
+        return self._short_name(), 0, _protobuf_values(value)
+
+    def _short_name(self) -> str:
+        return self.message.rpartition(".")[2]
+
+
+@cache
+def _protobuf(path: str, message: str) -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    try:
+        with open(path, "rb") as file:
+            files = descriptor_pb2.FileDescriptorSet.FromString(file.read())
+        pool = descriptor_pool.DescriptorPool()
+        for entry in files.file:
+            pool.Add(entry)
+        return message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
+    except (OSError, KeyError, TypeError) as error:
+        raise PipelineError(f"no message {message!r} in {path}: {error}; give a descriptor set with imports") from error
+
+
+def _protobuf_type(descriptor: Any, above: tuple[str, ...]) -> pa.DataType:
+    """Struct of a message's fields. A message inside itself is kept as bytes, as a data frame has no recursion."""
+    if descriptor.full_name in above:
+        return pa.binary()
+    inner = (*above, descriptor.full_name)
+    parts = []
+    for field in descriptor.fields:
+        kind = _protobuf_type(field.message_type, inner) if field.message_type else _PROTOBUF_TYPES[field.cpp_type]
+        kind = pa.binary() if field.type == field.TYPE_BYTES else kind
+        parts.append((field.name, pa.list_(kind) if field.is_repeated else kind))
+    return pa.struct(parts)
+
+
+_PROTOBUF_TYPES = {
+    1: pa.int32(), 2: pa.int64(), 3: pa.int64(), 4: pa.decimal128(20, 0), 5: pa.float64(), 6: pa.float32(),
+    7: pa.bool_(),
+    8: pa.string(), 9: pa.string(),
+}  # fmt: skip
+
+
+def _protobuf_values(value: Any, above: tuple[str, ...] = ()) -> Any:
+    name = value.DESCRIPTOR.full_name
+    if name in above:
+        return value.SerializeToString()
+    convert: Callable[[Any, Any], Any] = partial(_protobuf_value, (*above, name))
+    return {
+        field.name: [convert(field, item) for item in getattr(value, field.name)]
+        if field.is_repeated
+        else (
+            convert(field, getattr(value, field.name)) if not field.has_presence or value.HasField(field.name) else None
+        )
+        for field in value.DESCRIPTOR.fields
+    }
+
+
+def _protobuf_value(above: tuple[str, ...], field: Any, value: Any) -> Any:
+    if field.message_type:
+        return _protobuf_values(value, above)
+    if field.enum_type:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known else f"unknown({value})"
+    return value
+
+
+def decoded_schema(given: pa.Schema, decoder: PayloadDecoder, column: str = "payload") -> pa.Schema:
+    """The schema with `message`, `version`, `problem` and a struct for each message. Raises PipelineError."""
+    if column not in given.names:
+        raise PipelineError(f"no column {column!r} to decode; there are {', '.join(given.names)}")
+    types = decoder.columns()
+    taken = set(types) & set(given.names)
+    if taken:
+        raise PipelineError(f"the messages {sorted(taken)} are called like columns of the frame; rename those first")
+    extra = [("message", pa.string()), ("version", pa.int32()), ("problem", pa.string()), *types.items()]
+    return pa.schema([*given, *[pa.field(name, kind) for name, kind in extra]])
+
+
+def decode_batches(
+    decoder: PayloadDecoder, column: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Batches of `decoded_schema`. Where the frame has `kind`, only what applications sent is decoded."""
+    names = list(decoder.columns())
+    has_kinds = "kind" in schema.names
+    for batch in batches:
+        kinds_of = batch["kind"].to_pylist() if has_kinds else [None] * batch.num_rows
+        pairs = zip(kinds_of, batch[column].to_pylist(), strict=True)
+        found = [_decode_kind(decoder, kind, payload) for kind, payload in pairs]
+        extra: list[Sequence[Any]] = [[row[index] for row in found] for index in range(3)]
+        extra += [[row[3] if row[0] == name else None for row in found] for name in names]
+        kinds = schema.types[batch.num_columns :]
+        arrays = [pa.array(values, kind) for values, kind in zip(extra, kinds, strict=True)]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema)
+
+
+def _decode_kind(
+    decoder: PayloadDecoder, kind: str | None, payload: bytes | None
+) -> tuple[str | None, int | None, str | None, Any]:
+    data = application_bytes(kind, payload or b"")
+    return (None, None, None, None) if data is None else _decode_one(decoder, data)
+
+
+def _decode_one(decoder: PayloadDecoder, payload: bytes | None) -> tuple[str | None, int | None, str | None, Any]:
+    try:
+        name, version, values = decoder.decode(payload or b"")
+    except ValueError as error:
+        return None, None, str(error), None
+    return name, version, None, values
+
+
+def parse_decoder(text: str) -> PayloadDecoder:
+    """`sbe:<schema.xml>`, `protobuf:<set>:<message>` or `struct:<format>:<name,name,...>`. Raises PipelineError."""
+    kind, _, rest = text.partition(":")
+    if kind == "sbe" and rest:
+        return SbeDecoder(rest)
+    first, _, second = rest.rpartition(":")
+    if kind == "protobuf" and first:
+        return ProtobufDecoder(first, second)
+    if kind == "struct" and first:
+        return StructDecoder(first, tuple(second.split(",")))
+    raise PipelineError(
+        f"decoder {text!r}: write sbe:<schema.xml>, protobuf:<descriptor set>:<message>, or struct:<format>:<names>"
+    )

@@ -1,0 +1,46 @@
+"""Pieces of recordings that an export writes one after another, each as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ordo.pipeline.decoding.errors import DataLossError, PipelineError
+from ordo.pipeline.recordings.recordings import Recording
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Messages of one recording that end in (start, end]."""
+
+    recording: Recording
+    start: int
+    end: int
+
+    @property
+    def path(self) -> str:
+        recording = self.recording
+        return f"node={recording.node}/recording={recording.recording_id}/from_position={self.start}"
+
+
+def chunks(recordings: list[Recording], exported: dict[str, int], chunk_bytes: int) -> Iterator[Chunk]:
+    """What is still to be exported, in pieces that end at multiples of `chunk_bytes` or at the recording's limit."""
+    for recording in recordings:
+        position = exported.get(recording.key, recording.start)
+        if position < recording.start:
+            raise DataLossError(
+                f"{recording.key}: exported up to position {position}, and the log begins at {recording.start}: what "
+                f"was between was purged before it was exported; export to another folder to go on with what is there"
+            )
+        while position < recording.limit:
+            end = min(recording.limit, (position // chunk_bytes + 1) * chunk_bytes)
+            yield Chunk(recording, position, end)
+            position = end
+
+
+def check_columns(names: Iterable[str], *chosen: Iterable[str]) -> None:
+    """Raises PipelineError for a column to partition or sort by that the export does not have."""
+    allowed = list(names)
+    for name in (name for part in chosen for name in part):
+        if name not in allowed:
+            raise PipelineError(f"no column {name!r} to partition or sort by; there are {', '.join(allowed)}")

@@ -1,0 +1,109 @@
+"""Export: a log as Parquet, again and again, each time only what is new.
+
+    <target>/node=node0/recording=0/from_position=0/day=2026-01-31/part-....parquet
+    <target>/_ordo_export.json        how far each recording was exported
+
+A chunk covers the positions from `from_position` to where the next one begins, and is written whole before the state
+file says so. A run that was interrupted leaves a chunk the state file does not know; the next run writes it again over
+the old one. So the same rows come out whatever happens between, once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ordo.pipeline.export.chunks import Chunk, check_columns, chunks
+from ordo.pipeline.export.target import open_target
+from ordo.pipeline.recordings.recordings import open_recordings
+
+STATE_NAME = "_ordo_export.json"
+CHUNK_BYTES = 1 << 30
+
+
+def with_day(log: DataFrame) -> DataFrame:
+    """The log with the day (UTC) of each record, by which Parquet files are laid out."""
+    return log.withColumn("day", F.to_date("timestamp"))
+
+
+def read_state(spark: SparkSession, target: str) -> dict[str, int]:
+    """Position up to which each recording was exported."""
+    return _parse_state(open_target(spark, target, STATE_NAME).read())
+
+
+def _parse_state(text: str | None) -> dict[str, int]:
+    return {} if text is None else {key: int(position) for key, position in json.loads(text)["exported"].items()}
+
+
+def export(
+    spark: SparkSession,
+    directories: list[str],
+    target: str,
+    *,
+    recording: str = "log",
+    columns: str | None = None,
+    commit: str = "auto",
+    chunk_bytes: int = CHUNK_BYTES,
+    transform: Callable[[DataFrame], DataFrame] = with_day,
+    partition_by: tuple[str, ...] = ("day",),
+    sort_by: tuple[str, ...] = (),
+    storage: Mapping[str, Any] | None = None,
+    on_progress: Callable[[Chunk, int, int], None] = lambda chunk, done, total: None,
+) -> dict[str, int]:
+    """Write what is new below `target`, a folder or what Hadoop's file systems reach.
+
+    Returns the position each recording is exported to.
+
+    `transform` is applied to each chunk before it is written; `partition_by` and `sort_by` name columns of its result.
+    Rows are sorted within each file. `storage` has the options of the file system of copies in object storage.
+    `on_progress(chunk, done_bytes, total_bytes)` is called after each chunk.
+    """
+    state = open_target(spark, target, STATE_NAME)
+    exported = _parse_state(state.read())
+    pending = list(chunks(open_recordings(directories, recording, commit, storage=storage), exported, chunk_bytes))
+    total = sum(chunk.end - chunk.start for chunk in pending)
+    done = 0
+    for chunk in pending:
+        frame = transform(_read(spark, chunk, columns, commit, storage))
+        check_columns(frame.columns, partition_by, sort_by)
+        if sort_by:  # by what is partitioned first, as the files are written so
+            frame = frame.sortWithinPartitions(*partition_by, *sort_by)
+        frame.write.mode("overwrite").partitionBy(*partition_by).parquet(f"{target.rstrip('/')}/{chunk.path}")
+        exported[chunk.recording.key] = chunk.end
+        state.write(json.dumps({"exported": exported}, indent=2) + "\n")
+        done += chunk.end - chunk.start
+        on_progress(chunk, done, total)
+    return exported
+
+
+def _read(
+    spark: SparkSession, chunk: Chunk, columns: str | None, commit: str, storage: Mapping[str, Any] | None
+) -> DataFrame:
+    """The rows of a chunk, without what its path says already."""
+    reader = spark.read.format("ordo").option("commit", commit).option("recording", chunk.recording.recording_id)
+    reader = reader.option("startPosition", chunk.start).option("endPosition", chunk.end)
+    reader = reader.option("nodes", chunk.recording.node)
+    if columns:
+        reader = reader.option("columns", columns)
+    if storage is not None and chunk.recording.copied:
+        reader = reader.option("storageOptions", json.dumps(storage))
+    return reader.load(chunk.recording.directory).drop("node", "recording")
+
+
+def read_export(spark: SparkSession, target: str) -> DataFrame:
+    """An export as one data frame; chunks that the state file does not vouch for are left out."""
+    frame = spark.read.option("basePath", target).parquet(target)
+    known = [
+        (F.col("node") == key.rpartition("/")[0])
+        & (F.col("recording") == int(key.rpartition("/")[2]))
+        & (F.col("from_position") < position)
+        for key, position in read_state(spark, target).items()
+    ]
+    condition = F.lit(False)
+    for part in known:
+        condition = condition | part
+    return frame.where(condition)

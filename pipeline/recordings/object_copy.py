@@ -1,0 +1,134 @@
+"""Makes and fetches copies of archives in object storage (`pipeline/recordings/object_store.py`).
+
+A copy takes what is closed: whole segments of the committed log, and stopped recordings, among them snapshots. It only
+adds: what the node has purged since stays in the copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ordo.archive.segments.catalog import Catalog
+from ordo.archive.segments.segments import segment_name
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.pipeline.decoding.cursor import MessageCursor
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.scanner import walk
+from ordo.pipeline.recordings.object_store import MANIFEST, Store, StoredRecording, StoredSegment
+from ordo.pipeline.recordings.predicates import INT64_MAX
+from ordo.pipeline.recordings.recordings import Recording, Segment, is_copy, open_recordings, with_owners
+from ordo.runtime.io.storage import FileStorage
+
+_IDENTITY = ("start_timestamp", "initial_term_id", "segment_length", "term_length", "mtu", "stream_id")
+"""What stays when a recording is gone on with; its session id is another one after a restart and in each term."""
+
+
+def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[StoredSegment]:
+    """Copies what is new, checked, and gives each segment when the manifest has it.
+
+    Raises CorruptRecordingError, and PipelineError when the place has the copy of another archive, or log was purged
+    before it was copied.
+    """
+    if is_copy(folder):
+        raise PipelineError(f"{folder}: only an archive folder can be copied; give one, such as data/node0/archive")
+    known = {entry.descriptor.recording_id: entry for entry in store.manifest()}
+    for recording in with_owners(open_recordings([folder], "all", commit)):
+        entry = known.get(recording.recording_id) or StoredRecording(recording.node, recording.descriptor)
+        if recording.owner is not None:
+            entry = replace(entry, owner=recording.owner)
+        _check_same(entry, recording, store)
+        for segment in _closed_segments(recording):
+            is_whole = segment.end == segment.base + recording.descriptor.segment_length
+            if is_whole and any(old.base == segment.base and old.end == segment.end for old in entry.segments):
+                continue
+            data = _checked_segment(recording, segment)
+            name = f"{recording.recording_id}-{segment.start}-{segment.end}.rec"
+            stored = StoredSegment(name, segment.base, segment.start, len(data), hashlib.sha256(data).hexdigest())
+            if stored in entry.segments:
+                continue
+            entry = known[recording.recording_id] = _with_segment(entry, stored, store)
+            store.put(name, data)
+            store.write_manifest([known[recording_id] for recording_id in sorted(known)])
+            yield stored
+
+
+def _closed_segments(recording: Recording) -> Iterator[Segment]:
+    """Segments that change no more: whole ones below the limit, and the last of a stopped recording."""
+    stopped = not recording.descriptor.is_active
+    for segment in recording.segments(recording.start):
+        if segment.end == segment.base + recording.descriptor.segment_length or stopped:
+            yield segment
+
+
+def _check_same(entry: StoredRecording, recording: Recording, store: Store) -> None:
+    for name in _IDENTITY:
+        there, here = getattr(entry.descriptor, name), getattr(recording.descriptor, name)
+        if there != here:
+            raise PipelineError(
+                f"{store.url} has the copy of another archive: recording {recording.recording_id} has {name}={there} "
+                f"there and {here} in {recording.directory}; copy to another place"
+            )
+
+
+def _checked_segment(recording: Recording, segment: Segment) -> bytes:
+    """The bytes of a segment. Raises CorruptRecordingError."""
+    cursor = MessageCursor(
+        segment.path, recording.descriptor, segment.base, segment.start, segment.end, True, recording.exact
+    )
+    walk(cursor, INT64_MAX)
+    cursor.raise_fault()
+    with open(segment.path, "rb") as file:
+        file.seek(segment.start - segment.base)
+        return file.read(segment.end - segment.start)
+
+
+def _with_segment(entry: StoredRecording, stored: StoredSegment, store: Store) -> StoredRecording:
+    """With one more segment, or with more of its last one."""
+    before = tuple(old for old in entry.segments if old.base < stored.base)
+    if before and before[-1].end != stored.start:
+        raise PipelineError(
+            f"{store.url}: positions {before[-1].end} to {stored.start} of recording {entry.descriptor.recording_id} "
+            f"were purged before they were copied; copy to another place, or from a node that has them"
+        )
+    descriptor = entry.descriptor if before else entry.descriptor._replace(start_position=stored.start)
+    return replace(entry, descriptor=descriptor, segments=(*before, stored))
+
+
+def checked_bytes(store: Store, segment: StoredSegment) -> bytes:
+    """A whole segment. Raises PipelineError when it is not what was copied."""
+    data = store.get(segment.name)
+    if hashlib.sha256(data).hexdigest() != segment.sha256:
+        raise PipelineError(
+            f"{store.url}/{segment.name} is damaged: its SHA-256 is not the manifest's; copy the archive again to "
+            f"another place"
+        )
+    return data
+
+
+def fetch_archive(store: Store, folder: str) -> Iterator[StoredSegment]:
+    """Makes an archive folder of a copy, for whatever reads folders; gives each segment as it comes.
+
+    Checks what it fetches. Recordings get ids in the order of the copy. Raises PipelineError.
+    """
+    recordings = [entry for entry in store.manifest() if entry.segments]
+    if not recordings:
+        raise PipelineError(f"{store.url}: no copy of an archive is there ({MANIFEST})")
+    if os.path.exists(folder) and os.listdir(folder):
+        raise PipelineError(f"{folder} is not empty; give a new folder")
+    os.makedirs(folder, exist_ok=True)
+    catalog = Catalog.open(FileStorage(open_lmdb), folder)
+    try:
+        for entry in recordings:
+            added = catalog.add(entry.descriptor._replace(recording_id=-1, stop_position=entry.end))
+            for segment in entry.segments:
+                data = checked_bytes(store, segment)
+                with open(os.path.join(folder, segment_name(added.recording_id, segment.base)), "wb") as file:
+                    file.truncate(entry.descriptor.segment_length)
+                    file.seek(segment.start - segment.base)
+                    file.write(data)
+                yield segment
+    finally:
+        catalog.close()

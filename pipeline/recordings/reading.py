@@ -1,0 +1,115 @@
+"""Plans a read by its options, and reads its tasks: from folders, from nodes over the network, from object storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ordo.follow.executions import Executions
+from ordo.pipeline.decoding.errors import DataLossError
+from ordo.pipeline.recordings.network import (
+    ANYWAY,
+    NetworkLog,
+    NetworkRun,
+    check_not_lost,
+    find_time_unit,
+    plan_network,
+    read_network,
+)
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.planner import Run, plan, read_runs
+from ordo.pipeline.recordings.predicates import Predicates
+from ordo.pipeline.recordings.recordings import Recording
+from ordo.pipeline.recordings.repeats import (
+    NETWORK_KEY,
+    UNKNOWN,
+    Repeats,
+    RepeatScan,
+    advance,
+    advance_network,
+    begin_scan,
+    complete,
+    native_columns,
+    wants_repeats,
+)
+
+Task = tuple[Run, ...] | NetworkRun
+
+
+def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
+    """The tasks of a batch read, in the order of the log (of each node).
+
+    Raises DataLossError when positions that were asked for are not there any more.
+    """
+    if options.network is not None:
+        return [*_plan_network(options, options.network, predicates)]
+    recordings = options.open_recordings()
+    _check_start(options, recordings)
+    return [*plan(recordings, predicates, options.partition_bytes, options.partitions, options.time_unit)]
+
+
+def read_task(
+    task: Task,
+    options: ReadOptions,
+    predicates: Predicates,
+    columns: tuple[str, ...],
+    repeats: Repeats | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Record batches of one task. `repeats`: those of its log, where the columns want them."""
+    native = native_columns(columns)
+    if isinstance(task, NetworkRun):
+        batches = read_network(task, predicates, native, options.batch_rows)
+    else:
+        batches = read_runs(task, predicates, native, options.batch_rows, options.verify)
+    return batches if native == columns else complete(batches, columns, repeats)
+
+
+def find_repeats(options: ReadOptions, predicates: Predicates, columns: tuple[str, ...]) -> dict[str, Repeats]:
+    """The repeats of each log that is read, by `key_of` its tasks; none where the columns do not want them."""
+    if not wants_repeats(columns, predicates):
+        return {}
+    upto = predicates.position[1]
+    if options.network is not None:
+        return {NETWORK_KEY: _find_network_repeats(options.network, upto, options)}
+    found = {}
+    for recording in options.open_recordings():
+        if recording.is_log:
+            scan = begin_scan(recording, options.storage)
+            if scan is not None:
+                advance(scan, recording, upto, options.partition_bytes)
+            found[recording.key] = UNKNOWN if scan is None else scan.repeats()
+    return found
+
+
+def _find_network_repeats(log: NetworkLog, upto: int, options: ReadOptions) -> Repeats:
+    found = log.survey()
+    if found.start_position > 0:
+        return UNKNOWN
+    scan = RepeatScan(Executions(), 0)
+    advance_network(scan, log, found, min(upto, found.end_position), options.partition_bytes)
+    return scan.repeats()
+
+
+def _plan_network(options: ReadOptions, log: NetworkLog, predicates: Predicates) -> list[NetworkRun]:
+    if predicates.node is not None and log.name not in predicates.node:
+        return []
+    found = log.survey()
+    if options.start_position is not None:
+        check_not_lost(options.start_position, found, log.lenient)
+    after = max(predicates.position[0] - 1, 0)
+    upto = min(found.end_position, predicates.position[1])
+    if options.commit.isdigit():
+        upto = min(upto, int(options.commit))
+    unit = options.time_unit if options.time_unit is not None else find_time_unit(log, found)
+    return plan_network(log, found, after, upto, unit or 0, options.partition_bytes, options.partitions)
+
+
+def _check_start(options: ReadOptions, recordings: list[Recording]) -> None:
+    position = options.start_position
+    for recording in recordings:
+        if position is not None and position < recording.start and options.fail_on_data_loss:
+            raise DataLossError(
+                f"{recording.key}: position {position} was asked for, and the log begins at {recording.start}: what "
+                f"was between was purged{ANYWAY}"
+            )

@@ -1,0 +1,277 @@
+"""Which recordings there are in nodes' archive folders, or copies of them, and how far each may be read."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ordo.archive.segments.catalog import CATALOG_NAME, NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
+from ordo.archive.segments.segments import parse_segment_name, segment_name
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
+from ordo.pipeline.decoding.cursor import MessageCursor
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.recordings.commit import live_commit_position
+from ordo.pipeline.recordings.object_store import ObjectFile, Store, StoredRecording
+from ordo.pipeline.recordings.snapshot_owners import SnapshotOwner, snapshot_owners
+from ordo.runtime.io.storage import FileStorage
+
+LOG_STREAM_ID = 100
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One file: positions [base, end) of its recording, end at most the recording's limit.
+
+    `stored`: it is an object in object storage, and `path` is its address.
+    """
+
+    path: str
+    base: int
+    start: int
+    end: int
+    present: bool
+    stored: ObjectFile | None = None
+
+
+def open_cursor(
+    segment: Segment, descriptor: RecordingDescriptor, start: int, end: int, verify: bool = True, exact: bool = True
+) -> MessageCursor:
+    """A cursor over [start, end) of a segment, wherever it is. Raises PipelineError when it cannot be fetched."""
+    if segment.stored is not None:
+        return segment.stored.cursor(descriptor, segment.base, start, end, verify, exact)
+    return MessageCursor(segment.path, descriptor, segment.base, start, end, verify, exact)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recording in one node's archive. `limit` is the position up to which it may be read.
+
+    `exact`: everything below the limit was written, so anything else there is damage.
+    """
+
+    node: str
+    directory: str
+    descriptor: RecordingDescriptor
+    limit: int
+    exact: bool
+    copied: tuple[Segment, ...] = ()
+    """Of a copy in object storage: all its segments, whatever the limit."""
+    owner: SnapshotOwner | None = None
+    """Of a service's snapshot in a copy, and after `with_owners`, where it is known whose it is."""
+
+    @property
+    def recording_id(self) -> int:
+        return self.descriptor.recording_id
+
+    @property
+    def key(self) -> str:
+        """Names the recording in streaming offsets."""
+        return f"{self.node}/{self.recording_id}"
+
+    @property
+    def is_service_snapshot(self) -> bool:
+        return self.descriptor.stream_id == SERVICE_SNAPSHOT_STREAM_ID
+
+    @property
+    def is_log(self) -> bool:
+        return self.descriptor.stream_id == LOG_STREAM_ID
+
+    @property
+    def lean(self) -> Recording:
+        """Without the list of a copy's segments: for tasks, which each get a segment of their own."""
+        return replace(self, copied=())
+
+    @property
+    def start(self) -> int:
+        return self.descriptor.start_position
+
+    def segments(self, from_position: int = 0) -> Iterator[Segment]:
+        """Segments that hold positions from `from_position` up to the limit, also those whose file is missing."""
+        length = self.descriptor.segment_length
+        if self.copied:
+            for segment in self.copied:
+                if segment.base + length > from_position and segment.start < self.limit:
+                    yield replace(segment, end=min(segment.end, self.limit))
+            return
+        base = self.start - self.start % self.descriptor.term_length
+        if from_position > base:
+            base += (from_position - base) // length * length
+        while base < self.limit:
+            path = os.path.join(self.directory, segment_name(self.recording_id, base))
+            end = min(base + length, self.limit)
+            yield Segment(path, base, max(base, self.start), end, os.path.exists(path))
+            base += length
+
+
+def node_name(directory: str) -> str:
+    """`/data/node0/archive` is node0; a folder of any other name is called by it."""
+    path = Path(directory).resolve()
+    return path.parent.name if path.name == "archive" and path.parent.name else path.name
+
+
+def node_names(directories: Iterable[str]) -> dict[str, str]:
+    """Folder -> node name; folders that would share a name are called by their whole path."""
+    names = {directory: node_name(directory) for directory in directories}
+    taken = list(names.values())
+    return {
+        directory: name if taken.count(name) == 1 else str(Path(directory).resolve())
+        for directory, name in names.items()
+    }
+
+
+def read_catalog(directory: str) -> list[RecordingDescriptor]:
+    """Descriptors of an archive folder. Raises PipelineError when it is none."""
+    if not os.path.exists(os.path.join(directory, CATALOG_NAME)):
+        below = os.path.join(directory, "archive")
+        likely = below if os.path.exists(os.path.join(below, CATALOG_NAME)) else "/data/node0/archive"
+        raise PipelineError(
+            f"no archive in {directory}: {CATALOG_NAME} is not there; give the folder of an archive, such as {likely}"
+        )
+    catalog = Catalog.open(FileStorage(open_lmdb), directory, read_only=True)
+    try:
+        return [entry for entry in catalog if entry.state != RecordingState.DELETED]
+    finally:
+        catalog.close()
+
+
+def selected(descriptors: list[RecordingDescriptor], wanted: str, directory: str) -> list[RecordingDescriptor]:
+    """The recordings that option `recording` names: `log`, `all`, or ids."""
+    if wanted == "all":
+        return descriptors
+    if wanted == "log":
+        chosen = [entry for entry in descriptors if entry.stream_id == LOG_STREAM_ID]
+        if not chosen:
+            raise PipelineError(
+                f"no recording of the log (stream {LOG_STREAM_ID}) in {directory}; recordings there: "
+                f"{[entry.recording_id for entry in descriptors] or 'none'}; choose with option recording=<id> or all"
+            )
+        return chosen
+    by_id = {entry.recording_id: entry for entry in descriptors}
+    try:
+        return [by_id[int(part)] for part in wanted.split(",")]
+    except (KeyError, ValueError):
+        raise PipelineError(
+            f"option recording={wanted!r}: allowed are log, all, or ids out of {sorted(by_id)} in {directory}"
+        ) from None
+
+
+def open_recordings(
+    directories: list[str],
+    wanted: str = "log",
+    commit: str = "auto",
+    names: dict[str, str] | None = None,
+    storage: Mapping[str, Any] | None = None,
+) -> list[Recording]:
+    """The recordings asked for in these folders, or copies in object storage, with the limit that `commit` gives each.
+
+    `storage` has the options of the copies' file system.
+
+    `commit`: `auto` (stop position of a stopped recording, otherwise the live node's commit position), `recorded`
+    (whatever is on disk), a position, or the folder or file of the node's counters (cnc.dat); for several folders also
+    one of these for each, with commas.
+    """
+    for directory in directories:
+        if directory.startswith("ordo://"):
+            raise PipelineError(f"{directory}: this reads archive folders, not nodes over the network; give folders")
+    names = names or node_names(path for path in directories if not is_copy(path))
+    commits = [commit] if len(directories) == 1 else commit.split(",")
+    if len(commits) == 1:
+        commits *= len(directories)
+    if len(commits) != len(directories):
+        raise PipelineError(f"option commit has {len(commits)} values for {len(directories)} folders; one, or one each")
+    found = [
+        recording
+        for directory, commit in zip(directories, commits, strict=True)
+        for recording in (
+            _open_copy(directory, wanted, commit, names.get(directory), storage)
+            if is_copy(directory)
+            else _open_folder(directory, wanted, commit, names[directory])
+        )
+    ]
+    return _told_apart(found)
+
+
+def with_owners(recordings: Iterable[Recording]) -> list[Recording]:
+    """The same, with the owners of snapshots, for whoever tells services apart. Raises PipelineError."""
+    found = list(recordings)
+    folders = {entry.directory for entry in found if entry.is_service_snapshot and not entry.copied}
+    owners = {directory: snapshot_owners(directory) for directory in folders}
+    return [
+        replace(entry, owner=owners[entry.directory].get(entry.recording_id))
+        if entry.is_service_snapshot and not entry.copied
+        else entry
+        for entry in found
+    ]
+
+
+def is_copy(path: str) -> bool:
+    """Is this the address of a copy? `file:/data/node0/archive` is not: so Spark names a folder of this machine."""
+    return "://" in path and not os.path.exists(os.path.join(path.removeprefix("file:"), CATALOG_NAME))
+
+
+def _told_apart(recordings: list[Recording]) -> list[Recording]:
+    """Copies are called by their addresses where their nodes have one name."""
+    places = Counter(node for node, _ in {(entry.node, entry.directory) for entry in recordings})
+    return [
+        replace(entry, node=entry.directory) if entry.copied and places[entry.node] > 1 else entry
+        for entry in recordings
+    ]
+
+
+def _open_folder(directory: str, wanted: str, commit: str, node: str) -> Iterator[Recording]:
+    for entry in selected(read_catalog(directory), wanted, directory):
+        yield _bounded(node, directory, entry, commit)
+
+
+def _open_copy(
+    url: str, wanted: str, commit: str, node: str | None, storage: Mapping[str, Any] | None
+) -> Iterator[Recording]:
+    """Recordings of a copy; what is in it was committed or stopped, and is all there."""
+    if commit != "auto" and not commit.isdigit():
+        raise PipelineError(f"option commit={commit!r}: of a copy in object storage only auto or a position")
+    store = Store(url.rstrip("/"), storage or {})
+    stored = {entry.descriptor.recording_id: entry for entry in store.manifest() if entry.segments}
+    if not stored:
+        raise PipelineError(f"{store.url}: no copy of an archive is there; `ordo pipeline copy` makes one")
+    names = store.names()
+    for descriptor in selected([entry.descriptor for entry in stored.values()], wanted, url):
+        entry = stored[descriptor.recording_id]
+        end = min(int(commit), entry.end) if commit.isdigit() else entry.end
+        shown = descriptor if descriptor.is_active else descriptor._replace(stop_position=entry.end)
+        segments = tuple(_copied_segments(store, entry, names))
+        exact = not commit.isdigit()
+        yield Recording(node or entry.node, store.url, shown, end, exact, segments, entry.owner)
+
+
+def _copied_segments(store: Store, entry: StoredRecording, names: frozenset[str]) -> Iterator[Segment]:
+    for part in entry.segments:
+        stored = ObjectFile(store, part.name, part.start)
+        yield Segment(f"{store.url}/{part.name}", part.base, part.start, part.end, part.name in names, stored)
+
+
+def _bounded(node: str, directory: str, entry: RecordingDescriptor, commit: str) -> Recording:
+    on_disk = _end_of_files(directory, entry)
+    stopped = entry.stop_position != NULL_POSITION
+    if commit.isdigit():
+        limit = min(int(commit), entry.stop_position if stopped else on_disk)
+        return Recording(node, directory, entry, limit, exact=False)
+    if stopped:
+        return Recording(node, directory, entry, entry.stop_position, exact=True)
+    if commit == "recorded":
+        return Recording(node, directory, entry, on_disk, exact=False)
+    if entry.stream_id != LOG_STREAM_ID:
+        return Recording(node, directory, entry, entry.start_position, exact=True)
+    counters = None if commit == "auto" else commit
+    return Recording(node, directory, entry, live_commit_position(directory, entry.recording_id, counters), exact=True)
+
+
+def _end_of_files(directory: str, entry: RecordingDescriptor) -> int:
+    """End of the last segment file, which bounds what was recorded."""
+    names = (parse_segment_name(name) for name in os.listdir(directory))
+    bases = [name.base_position for name in names if name and name.recording_id == entry.recording_id]
+    return max(bases, default=entry.start_position - entry.segment_length) + entry.segment_length

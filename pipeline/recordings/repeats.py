@@ -1,0 +1,191 @@
+"""Columns that no record has by itself: the application's bytes of any record, and which requests are repeats.
+
+A request that was sent again stands in the log twice and is executed once. Which one depends on all records before it,
+so the records that decide are read once, in order, where a read is planned; tasks get the positions of the repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ordo.cluster.wire.snapshots import container_snapshot
+from ordo.follow.executions import Executions
+from ordo.follow.recordings.ranges import Survey
+from ordo.pipeline.decoding.batches import ARROW_TYPES, BODY, IS_REPEAT, body_array
+from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
+from ordo.pipeline.recordings.network import NetworkLog, NetworkRun, plan_network, read_network
+from ordo.pipeline.recordings.planner import Run, plan, read_runs
+from ordo.pipeline.recordings.predicates import INT64_MAX, Predicates
+from ordo.pipeline.recordings.recordings import Recording, open_recordings
+from ordo.runtime.errors import DecodeError, SnapshotError
+
+DERIVED = {BODY: ("payload", "kind"), IS_REPEAT: ("position", "kind")}
+"""What each is made of."""
+DECIDING = frozenset(("request", "identity", "session_open", "session_close"))
+NETWORK_KEY = "network"
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Of one log: `positions` of the requests that are not executed, ascending. Of requests at or before `known_after`,
+    and after `known_upto`, it is not known."""
+
+    positions: npt.NDArray[np.int64]
+    known_after: int
+    known_upto: int
+
+    def within(self, after: int, upto: int) -> Repeats:
+        """What a task needs that reads messages which end in (after, upto]."""
+        first, end = np.searchsorted(self.positions, [after, upto], side="right")
+        return replace(self, positions=self.positions[first:end])
+
+
+def native_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """What the decoder is to read, so that `complete` can make these columns."""
+    needed = [name for column in columns for name in DERIVED.get(column, (column,))]
+    return tuple(dict.fromkeys(needed))
+
+
+def wants_repeats(columns: tuple[str, ...], predicates: Predicates) -> bool:
+    """Whether a read has to know which requests are repeats."""
+    return IS_REPEAT in columns and (predicates.kind is None or "request" in predicates.kind)
+
+
+def complete(
+    batches: Iterator[pa.RecordBatch], columns: tuple[str, ...], repeats: Repeats | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of `native_columns` as batches of these columns."""
+    schema = pa.schema([pa.field(name, ARROW_TYPES[name]) for name in columns])
+    for batch in batches:
+        made: dict[str, Any] = {}
+        if BODY in columns:
+            made[BODY] = _bodies(batch)
+        if IS_REPEAT in columns:
+            made[IS_REPEAT] = _are_repeats(batch, repeats)
+        arrays = [made[name] if name in made else batch.column(name) for name in columns]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _bodies(batch: pa.RecordBatch) -> pa.Array:
+    kind = batch.column("kind")
+    is_plain = pc.is_in(kind, value_set=pa.array(["message", "data"])).to_numpy(zero_copy_only=False)
+    is_request = pc.equal(kind, "request").to_numpy(zero_copy_only=False)
+    return body_array(batch.column("payload"), is_plain.astype(np.uint8) + 2 * is_request.astype(np.uint8))
+
+
+def _are_repeats(batch: pa.RecordBatch, repeats: Repeats | None) -> pa.Array:
+    position = batch.column("position").to_numpy(zero_copy_only=False)
+    if repeats is None:
+        return pa.array(np.zeros(len(position), dtype=bool))
+    is_request = pc.equal(batch.column("kind"), "request").to_numpy(zero_copy_only=False)
+    at = np.searchsorted(repeats.positions, position)
+    found = np.zeros(len(position), dtype=bool)
+    inside = at < len(repeats.positions)
+    found[inside] = repeats.positions[at[inside]] == position[inside]
+    unknown = is_request & ((position <= repeats.known_after) | (position > repeats.known_upto))
+    return pa.array(found & is_request, mask=unknown)
+
+
+class RepeatScan:
+    """The repeats of one log, as far as it was read; a stream goes on with it batch by batch."""
+
+    def __init__(self, executions: Executions, begin: int) -> None:
+        """`executions`: the table at position `begin`."""
+        self.reached = self._known_after = begin
+        self._executions = executions
+        self._is_damaged = False
+        self._known_upto = begin
+        self._found: list[int] = []
+
+    def read(self, batches: Iterator[pa.RecordBatch], upto: int) -> None:
+        """Batches of position and payload of all records that decide, up to a position."""
+        try:
+            for batch in batches:
+                for position, record in zip(
+                    batch.column("position").to_pylist(), batch.column("payload").to_pylist(), strict=True
+                ):
+                    if self._executions.note(position, record):
+                        self._found.append(position)
+                    self._known_upto = position
+        except CorruptRecordingError:
+            self._is_damaged = True  # rows after the damage are not handed out
+        self.reached = upto
+        if not self._is_damaged:
+            self._known_upto = upto
+
+    def repeats(self) -> Repeats:
+        """What was found so far."""
+        known_upto = INT64_MAX if self.reached == INT64_MAX else self._known_upto
+        return Repeats(np.array(self._found, dtype=np.int64), self._known_after, known_upto)
+
+
+UNKNOWN = Repeats(np.empty(0, dtype=np.int64), INT64_MAX, INT64_MAX)
+
+
+def begin_scan(recording: Recording, storage: Any = None) -> RepeatScan | None:
+    """From the beginning of the log, or the oldest snapshot where the beginning was deleted; None: there is neither."""
+    if recording.start == 0:
+        return RepeatScan(Executions(), 0)
+    for snapshot in sorted(_snapshots(recording, storage), key=lambda one: one.log_position):
+        if recording.start <= snapshot.log_position <= recording.limit:
+            return RepeatScan(Executions(snapshot), snapshot.log_position)
+    return None
+
+
+def _snapshots(recording: Recording, storage: Any) -> Iterator[container_snapshot.ServiceSnapshot]:
+    """Of the node whose log this is; what is no whole snapshot is left out."""
+    try:
+        found = open_recordings([recording.directory], "all", "recorded", None, storage)
+    except PipelineError:
+        return
+    for one in found:
+        if one.is_service_snapshot:
+            runs = tuple(run for task in plan([one], Predicates(), 1 << 30, None, 0) for run in task)
+            payloads = (
+                bytes(payload)
+                for batch in read_runs(runs, Predicates(), ("payload",), 1024, True)
+                for payload in batch.column("payload").to_pylist()
+            )
+            try:
+                yield container_snapshot.decode(payloads)
+            except (SnapshotError, DecodeError, CorruptRecordingError):
+                continue
+
+
+def advance(scan: RepeatScan, recording: Recording, upto: int, partition_bytes: int) -> None:
+    """Reads a recording of the log on, up to a position."""
+    upto = min(upto, recording.limit)
+    if upto <= scan.reached:
+        return
+    bounded = replace(recording, limit=upto, exact=recording.exact and upto == recording.limit)
+    wanted = Predicates(kind=DECIDING).narrowed("position", scan.reached + 1, upto)
+    tasks = plan([bounded], wanted, partition_bytes, None, 0)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for task in tasks:
+            yield from read_runs(task, wanted, ("position", "payload"), 32_768, False)
+
+    scan.read(batches(), upto)
+
+
+def advance_network(scan: RepeatScan, log: NetworkLog, found: Survey, upto: int, partition_bytes: int) -> None:
+    """Reads the log of nodes on, up to a position."""
+    if upto <= scan.reached:
+        return
+    wanted = Predicates(kind=DECIDING)
+    runs = plan_network(log, found, scan.reached, upto, 0, partition_bytes, None)
+    scan.read((batch for run in runs for batch in read_network(run, wanted, ("position", "payload"), 32_768)), upto)
+
+
+def key_of(task: tuple[Run, ...] | NetworkRun) -> str:
+    """Names the log that a task reads, as `Recording.key` does."""
+    if isinstance(task, NetworkRun):
+        return NETWORK_KEY
+    return f"{task[0].node}/{task[0].descriptor.recording_id}"

@@ -1,0 +1,73 @@
+"""The unit of a cluster's clock, which the log itself tells."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ordo.pipeline.decoding.batches import BatchBuilder
+from ordo.pipeline.decoding.cursor import MessageCursor
+from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
+from ordo.pipeline.recordings.recordings import Recording, open_cursor
+
+_PROBE_BYTES = 4 << 20
+_TIME_UNIT_OFFSET = 8 + 40
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROS_FROM, _NANOS_FROM = 10**14, 10**17
+
+
+def time_unit_of(recording: Recording) -> int:
+    """Unit of the cluster's clock: 0 ms, 1 us, 2 ns. Looks near the start of a recording."""
+    for segment in recording.segments():
+        if not segment.present:
+            continue
+        end = min(segment.end, segment.start + _PROBE_BYTES)
+
+        def cursor() -> MessageCursor:
+            return open_cursor(segment, recording.descriptor, segment.start, end, False, False)  # noqa: B023
+
+        return time_unit_of_cursors(cursor, recording.is_log) or 0
+    return 0
+
+
+def time_unit_of_cursors(open_cursor: Callable[[], MessageCursor], is_log: bool) -> int | None:
+    """The unit, from the first messages of a log; None when no record there tells.
+
+    From the first new-term record (cluster-consensus.md §11); where that was purged, from the size of the first
+    timestamp, which tells epoch milliseconds, microseconds and nanoseconds apart.
+    """
+    for columns, kinds in ((("payload",), ("new_term",)), (("cluster_time",), None)):
+        row = _first_row(open_cursor(), is_log, columns, kinds)
+        if row is None:
+            continue
+        if kinds:
+            return int(struct.unpack_from("<i", row["payload"], _TIME_UNIT_OFFSET)[0])
+        if row["cluster_time"] is not None:
+            return unit_of(row["cluster_time"])
+    return None
+
+
+def unit_of(cluster_time: int) -> int:
+    """The unit of a time since 1970, by its size."""
+    return 2 if abs(cluster_time) >= _NANOS_FROM else 1 if abs(cluster_time) >= _MICROS_FROM else 0
+
+
+def moment(cluster_time: int) -> datetime | int:
+    """The time in UTC; the number itself where it is no time of the calendar."""
+    micros = cluster_time * 1000 if unit_of(cluster_time) == 0 else cluster_time // 1000 ** (unit_of(cluster_time) - 1)
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return cluster_time
+
+
+def _first_row(
+    cursor: MessageCursor, is_log: bool, columns: tuple[str, ...], kinds: tuple[str, ...] | None
+) -> dict[str, Any] | None:
+    decoder = RecordDecoder(cursor, RowSelection(kinds=kinds), BatchBuilder(columns, 0, "", 0, 1), is_log)
+    if cursor.fault:
+        return None
+    batch = decoder.next_batch()
+    return batch.slice(0, 1).to_pylist()[0] if batch is not None else None

@@ -1,0 +1,165 @@
+"""Streaming reads over the network: the offset is a position of the log, whichever node it is read from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from ordo.follow.executions import Executions
+from ordo.follow.recordings.ranges import Survey
+from ordo.pipeline.decoding.errors import DataLossError, PipelineError
+from ordo.pipeline.recordings.network import (
+    ANYWAY,
+    NetworkLog,
+    NetworkRun,
+    boundary,
+    check_not_lost,
+    find_time_unit,
+    plan_network,
+)
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.reading import read_task
+from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance_network, wants_repeats
+from ordo.pipeline.spark.read_limit import default_read_limit
+
+KEY = "log"
+RUNNING_TIMEOUT_S = 5.0
+"""How long a running query asks nodes of which none answers, before it says that there is nothing new."""
+
+Offset = dict[str, int]
+
+
+@dataclass
+class NetworkPartition(InputPartition):
+    """What one task of a micro-batch reads."""
+
+    run: NetworkRun
+    repeats: Repeats | None = None
+
+
+class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The committed log of a cluster as a stream.
+
+    Messages that end at or before the offset were delivered. Nodes may die, restart and be replaced: a query waits
+    while none has anything new, and asks those that its options name when it is started again.
+    """
+
+    def __init__(self, log: NetworkLog, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._log = log
+        self._options = options
+        self._columns = columns
+        self._frozen: int | None = None
+        self._seen: Survey | None = None
+        self._time_unit = options.time_unit
+        self._behind_since_s: float | None = None
+        self._scan: RepeatScan | None = None
+
+    def initialOffset(self) -> Offset:
+        start = self._options.starting_position
+        found = self._survey()
+        if start.isdigit():
+            return {KEY: int(start)}
+        return {KEY: found.start_position if start == "earliest" else found.end_position}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return default_read_limit(self._options)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._frozen = self._survey().end_position
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        after = _position_of(start)
+        found = self._survey()
+        check_not_lost(after, found, self._log.lenient)
+        self._check_not_another(after, found)
+        upto = found.end_position if self._frozen is None else min(self._frozen, found.end_position)
+        if upto <= after:
+            return {KEY: after}
+        if isinstance(limit, ReadMaxRows):
+            return {KEY: boundary(self._log, found, after, upto, limit.max_rows)}
+        if isinstance(limit, ReadMaxBytes) and upto - after > limit.max_bytes:
+            return {KEY: boundary(self._log, found, after, after + limit.max_bytes)}
+        return {KEY: upto}
+
+    def reportLatestOffset(self) -> Offset:
+        return {KEY: self._survey().end_position}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        after, upto = _position_of(start), _position_of(end)
+        if upto <= after:
+            return []
+        found = self._seen or self._survey()
+        check_not_lost(after, found, self._log.lenient)
+        if self._time_unit is None:
+            self._time_unit = find_time_unit(self._log, found)
+        options = self._options
+        runs = plan_network(
+            self._log, found, after, upto, self._time_unit or 0, options.partition_bytes, options.partitions
+        )
+        repeats = self._find_repeats(found, upto)
+        return [NetworkPartition(run, None if repeats is None else repeats.within(run.after, run.upto)) for run in runs]
+
+    def _find_repeats(self, found: Survey, upto: int) -> Repeats | None:
+        """A batch goes on where the one before ended; the first reads the log up to there."""
+        if not wants_repeats(self._columns, self._options.predicates):
+            return None
+        if self._scan is None and found.start_position > 0:
+            return UNKNOWN
+        if self._scan is None:
+            self._scan = RepeatScan(Executions(), 0)
+        advance_network(self._scan, self._log, found, upto, self._options.partition_bytes)
+        return self._scan.repeats()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, NetworkPartition)
+        options = self._options
+        return read_task(partition.run, options, options.predicates, self._columns, partition.repeats)
+
+    def _survey(self) -> Survey:
+        """What the nodes have; what they last had while none of them answers, but for the first time."""
+        if self._seen is None:
+            self._seen = self._log.survey()
+            return self._seen
+        access = replace(self._log.access, timeout_s=min(self._log.access.timeout_s, RUNNING_TIMEOUT_S))
+        try:
+            self._seen = replace(self._log, access=access).survey(tuple(self._seen.silent))
+        except PipelineError:
+            return self._seen
+        return self._seen
+
+    def _check_not_another(self, after: int, found: Survey) -> None:
+        """Raises DataLossError when all nodes end below the offset for long: they have another log.
+
+        A node that has just started knows of less than it had.
+        """
+        if found.end_position >= after or not self._options.fail_on_data_loss:
+            self._behind_since_s = None
+            return
+        now_s = time.monotonic()
+        if self._behind_since_s is None:
+            self._behind_since_s = now_s
+        if now_s - self._behind_since_s >= self._log.access.timeout_s and not found.silent:
+            raise DataLossError(
+                f"the checkpoint ends at position {after}, and the log of {', '.join(found.answered)} ends at "
+                f"{found.end_position}: it is another log{ANYWAY}"
+            )
+
+
+def _position_of(offset: dict[str, Any]) -> int:
+    if set(offset) != {KEY}:
+        raise DataLossError(
+            f"the checkpoint is of {', '.join(sorted(offset))}, and this stream reads a log over the network; begin "
+            f"with a new checkpoint, and option startingPosition=<position>"
+        )
+    return int(offset[KEY])

@@ -1,0 +1,169 @@
+"""Writing a data frame of payloads into a cluster, once, whatever tasks fail and are tried again.
+
+    frame.select("payload").write.format("ordo").mode("append")
+        .option("endpoints", "0=host:9000,1=host:9010,2=host:9020").option("writer", "orders-2026-01-31").save()
+
+The service has to pass requests through `pipeline.decoding.envelope.SequenceFilter`. `writer` names the write. Who
+writes
+under a name again goes on where the earlier try ended, if the rows begin with what was written, partition by partition;
+otherwise it is refused, before anything is written. A stream also numbers its batches.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import BinaryType, StructType
+
+from ordo.cluster.client.settings import OUTSTANDING_REQUESTS_LIMIT, ClientSettings
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.spark.addresses import address_towards
+from ordo.pipeline.spark.writer import Part, Sent, SequencedWriter, WriterSettings
+from ordo.runtime.security.credentials import credentials_from_file
+
+OPTIONS = {
+    "endpoints": "ingress endpoints of the members, id=host:port with commas",
+    "writer": "name of this write; the same name is written once",
+    "window": "messages on the way at most, default 256",
+    "timeout": "seconds without any answer after which a task fails, default 60",
+    "egress": "channel for answers; default: the address of each executor by which it reaches the members, a free port",
+    "tokenfile": "file with a token of the role ingress, where the cluster authenticates",
+    "keyfile": "key file of the writer, where the cluster encrypts; default ORDO_KEY_FILE",
+    "trustedfile": "keys that the writer trusts; default ORDO_TRUSTED_FILE",
+}
+BATCH_PROPERTY = "streaming.sql.batchId"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Checked options of a write."""
+
+    endpoints: dict[int, str]
+    writer: str
+    window: int
+    timeout_s: int
+    egress: str | None
+    attempt: int
+    """Names this run of the write, for all its tasks and their tries."""
+    token_file: str = ""
+    key_file: str = ""
+    trusted_file: str = ""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteOptions:
+        """Raises PipelineError for what is missing or not allowed."""
+        values = {
+            name.lower(): value for name, value in given.items() if name.lower() not in ("path", "checkpointlocation")
+        }
+        for name in values:
+            if name not in OPTIONS:
+                raise PipelineError(f"unknown option {name!r} of a write; allowed are {', '.join(OPTIONS)}")
+        if overwrite:
+            raise PipelineError("a log cannot be overwritten; use mode('append')")
+        if schema.names != ["payload"] or schema["payload"].dataType != BinaryType():
+            raise PipelineError(f"a write takes one column, payload binary; not {schema.simpleString()}")
+        try:
+            pairs = (part.split("=") for part in values["endpoints"].split(","))
+            endpoints = {int(member): endpoint for member, endpoint in pairs}
+            window, timeout = int(values.get("window", "256")), int(values.get("timeout", "60"))
+        except (KeyError, ValueError):
+            raise PipelineError("a write needs endpoints=0=host:port,1=host:port,... and whole numbers") from None
+        if not values.get("writer") or window < 1 or timeout < 1:
+            raise PipelineError("a write needs a writer, a window of 1 or more and a timeout of 1 or more")
+        return cls(
+            endpoints,
+            values["writer"],
+            window,
+            timeout,
+            values.get("egress"),
+            1 + int.from_bytes(os.urandom(7)),
+            values.get("tokenfile", ""),
+            values.get("keyfile", ""),
+            values.get("trustedfile", ""),
+        )
+
+    def client_settings(self) -> ClientSettings:
+        """Settings of the client that a task writes with. Raises PipelineError when it reaches no member."""
+        return ClientSettings(
+            egress_channel=self.egress or local_egress(self.endpoints),
+            connect_timeout_s=self.timeout_s,
+            outstanding_requests_max=min(self.window, OUTSTANDING_REQUESTS_LIMIT),
+            credentials=credentials_from_file(self.token_file) if self.token_file else b"",
+            key_file=self.key_file,
+            trusted_file=self.trusted_file,
+        )
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task has sent."""
+
+    sent: Sent
+
+
+def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Publish one partition; comes back when the service has applied all of it."""
+    from ordo.cluster.client.session import ClusterClient
+
+    context = TaskContext.get()
+    partition = context.partitionId() if context is not None else 0
+    batch = int((context.getLocalProperty(BATCH_PROPERTY) if context is not None else None) or 0)
+    part = Part(options.writer, options.attempt, partition, batch)
+    with ClusterClient(options.endpoints, settings=options.client_settings()) as client:
+        writer = SequencedWriter(client, part, WriterSettings(options.window, options.timeout_s))
+        return Written(writer.write(payload for found in batches for payload in found["payload"].to_pylist()))
+
+
+def tell_refusals(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Logs how many messages the service refused. They are in the log all the same, and are not sent again."""
+    sent = [message.sent for message in messages if isinstance(message, Written)]
+    if refused := sum(one.refused for one in sent):
+        first = next(one.first_refusal for one in sent if one.refused)
+        total = sum(one.messages for one in sent)
+        _log.warning(
+            "write %r: the service refused %d of %d messages; the first: %s", options.writer, refused, total, first
+        )
+
+
+def local_egress(endpoints: Mapping[int, str]) -> str:
+    """The channel for answers on the address by which this machine reaches the members; a port that is free.
+
+    Raises PipelineError when it reaches none of them.
+    """
+    address = address_towards(endpoints.values())
+    if address is None:
+        raise PipelineError(f"no way to any member from here: endpoints {dict(endpoints)}; give host:port of each")
+    return f"aeron:udp?endpoint={f'[{address}]' if ':' in address else address}:0"
+
+
+class ClusterWriter(DataSourceArrowWriter):
+    """Writes a data frame to a cluster as one batch."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_partition(self._options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        tell_refusals(self._options, messages)
+
+
+class ClusterStreamWriter(DataSourceStreamArrowWriter):
+    """Streaming writes; a batch that is tried again is recognised by its number."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return write_partition(self._options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        tell_refusals(self._options, messages)

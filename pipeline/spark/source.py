@@ -1,0 +1,422 @@
+"""The `ordo` data source: recordings as data frames, batch and streaming.
+
+    spark.dataSource.register(OrdoLog)
+    log = spark.read.format("ordo").load("/data/node0/archive")
+
+Spark does not tell a Python source which columns a query uses. Ask for them with `.option("columns", ...)` or with a
+schema of your own (`.schema("position long, payload binary")`), and only they are built.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ordo.pipeline.decoding.errors import CommitUnknownError, DataLossError, PipelineError
+from ordo.pipeline.recordings.index import index_of, scan_range
+from ordo.pipeline.recordings.network import ANYWAY, NetworkRun
+from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.planner import Run, plan
+from ordo.pipeline.recordings.predicates import INT64_MAX
+from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read_task
+from ordo.pipeline.recordings.recordings import Recording
+from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance, begin_scan, key_of, wants_repeats
+from ordo.pipeline.spark.network_stream import NetworkStreamReader
+from ordo.pipeline.spark.pushdown import push
+from ordo.pipeline.spark.read_limit import default_read_limit
+
+PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
+OPTIONS_KEY = "ordo.options"
+"""Metadata of a schema's first column. Spark (4.3) shows a Python source a table's options when the table is made, and
+none of them when it is read; what it does give back is the schema."""
+CATALOG_PROPERTIES = frozenset(
+    ("location", "owner", "provider", "comment", "external", "is_managed_location", "collation", "table_type")
+)
+SPARK_TYPES: dict[str, DataType] = {
+    "recording": LongType(),
+    "node": StringType(),
+    "leadership_term": LongType(),
+    "position": LongType(),
+    "start_position": LongType(),
+    "timestamp": TimestampType(),
+    "cluster_time": LongType(),
+    "kind": StringType(),
+    "session_id": LongType(),
+    "correlation_id": LongType(),
+    "payload": BinaryType(),
+    "payload_length": IntegerType(),
+    "body": BinaryType(),
+    "is_repeat": BooleanType(),
+}
+
+
+def without_catalog_properties(options: dict[str, str]) -> dict[str, str]:
+    """Options without what Spark's catalog adds of its own when a table is made."""
+    return {
+        name: value for name, value in options.items()
+        if name.lower() not in CATALOG_PROPERTIES and not name.lower().startswith("option.")
+    }  # fmt: skip
+
+
+def log_schema(columns: Iterable[str]) -> StructType:
+    """Spark schema of these columns of a log."""
+    return StructType([StructField(name, SPARK_TYPES[name], True) for name in columns])
+
+
+def register(spark: SparkSession, pushdown: bool = False) -> SparkSession:
+    """Make format `ordo` known to a session.
+
+    With `pushdown`, filters are handed to the source, and segments they rule out are not read. Spark (4.1 to 4.3) keeps
+    what was pushed with the loaded frame (`PythonDataSourceV2.readInfo`) and not with the query: a frame that was
+    filtered once gives only those rows from then on, to every query. So with push-down call `load` anew for each query
+    and do not join a frame with itself; or leave it off and use the options `startTime`, `kinds` and so on, which skip
+    as much and are safe.
+    """
+    spark.conf.set(PUSHDOWN_SETTING, "true" if pushdown else "false")
+    spark.dataSource.register(OrdoLog)
+    return spark
+
+
+class OrdoLog(DataSource):
+    """Format `ordo`; options in `ordo.pipeline.recordings.options.DESCRIPTIONS`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ordo"
+
+    def schema(self) -> StructType:
+        given = dict(self.options)
+        schema = log_schema(ReadOptions.parse(without_catalog_properties(given)).columns)
+        schema.fields[0].metadata = {OPTIONS_KEY: json.dumps(without_catalog_properties(given))}
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return LogReader(self._options(schema), _columns_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options, columns = self._options(schema), _columns_of(schema)
+        if options.network is not None:
+            return NetworkStreamReader(options.network, options, columns)
+        return LogStreamReader(options, columns)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from ordo.pipeline.spark.sink import ClusterWriter, WriteOptions
+
+        return ClusterWriter(WriteOptions.parse(self.options, schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from ordo.pipeline.spark.sink import ClusterStreamWriter, WriteOptions
+
+        return ClusterStreamWriter(WriteOptions.parse(self.options, schema, overwrite))
+
+    def _options(self, schema: StructType) -> ReadOptions:
+        """The options of this read; of a table those that it was made with, unless the query says otherwise."""
+        kept = next((field.metadata[OPTIONS_KEY] for field in schema.fields if OPTIONS_KEY in field.metadata), "{}")
+        return ReadOptions.parse({**json.loads(kept), **without_catalog_properties(dict(self.options))})
+
+
+def _columns_of(schema: StructType) -> tuple[str, ...]:
+    """Column names of a schema, which may be the caller's own choice. Raises PipelineError when it does not fit."""
+    for field in schema.fields:
+        if SPARK_TYPES.get(field.name) != field.dataType:
+            allowed = ", ".join(f"{name} {kind.simpleString()}" for name, kind in SPARK_TYPES.items())
+            raise PipelineError(
+                f"column {field.name} {field.dataType.simpleString()} is not one of a log; allowed are {allowed}"
+            )
+    return tuple(schema.names)
+
+
+@dataclass
+class TaskPartition(InputPartition):
+    """What one task reads."""
+
+    task: Task
+    repeats: Repeats | None = None
+
+
+class _OptionalPushdown:
+    """`pushFilters` of a reader that also works where filter push-down is off.
+
+    Spark refuses a reader that overrides `pushFilters` unless its setting is on, and the setting is off by default. A
+    method that passes for the inherited one is called when the setting is on, and left alone when it is off.
+    """
+
+    def __get__(self, reader: LogReader | None, owner: type[LogReader]) -> Any:
+        if reader is None:
+            return self
+        bound = partial(owner.take_filters, reader)
+        bound.__func__ = DataSourceReader.pushFilters  # type: ignore[attr-defined]
+        return bound
+
+
+class LogReader(DataSourceReader):
+    """Batch reads. Filters on position, time, kind, session, recording and node are taken over from Spark."""
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._predicates = options.predicates
+
+    pushFilters = _OptionalPushdown()
+
+    def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take over the filters that can be evaluated natively; answer the others."""
+        for condition in filters:
+            narrowed = push(self._predicates, condition)
+            if narrowed is None:
+                yield condition
+            else:
+                self._predicates = narrowed
+
+    def partitions(self) -> Sequence[InputPartition]:
+        tasks = plan_read(self._options, self._predicates)
+        found = find_repeats(self._options, self._predicates, self._columns) if tasks else {}
+        return [TaskPartition(task, _part_of(found, task)) for task in tasks] or [TaskPartition(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TaskPartition)
+        return read_task(partition.task, self._options, self._predicates, self._columns, partition.repeats)
+
+
+class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Streaming reads. The offset of a recording is a position: messages that end at or before it were delivered.
+
+    Offsets are exact, so a restart from a checkpoint neither loses nor repeats, and they never pass the commit
+    position. A recording that appears while the stream runs is read from its start. While a node is down and says no
+    commit position, there is nothing new.
+    """
+
+    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+        self._options = options
+        self._columns = columns
+        self._frozen: dict[str, int] | None = None
+        self._seen: list[Recording] | None = None
+        self._scans: dict[str, RepeatScan | None] = {}
+
+    def initialOffset(self) -> dict[str, int]:
+        start = self._options.starting_position
+        return {
+            recording.key: {"earliest": recording.start, "latest": max(recording.start, recording.limit)}[start]
+            if not start.isdigit()
+            else int(start)
+            for recording in self._recordings()
+        }
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return default_read_limit(self._options)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._frozen = self._limits(self._recordings())
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        recordings = self._recordings()
+        self._check_loss(start, recordings)
+        available = self._limits(recordings) if self._frozen is None else self._frozen
+        begin = {recording.key: start.get(recording.key, recording.start) for recording in recordings}
+        wanted = {key: max(position, available.get(key, position)) for key, position in begin.items()}
+        if isinstance(limit, ReadMaxBytes):
+            wanted = _bounded_bytes(begin, wanted, limit.max_bytes)
+        elif isinstance(limit, ReadMaxRows):
+            if any(recording.copied for recording in recordings):
+                raise PipelineError("option maxRecordsPerTrigger: not for a copy in object storage; maxBytesPerTrigger")
+            wanted = _bounded_rows(recordings, begin, wanted, limit.max_rows)
+        return {**start, **wanted}
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return self._limits(self._recordings())
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        options = self._options
+        tasks: list[tuple[Run, ...]] = []
+        recordings = self._recordings()
+        self._check_loss(start, recordings)
+        for recording in recordings:
+            first = start.get(recording.key, recording.start)
+            last = end.get(recording.key, first)
+            if last <= first:
+                continue
+            predicates = options.predicates.narrowed("position", first + 1, last)
+            bounded = replace(recording, limit=last, exact=recording.exact and last == recording.limit)
+            tasks += plan([bounded], predicates, options.partition_bytes, options.partitions, options.time_unit)
+        found = self._find_repeats(recordings, end)
+        return [
+            StreamPartition(runs, start.get(_key(runs), 0), end.get(_key(runs), INT64_MAX), _part_of(found, runs))
+            for runs in tasks
+            if runs
+        ]
+
+    def _find_repeats(self, recordings: list[Recording], end: dict[str, int]) -> dict[str, Repeats]:
+        """A batch goes on where the one before ended; the first reads the log up to there."""
+        found: dict[str, Repeats] = {}
+        if not wants_repeats(self._columns, self._options.predicates):
+            return found
+        for recording in recordings:
+            if recording.is_log and recording.key in end:
+                if recording.key not in self._scans:
+                    self._scans[recording.key] = begin_scan(recording, self._options.storage)
+                scan = self._scans[recording.key]
+                if scan is not None:
+                    advance(scan, recording, end[recording.key], self._options.partition_bytes)
+                found[recording.key] = UNKNOWN if scan is None else scan.repeats()
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, StreamPartition)
+        predicates = self._options.predicates.narrowed("position", partition.after + 1, partition.upto)
+        return read_task(partition.runs, self._options, predicates, self._columns, partition.repeats)
+
+    def _recordings(self) -> list[Recording]:
+        options = self._options
+        try:
+            found = options.open_recordings()
+        except CommitUnknownError:
+            if self._seen is None:  # at the beginning it is more likely a wrong option than a node that restarts
+                raise
+            return self._seen
+        self._seen = found
+        return found
+
+    def _check_loss(self, start: dict[str, int], recordings: list[Recording]) -> None:
+        """Raises DataLossError where going on from the offset would skip or repeat in silence."""
+        known = {recording.key: recording for recording in recordings}
+        if not self._options.fail_on_data_loss:
+            return
+        gone, new = sorted(start.keys() - known.keys()), sorted(known.keys() - start.keys())
+        if gone:
+            moved = (
+                f", but of {', '.join(new)}; if that is the same log, name it as it was with option nodes"
+                if new
+                else ""
+            )
+            raise DataLossError(
+                f"the checkpoint is of {', '.join(gone)}, and the folders have nothing of it{moved}{ANYWAY}"
+            )
+        for key, position in start.items():
+            recording = known[key]
+            if position < recording.start:
+                raise DataLossError(
+                    f"{key}: the checkpoint ends at position {position}, and the log begins at {recording.start}: what "
+                    f"was between was purged before it was read{ANYWAY}"
+                )
+            stop = recording.descriptor.stop_position
+            if not recording.descriptor.is_active and stop < position:
+                raise DataLossError(
+                    f"{key}: the checkpoint ends at position {position}, and the log stopped at {stop}: it was cut "
+                    f"off, or is another log{ANYWAY}"
+                )
+
+    @staticmethod
+    def _limits(recordings: list[Recording]) -> dict[str, int]:
+        return {recording.key: recording.limit for recording in recordings}
+
+
+@dataclass
+class StreamPartition(InputPartition):
+    """What one task of a micro-batch reads: messages that end in (after, upto]."""
+
+    runs: tuple[Run, ...]
+    after: int
+    upto: int
+    repeats: Repeats | None = None
+
+
+def _part_of(found: dict[str, Repeats], task: Task) -> Repeats | None:
+    """Those that a task may meet."""
+    repeats = found.get(key_of(task))
+    if repeats is None:
+        return None
+    after, upto = (task.after, task.upto) if isinstance(task, NetworkRun) else (task[0].start - 1, INT64_MAX)
+    if not isinstance(task, NetworkRun):
+        upto = task[-1].end + task[-1].descriptor.term_length  # its last message may end in the next term
+    return repeats.within(after, upto)
+
+
+def _key(runs: tuple[Run, ...]) -> str:
+    return f"{runs[0].node}/{runs[0].descriptor.recording_id}"
+
+
+def _bounded_bytes(begin: dict[str, int], wanted: dict[str, int], bytes_max: int) -> dict[str, int]:
+    """Ends that share `bytes_max` among the recordings that have something new, lowest share first."""
+    left, ends = bytes_max, dict(begin)
+    pending = sorted((key for key in wanted if wanted[key] > begin[key]), key=lambda key: wanted[key] - begin[key])
+    for index, key in enumerate(pending):
+        share = min(wanted[key] - begin[key], max(32, left // (len(pending) - index)))
+        ends[key] = begin[key] + share
+        left -= share
+    return ends
+
+
+def _bounded_rows(
+    recordings: list[Recording], begin: dict[str, int], wanted: dict[str, int], rows_max: int
+) -> dict[str, int]:
+    """Ends that share `rows_max` messages among the recordings that have something new."""
+    left, ends = rows_max, dict(begin)
+    pending = [recording for recording in recordings if wanted[recording.key] > begin[recording.key]]
+    for index, recording in enumerate(pending):
+        share = max(1, left // (len(pending) - index))
+        key = recording.key
+        ends[key], taken = position_after(recording, begin[key], wanted[key], share)
+        left -= taken
+    return ends
+
+
+def position_after(recording: Recording, start: int, end: int, rows_max: int) -> tuple[int, int]:
+    """Position after at most `rows_max` messages that end in (start, end], and how many there are."""
+    bounded = replace(recording, limit=end, exact=recording.exact and end == recording.limit)
+    taken = 0
+    segments = list(bounded.segments(start))
+    for segment, index in zip(segments, index_of(bounded, segments), strict=True):
+        for block in index.blocks:
+            if block["end"] <= start:
+                continue
+            whole = block["start"] >= start
+            if whole and taken + block["messages"] <= rows_max and block["messages"]:
+                taken += int(block["messages"])
+                continue
+            found = scan_range(bounded, segment, int(block["start"]), min(int(block["end"]), segment.end), 32)
+            for message in found.blocks:
+                if message["end"] <= start:
+                    continue
+                if taken == rows_max:
+                    return int(message["start"]), taken
+                taken += int(message["messages"])
+    return end, taken
+
+
+def describe_options() -> dict[str, Any]:
+    """Option names with what they mean, for `--help` and the documentation."""
+    from ordo.pipeline.recordings.options import DESCRIPTIONS
+
+    return dict(DESCRIPTIONS)

@@ -1,0 +1,209 @@
+"""The sending side of a named write: one partition of one attempt (pipeline/decoding/envelope.py), in requests.
+
+The client sends each request until it is answered, and the cluster executes it once and in order, so nothing here is
+sent again. The numbers and hashes in the envelopes are for the next attempt, which is another client.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.pipeline.decoding.envelope import (
+    ASK,
+    CONFIRM,
+    DATA,
+    HASH,
+    OPEN,
+    STATE,
+    STATE_BODY,
+    Envelope,
+    parse,
+    roll,
+    write_id,
+)
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.runtime.errors import ClusterTimeoutError, RejectedError
+
+ASK_AGAIN_S_MIN, ASK_AGAIN_S_MAX = 0.01, 1.0
+"""While a partition waits for the others, it asks after so long, each time after twice as long as before."""
+
+
+class WriteRefusedError(PipelineError):
+    """The batch does not continue what was written under this name before."""
+
+
+class Channel(Protocol):
+    """What a writer needs of a cluster client."""
+
+    def submit(self, payload: bytes) -> PendingRequest: ...
+    def park(self, timeout_s: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class WriterSettings:
+    """At most `window` messages are on the way; it is an error when no answer comes for `timeout_s`."""
+
+    window: int = 256
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of which attempt of which write this is."""
+
+    name: str
+    attempt: int
+    partition: int
+    batch: int = 0
+
+
+@dataclass
+class Sent:
+    """How many messages of a partition were applied now, not counting what an earlier attempt had written.
+
+    `refused`: how many of them the service answered with Reject; `first_refusal` says which the first was, and why.
+    """
+
+    messages: int = 0
+    refused: int = 0
+    first_refusal: str = ""
+
+
+class _State(NamedTuple):
+    """What the service says of a write."""
+
+    attempt: int
+    last: int
+    hash: int
+    waiting: int
+    batch: int
+
+
+class SequencedWriter:
+    """Sends the messages of one partition and does not return before they are applied.
+
+    `now_s` is a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        part: Part,
+        settings: WriterSettings | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._channel, self._part, self._now_s = channel, part, now_s
+        self._settings = settings or WriterSettings()
+        self._write = write_id(part.name)
+        self._unanswered: deque[tuple[int, PendingRequest]] = deque()
+        self._sent = Sent()
+
+    def write(self, payloads: Iterable[bytes]) -> Sent:
+        """What was sent now, and not by an earlier attempt. Raises WriteRefusedError, TimeoutError."""
+        rows = iter(payloads)
+        count = self._confirm(rows)
+        for payload in rows:
+            if not self._sent.messages:
+                self._await_others()
+            count, self._sent.messages = count + 1, self._sent.messages + 1
+            if len(self._unanswered) >= self._settings.window:
+                self._take_answer()
+            self._unanswered.append((count, self._submit(DATA, count, payload)))
+        while self._unanswered:
+            self._take_answer()
+        return self._sent
+
+    def _confirm(self, rows: Iterator[bytes]) -> int:
+        """Passes over the rows that are written, and says so to the service; how many they are."""
+        state = self._ask(OPEN)
+        count = rolled = 0
+        while True:
+            while count < state.last:
+                payload = next(rows, None)
+                if payload is None:
+                    raise self._refusal(f"{state.last} messages were written, and this try has only {count}")
+                count, rolled = count + 1, roll(rolled, payload)
+            if rolled != state.hash:
+                raise self._refusal(f"its first {state.last} messages are not those that were written")
+            state = self._ask(CONFIRM, count, HASH.pack(rolled))
+            if state.attempt == self._part.attempt:
+                return count
+
+    def _await_others(self) -> None:
+        """Until every partition that has something written is confirmed by this attempt."""
+        deadline_s, pause_s = self._now_s() + self._settings.timeout_s, ASK_AGAIN_S_MIN
+        while waiting := self._ask(ASK).waiting:
+            if self._now_s() > deadline_s:
+                raise self._refusal(
+                    f"{waiting} other partitions have messages of an earlier try that this one did not confirm in "
+                    f"{self._settings.timeout_s:g} s; were there other partitions then, or more tasks at a time?"
+                )
+            self._channel.park(pause_s)
+            pause_s = min(2 * pause_s, ASK_AGAIN_S_MAX)
+
+    def _take_answer(self) -> None:
+        """Waits for the oldest answer. A STATE instead of the service's own says that the message was not applied."""
+        sequence, pending = self._unanswered.popleft()
+        try:
+            state = self._state(self._answer(pending))
+        except RejectedError as refused:
+            self._sent.refused += 1
+            if not self._sent.first_refusal:
+                self._sent.first_refusal = f"row {sequence} of partition {self._part.partition}: {refused}"
+            return
+        if state is not None and (state.attempt != self._part.attempt or state.last < sequence):
+            raise self._refusal("another try of this write has begun meanwhile")
+
+    def _ask(self, kind: int, sequence: int = 0, body: bytes = b"") -> _State:
+        """Raises WriteRefusedError where the state ends this attempt."""
+        try:
+            state, refusal = self._state(self._answer(self._submit(kind, sequence, body))), ""
+        except RejectedError as refused:  # by the service, to which the filter would not have shown it
+            state, refusal = None, f" (it refused: {refused})"
+        if state is None:
+            raise PipelineError(
+                f"write {self._part.name!r}: the service does not answer as one that uses SequenceFilter{refusal}; it "
+                f"has to return `accept(payload).answer` from on_session_message where nothing is to be applied"
+            )
+        if state.batch > self._part.batch:
+            raise self._refusal(
+                f"this is batch {self._part.batch}, and batch {state.batch} was begun under the name; a stream with a "
+                f"new checkpoint is a new write"
+            )
+        return state
+
+    def _submit(self, kind: int, sequence: int, body: bytes) -> PendingRequest:
+        part = self._part
+        message = Envelope(kind, self._write, part.attempt, part.partition, part.batch, sequence, body)
+        return self._channel.submit(message.encode())
+
+    def _answer(self, pending: PendingRequest) -> bytes:
+        try:
+            return pending.result(self._settings.timeout_s).payload
+        except ClusterTimeoutError as error:
+            raise TimeoutError(
+                f"write {self._part.name!r}, partition {self._part.partition}: no answer for "
+                f"{self._settings.timeout_s:g} s: {error}"
+            ) from None
+
+    def _state(self, answer: bytes) -> _State | None:
+        """The state of this partition; None: something else was answered."""
+        part = self._part
+        found = parse(answer)
+        if found is None or found.kind != STATE or len(found.body) != STATE_BODY.size:
+            return None
+        if (found.write, found.partition, found.batch) != (self._write, part.partition, part.batch):
+            return None
+        return _State(found.attempt, found.sequence, *STATE_BODY.unpack(found.body))
+
+    def _refusal(self, why: str) -> WriteRefusedError:
+        part = self._part
+        return WriteRefusedError(
+            f"write {part.name!r}, partition {part.partition}: {why}. Write the same rows in the same partitions "
+            f"again, or give what is another write another name (option writer)"
+        )

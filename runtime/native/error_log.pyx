@@ -1,0 +1,101 @@
+"""The distinct error log of a counters file or mark file (cnc-and-driver-protocol.md §5.5).
+
+An error met again is counted, not written again. Any process that maps the memory can read it.
+"""
+
+import traceback
+from collections import namedtuple
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from ordo.runtime.native.atomics cimport (
+    ordo_fetch_add_i32, ordo_load_acquire_i32, ordo_load_acquire_i64, ordo_store_release_i32, ordo_store_release_i64)
+from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.native.memory cimport Memory
+
+cdef enum:
+    COUNT_OFFSET = 4
+    LAST_OFFSET = 8
+    FIRST_OFFSET = 16
+    TEXT_OFFSET = 24
+    TEXT_LENGTH_MAX = 16384
+
+ErrorObservation = namedtuple("ErrorObservation", "observation_count first_ms last_ms text")
+
+
+cdef inline int64_t _aligned(int64_t length_bytes) noexcept nogil:
+    return (length_bytes + 7) & ~7
+
+
+cdef class DistinctErrorLog:
+    """The one writer. `counter`, when given, is incremented for every observation (system counter 15)."""
+    cdef Memory _memory
+    cdef Clock _clock
+    cdef Counter _counter
+    cdef dict _offsets
+    cdef int64_t _next
+
+    def __init__(self, Memory memory not None, Clock clock not None, Counter counter=None):
+        self._memory = memory
+        self._clock = clock
+        self._counter = counter
+        self._offsets = {}
+        self._next = 0
+        for offset, observation in _scan(memory):
+            self._offsets[observation.text] = offset
+            self._next = <int64_t> offset + _aligned(TEXT_OFFSET + len(observation.text.encode()))
+
+    def record(self, error):
+        """Counts one observation of an exception or a text. False when a new error finds no room."""
+        text = error if isinstance(error, str) else "".join(traceback.format_exception(error)).rstrip()
+        if self._counter is not None:
+            self._counter.add(1)
+        cdef int64_t now_ms = self._clock.epoch_time_ns() // 1000000
+        offset = self._offsets.get(text)
+        if offset is None:
+            offset = self._append(text, now_ms)
+            if offset < 0:
+                return False
+        cdef uint8_t* record = self._memory.data + <int64_t> offset
+        ordo_fetch_add_i32(record + COUNT_OFFSET, 1)
+        ordo_store_release_i64(record + LAST_OFFSET, now_ms)
+        return True
+
+    cdef int64_t _append(self, str text, int64_t now_ms) except? -2:
+        raw = text.encode()[:TEXT_LENGTH_MAX]
+        cdef int64_t length_bytes = TEXT_OFFSET + len(raw)
+        cdef int64_t offset = self._next
+        if offset + _aligned(length_bytes) > self._memory.length_bytes:
+            return -1
+        cdef uint8_t* record = self._memory.data + offset
+        memcpy(record + TEXT_OFFSET, <const char*> raw, len(raw))
+        (<int64_t*> (record + FIRST_OFFSET))[0] = now_ms
+        ordo_store_release_i32(record, <int32_t> length_bytes)
+        self._offsets[text] = offset
+        self._next = offset + _aligned(length_bytes)
+        return offset
+
+
+def read_errors(Memory memory not None, int64_t since_ms=0):
+    """The ErrorObservations last seen at or after `since_ms` (epoch), in the order of their first observation."""
+    return [found for _, found in _scan(memory) if found.observation_count > 0 and found.last_ms >= since_ms]
+
+
+cdef list _scan(Memory memory):
+    cdef int64_t offset = 0
+    cdef int32_t length_bytes
+    cdef uint8_t* record
+    found = []
+    while offset + TEXT_OFFSET <= memory.length_bytes:
+        record = memory.data + offset
+        length_bytes = ordo_load_acquire_i32(record)
+        if length_bytes < TEXT_OFFSET or offset + length_bytes > memory.length_bytes:
+            break
+        text = (<char*> record)[TEXT_OFFSET:length_bytes].decode("utf-8", "replace")
+        found.append((offset, ErrorObservation(
+            ordo_load_acquire_i32(record + COUNT_OFFSET), (<int64_t*> (record + FIRST_OFFSET))[0],
+            ordo_load_acquire_i64(record + LAST_OFFSET), text)))
+        offset += _aligned(length_bytes)
+    return found

@@ -1,0 +1,40 @@
+"""What foreign code raised, told to its author: in a line with file and line number, and as a traceback."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+LINE_LENGTH_MAX = 200
+HOUSE = Path(__file__).parents[2]
+"""The folder of the package `ordo`."""
+
+
+def place_of(error: BaseException) -> str:
+    """The file and the line of the author's own that raised, or that called what raised; '' where there is none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = list(traceback.extract_tb(error.__traceback__))
+    frames = [one for one in frames if not _is_own(one.filename)] or frames
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
+def _is_own(file_name: str) -> bool:
+    path = Path(file_name)
+    return path.is_relative_to(HOUSE) or path.parts[0] == HOUSE.name  # compiled modules know their path below it
+
+
+def one_line(error: BaseException) -> str:
+    """An error as `ZeroDivisionError: division by zero (ledger.py:12)`, of bounded length."""
+    file_name, _, line = place_of(error).rpartition(":")
+    name = type(error).__name__
+    text = " ".join(str(error).split())
+    text = f"{name}: {text}" if text else name
+    if len(text) > LINE_LENGTH_MAX:
+        text = f"{text[:LINE_LENGTH_MAX]}..."
+    return f"{text} ({Path(file_name).name}:{line})" if file_name else text
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback as Python prints it, without the last newline."""
+    return "".join(traceback.format_exception(error)).rstrip()

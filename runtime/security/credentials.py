@@ -1,0 +1,34 @@
+"""Where the credentials of a session come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ordo.runtime.errors import ConfigurationError
+
+
+def credentials_from_file(path: str | Path) -> Callable[[], bytes]:
+    """Credentials that lie in a file, without the end of its last line; read whenever a session is opened, so that they
+    can be exchanged while the client runs. It raises ConfigurationError where the file cannot be read."""
+
+    def read() -> bytes:
+        try:
+            return Path(path).read_bytes().rstrip(b"\r\n")
+        except OSError as error:
+            raise ConfigurationError(f"credentials: {path} cannot be read: {error.strerror}") from error
+
+    return read
+
+
+def credentials_from_environment(name: str) -> Callable[[], bytes]:
+    """Credentials in a variable of the environment. It raises ConfigurationError where there is none of that name."""
+
+    def read() -> bytes:
+        value = os.environ.get(name)
+        if value is None:
+            raise ConfigurationError(f"credentials: the environment has no {name}")
+        return os.fsencode(value)
+
+    return read

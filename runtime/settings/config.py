@@ -1,0 +1,95 @@
+"""Settings: pydantic models read from TOML, with units in their types and one line for each error.
+
+    class NodeSettings(Settings):
+        heartbeat_interval_ns: DurationNs = 50_000_000      # "50ms" in the file
+        term_length_bytes: SizeBytes = 65536                # "64k"
+
+A key nobody knows is an error, never ignored.
+"""
+
+import re
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from ordo.runtime.errors import ConfigurationError
+
+_DURATIONS_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_SIZES_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
+
+
+def _quantity(value: Any, units: dict[str, int], allowed: str) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or match[2].lower() not in units:
+        raise ValueError(allowed)
+    scaled = Decimal(match[1]) * units[match[2].lower()]
+    if scaled != int(scaled):
+        raise ValueError(allowed)
+    return int(scaled)
+
+
+def parse_duration_ns(value: Any) -> int:
+    """Nanoseconds of "500ms", "10s", "1us", "2m", "1h" or an int of nanoseconds. Raises ValueError."""
+    return _quantity(value, _DURATIONS_NS, 'allowed: a number and a unit, as "500ms", "10s", "1us" (ns us ms s m h)')
+
+
+def parse_size_bytes(value: Any) -> int:
+    """Bytes of "64k", "16m", "1g" (powers of 1024), "1408" or an int. Raises ValueError."""
+    return _quantity(value, _SIZES_BYTES, 'allowed: bytes, or a number and k, m or g, as "64k", "16m", "1g"')
+
+
+DurationNs = Annotated[int, BeforeValidator(parse_duration_ns)]
+SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
+
+
+class Settings(BaseModel):
+    """Base of every configuration: immutable, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @classmethod
+    def from_mapping(cls, values: dict[str, Any], source: str = "") -> Self:
+        """Validated settings. Raises ConfigurationError with one line for each wrong key."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigurationError(render_errors(error, source)) from None
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """Settings of a TOML file. Raises ConfigurationError."""
+        return cls.from_mapping(read_toml(path), str(path))
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """The tables of a TOML file. Raises ConfigurationError when it is missing or not TOML."""
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot read configuration: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: not TOML: {error}") from None
+
+
+def render_errors(error: ValidationError, source: str = "") -> str:
+    """One line for each wrong key: where, key, value, what is allowed."""
+    return "\n".join(_line(details, f"{source}: " if source else "") for details in error.errors())
+
+
+def _line(details: ErrorDetails, prefix: str) -> str:
+    key = ".".join(str(part) for part in details["loc"])
+    reason = details["msg"].removeprefix("Value error, ")
+    if details["type"] == "extra_forbidden":
+        return f"{prefix}{key}: unknown key; remove it or correct its spelling"
+    if details["type"] == "missing":
+        return f"{prefix}{key}: missing; give it a value"
+    subject = f"{prefix}{key} = {details['input']!r}" if key else f"{prefix.removesuffix(': ')}"
+    return f"{subject}: {reason}".removeprefix(": ")

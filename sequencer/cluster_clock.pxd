@@ -1,0 +1,19 @@
+"""Cluster time: what a leader stamps records with, timers are due by, and sessions time out by."""
+
+from libc.stdint cimport int64_t
+
+from ordo.runtime.native.clock cimport Clock
+
+cdef class ClusterClock:
+    """Epoch milliseconds that no step of the wall clock moves.
+
+    It goes on with the monotonic clock. From the wall clock it takes where it begins when the process starts; then it
+    is drawn towards it by at most SLEW_DIVISOR-th of the time that passes. A follower takes the leader's time over when
+    it joins, and no member is behind a record of its own log: so time goes on evenly when the leadership changes.
+    """
+    cdef Clock _clock
+    cdef int64_t _offset_ns               # cluster time minus monotonic time
+    cdef int64_t _slewed_ns               # monotonic time up to which the offset was drawn towards the wall clock
+    cdef int64_t _latest_ms               # newest timestamp in the own log
+    cdef int64_t time_ms(self, int64_t now_ns) noexcept nogil
+    cdef void note_record(self, int64_t timestamp_ms, int64_t now_ns) noexcept nogil

@@ -1,0 +1,107 @@
+"""The native half of the consensus module: what happens once a message or once a duty cycle."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from ordo.archive.segments.reader cimport RecordingReader
+from ordo.archive.recorder cimport Recording
+from ordo.consensus.state.progress cimport Progress
+from ordo.sequencer.sources cimport Allowance, ConsensusSource, IngressSource, Sources
+from ordo.cluster.wire.counters.traces cimport FollowerTraces, LogTraces
+from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.agents.wake cimport ParkFlag
+from ordo.transport.streams.image cimport Assembler, Fragment, Image
+from ordo.transport.streams.publication cimport ExclusivePublication
+
+cdef class SessionTable:
+    """Open sessions by id with their last activity (cluster time) and the image that they are bound to.
+
+    Open addressing, capacities are powers of two.
+    """
+    cdef int64_t* ids
+    cdef int64_t* activity
+    cdef int64_t* owners                  # correlation id of the image that a session's messages come from
+    cdef int64_t mask
+    cdef readonly int64_t count
+    cdef int64_t used                     # slots that are not empty, removed ones included
+    cdef int64_t find(self, int64_t session_id) noexcept nogil       # slot, or -1
+    cpdef void put(self, int64_t session_id, int64_t activity)
+    cpdef void remove(self, int64_t session_id)
+
+cdef class Sequencer:
+    """Takes ingress into the log, reads what was appended, and turns durable positions into the commit position.
+
+    One object for leader and follower; `lead`, `follow` and `stand_by` switch it. `module` is the Python half, called
+    for every rare message or record: `on_ingress`, `on_consensus`, `on_record`, `on_commit`.
+    """
+    cdef readonly SessionTable sessions
+    cdef object module
+    cdef Progress progress
+    cdef Sources _ingress                 # of IngressSource
+    cdef Sources _consensus               # of ConsensusSource
+    cdef IngressSource _polled            # that messages are taken from now, or None
+    cdef Allowance _ingress_allowance
+    cdef Allowance _consensus_allowance
+    cdef list _service                    # [(Image, Assembler, service id)]
+    cdef dict _member_publications        # member id -> ExclusivePublication
+    cdef int _ingress_start
+    cdef public int32_t ingress_limit
+    # role
+    cdef int _mode                        # STAND_BY, LEADING, FOLLOWING
+    cdef public bint takes_ingress
+    cdef public bint holds_for_room       # clients' messages stay in their ingress: the disk has no room for them
+    cdef public bint holds_for_service    # the same: the leader's service has enough to execute
+    cdef public bint is_steady            # no election is running: positions go past Python
+    cdef public bint wants_tick           # a request came that the slow tick goes on with
+    cdef readonly int32_t held_services   # a bit for each service that is ahead of the module: its requests wait
+    cdef int64_t _leadership_term_id
+    cdef int32_t _leader_id
+    cdef int32_t _member_id
+    cdef ExclusivePublication _log
+    cdef uint8_t _header[32]
+    # the log of this member
+    cdef RecordingReader _reader
+    cdef Recording _recording             # of the log while it grows, or None
+    cdef int64_t* _durable_address        # its rec-pos counter, or NULL
+    cdef int64_t _stopped_position        # end of the log while none is
+    cdef readonly int64_t append_position # durable and scanned
+    cdef readonly int64_t commit_position
+    cdef readonly int64_t last_timestamp  # newest of a message in the scanned log
+    cdef public int64_t next_record_position
+    cdef Counter _commit_counter
+    cdef list _container_flags            # of ParkFlag, by service id
+    cdef bint _is_commit_new              # the containers have not been woken for the commit position
+    cdef int64_t _heartbeat_interval_ns
+    cdef public uint8_t append_flags
+    cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
+    cdef public uint8_t reader_flags      # FLAG_READERS while somebody follows the log at this member, or 0
+    cdef public LogTraces traces          # of sampled requests; None: nobody traces
+    cdef public FollowerTraces follower_traces
+    cdef int64_t appended_position       # leader: of the last message that was taken, or 0
+    cdef set _told_members                # leader: of those with readers, which have been told the commit position
+    cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
+
+    cdef int64_t leading_term(self) noexcept nogil
+    cdef int poll_consensus(self, int64_t now_ns) except -1
+    cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1
+    cdef int poll_service(self) except -1
+    cdef int update_positions(self, int64_t now_ns) except -1
+    cdef int _poll_member(self, ConsensusSource source, int64_t now_ns) except -1
+    cdef int _poll_ingress_source(self, IngressSource source, int64_t now_ns, int64_t cluster_time) except -1
+    cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
+    cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
+    cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time,
+                       bint was_admitted=*) except -1
+    cdef bint _take_positions(self, const Fragment* fragment, ConsensusSource source, int64_t now_ns) noexcept nogil
+    cpdef int tell_commit(self, int64_t now_ns) except -1
+    cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
+    cdef int _trace(self, const uint8_t* data, const Fragment* fragment) except -1
+    cdef int note_traces(self, int64_t cycle_ns) except -1
+    cdef int _scan(self, int64_t limit_position) except -1
+    cdef void _publish_commit(self, int64_t position) noexcept
+    cdef void wake_containers(self) noexcept
+    cdef int _tell_readers(self, int64_t now_ns) except -1
+    cdef int _send_position(self, int64_t now_ns) except -1
+    cdef int64_t _send_position_to(self, member_id) except? -1
+    cdef int64_t told_position(self) noexcept nogil      # what a record that is appended now says is committed
+    cdef void _take_hint(self, int64_t value, int64_t position) noexcept nogil
+    cdef int64_t due_ns(self) noexcept nogil       # when a commit position is to be told that no record has taken along

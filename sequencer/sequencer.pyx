@@ -1,0 +1,788 @@
+"""The native half of the consensus module. See sequencer.pxd, and docs/ARCHITECTURE.md for the flow."""
+
+from libc.stdlib cimport calloc, free
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+from ordo.archive.segments.reader cimport RecordingReader
+from ordo.sequencer.sources cimport UNPROVEN, Allowance, ConsensusSource, IngressSource, Sources
+from ordo.cluster.wire.commit_hint cimport commit_hint, hinted_commit
+from ordo.cluster.wire.layout cimport (
+    APPEND_POSITION_BLOCK,
+    APPEND_POSITION_FLAGS,
+    APPEND_POSITION_ID,
+    APPEND_POSITION_LENGTH,
+    APPEND_POSITION_LOG_POSITION,
+    APPEND_POSITION_MEMBER_ID,
+    APPEND_POSITION_LEADERSHIP_TERM_ID,
+    COMMIT_POSITION_BLOCK,
+    COMMIT_POSITION_ID,
+    COMMIT_POSITION_LENGTH,
+    COMMIT_POSITION_LOG_POSITION,
+    COMMIT_POSITION_MEMBER_ID,
+    COMMIT_POSITION_LEADERSHIP_TERM_ID,
+    NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION,
+    NEW_LEADERSHIP_TERM_EVENT_ID,
+    NEW_LEADERSHIP_TERM_EVENT_TERM_ID,
+    SESSION_HEADER_LENGTH,
+    SESSION_HEADER_SESSION_ID,
+    SESSION_HEADER_LEADERSHIP_TERM_ID,
+    SESSION_HEADER_TIMESTAMP,
+    SESSION_MESSAGE_HEADER_BLOCK,
+    SESSION_MESSAGE_HEADER_ID,
+    MESSAGE_MARK_ID,
+    MESSAGE_MARK_NUMBER,
+    APP_DIFFERENCE_ID,
+    CONSUMER_COMMAND_ID,
+    REQUEST_ID,
+    OUTPUT_BLOCK,
+    OUTPUT_TARGET,
+    REQUEST_BLOCK,
+    REQUEST_LENGTH,
+    REQUEST_NUMBER,
+    REQUEST_OPEN_POSITION,
+    is_for_container,
+    is_of_operator,
+    is_of_queries,
+    is_request,
+    ordo_template_id,
+    put_sbe_header,
+    request_digest_offset,
+    put_stamp,
+    template_id,
+)
+from ordo.consensus.state.progress cimport Progress
+from ordo.runtime.native.atomics cimport (
+    ordo_fence_full,
+    ordo_get_i32,
+    ordo_get_i64,
+    ordo_get_u16,
+    ordo_load_acquire_i64,
+    ordo_put_i32,
+    ordo_put_i64,
+)
+from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.agents.wake cimport ParkFlag
+from ordo.transport.streams.image cimport Assembler, Fragment, Image
+from ordo.transport.streams.logbuffer cimport ADMIN_ACTION, HEADER_LENGTH, RESERVED_VALUE_OFFSET, align_frame
+from ordo.transport.streams.publication cimport ExclusivePublication
+
+cdef enum:
+    STAND_BY = 0
+    LEADING = 1
+    FOLLOWING = 2
+    CONSENSUS_FRAGMENT_LIMIT = 64
+    SERVICE_FRAGMENT_LIMIT = 25
+    SCAN_LIMIT = 4096                     # records a duty cycle
+    STRANGERS_RATE = 1000                 # messages of strangers a second that take the interpreter
+    STRANGERS_BURST = 256
+    STRANGER_LIMIT = 2                    # of these, of one stream in one turn: each stream has its share
+    RARE_FLAGS = 0x07                     # of an AppendPosition: live, catch-up, no room
+    READERS_FLAG = 0x08                   # FLAG_READERS
+    COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
+    EMPTY_SLOT = -1
+    REMOVED_SLOT = -2
+    FIRST_CAPACITY = 1024
+
+FLAG_READERS = 8
+"""In the flags of an AppendPosition: somebody follows the log at this member."""
+
+cdef int64_t NULL_POSITION = -1
+cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
+cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
+cdef int64_t MUTE = -2                 # no message of the session is taken
+cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
+
+
+cdef class SessionTable:
+    def __cinit__(self):
+        self._allocate(FIRST_CAPACITY)
+
+    def __dealloc__(self):
+        free(self.ids)
+        free(self.activity)
+        free(self.owners)
+
+    def _allocate(self, int64_t capacity):
+        cdef int64_t slot
+        self.ids = <int64_t*> calloc(capacity, sizeof(int64_t))
+        self.activity = <int64_t*> calloc(capacity, sizeof(int64_t))
+        self.owners = <int64_t*> calloc(capacity, sizeof(int64_t))
+        if self.ids == NULL or self.activity == NULL or self.owners == NULL:
+            raise MemoryError("no memory for the session table")
+        for slot in range(capacity):
+            self.ids[slot] = EMPTY_SLOT
+        self.mask = capacity - 1
+
+    cdef int64_t find(self, int64_t session_id) noexcept nogil:
+        cdef int64_t slot = session_id & self.mask
+        cdef int64_t probes = 0
+        if session_id < 0:             # no session's: a message from outside may name one all the same
+            return -1
+        while probes <= self.mask:
+            if self.ids[slot] == session_id:
+                return slot
+            if self.ids[slot] == EMPTY_SLOT:
+                return -1
+            slot = (slot + 1) & self.mask
+            probes += 1
+        return -1
+
+    cpdef void put(self, int64_t session_id, int64_t activity):
+        cdef int64_t slot = self.find(session_id)
+        if slot < 0:
+            if (self.used + 1) * 2 > self.mask:
+                self._rebuild()
+            slot = session_id & self.mask
+            while self.ids[slot] >= 0:
+                slot = (slot + 1) & self.mask
+            self.used += self.ids[slot] == EMPTY_SLOT
+            self.ids[slot] = session_id
+            self.owners[slot] = UNCLAIMED
+            self.count += 1
+        self.activity[slot] = activity
+
+    cpdef void remove(self, int64_t session_id):
+        cdef int64_t slot = self.find(session_id)
+        if slot >= 0:
+            self.ids[slot] = REMOVED_SLOT
+            self.count -= 1
+
+    def _rebuild(self):
+        """Room for more, and no removed slots, which every search would have to pass."""
+        cdef int64_t* ids = self.ids
+        cdef int64_t* activity = self.activity
+        cdef int64_t* owners = self.owners
+        cdef int64_t slot
+        cdef int64_t capacity = self.mask + 1
+        self._allocate(capacity * 2 if (self.count + 1) * 4 > self.mask else capacity)
+        self.count = 0
+        self.used = 0
+        for slot in range(capacity):
+            if ids[slot] >= 0:
+                self.put(ids[slot], activity[slot])
+                self.owners[self.find(ids[slot])] = owners[slot]
+        free(ids)
+        free(activity)
+        free(owners)
+
+    def claim(self, int64_t session_id, Image image not None):
+        """From now on messages of this session are taken from this image only."""
+        cdef int64_t slot = self.find(session_id)
+        if slot >= 0 and self.owners[slot] != MUTE:
+            self.owners[slot] = image.correlation_id
+
+    def mute(self, int64_t session_id):
+        """No message of this session is taken from now on; its client may still keep it alive, ask and close it."""
+        cdef int64_t slot = self.find(session_id)
+        if slot >= 0:
+            self.owners[slot] = MUTE
+
+    def is_owner(self, int64_t session_id, Image image not None):
+        """True when the session's messages are taken from this image, or nobody has claimed it yet."""
+        cdef int64_t slot = self.find(session_id)
+        return slot >= 0 and self.owners[slot] in (UNCLAIMED, image.correlation_id)
+
+    def get_activity(self, int64_t session_id):
+        """Cluster time of the last ingress of a session, or None when it is not in the table."""
+        cdef int64_t slot = self.find(session_id)
+        return None if slot < 0 else self.activity[slot]
+
+    def find_silent(self, int64_t before):
+        """Ids of the sessions whose last activity was before a time, in ascending order."""
+        cdef int64_t slot
+        cdef list found = []
+        for slot in range(self.mask + 1):
+            if self.ids[slot] >= 0 and self.activity[slot] < before:
+                found.append(self.ids[slot])
+        found.sort()
+        return found
+
+    def clear(self):
+        cdef int64_t slot
+        for slot in range(self.mask + 1):
+            self.ids[slot] = EMPTY_SLOT
+        self.count = 0
+        self.used = 0
+
+
+cdef class Sequencer:
+    def __cinit__(self, module, Progress progress, int32_t member_id, Counter commit_counter, ParkFlag container_flag,
+                  int64_t heartbeat_interval_ns, int32_t ingress_limit=256):
+        self.module = module
+        self.progress = progress
+        self.sessions = SessionTable()
+        self._member_id = member_id
+        self._commit_counter = commit_counter
+        self._container_flags = [container_flag]
+        self._heartbeat_interval_ns = heartbeat_interval_ns
+        self.ingress_limit = ingress_limit
+        self._ingress = Sources()
+        self._consensus = Sources()
+        self._ingress_allowance = Allowance(STRANGERS_RATE, STRANGERS_BURST)
+        self._consensus_allowance = Allowance(STRANGERS_RATE, STRANGERS_BURST)
+        self._service = []
+        self._member_publications = {}
+        self._told_members = set()
+        self._mode = STAND_BY
+        self._leader_id = -1
+        self.next_record_position = NO_RECORD
+
+    # -- wiring, by the Python half ------------------------------------------------------------------------------
+
+    def add_ingress_image(self, Image image):
+        self._ingress.add(IngressSource(image))
+
+    def remove_ingress_image(self, Image image):
+        self._ingress.remove(image)
+
+    def prove_ingress(self, Image image not None):
+        """Messages on this image are a client's, whose session is open: from now on it is no stranger's."""
+        cdef IngressSource source = self._polled
+        if source is None or source.image is not image:
+            source = <IngressSource> self._ingress.stranger_of(image)
+        if source is not None:
+            source.is_proven = True
+
+    def add_consensus_image(self, Image image):
+        self._consensus.add(ConsensusSource(image))
+
+    def remove_consensus_image(self, Image image):
+        self._consensus.remove(image)
+
+    def add_container_flag(self, ParkFlag flag not None):
+        """Of the container of one more service."""
+        self._container_flags.append(flag)
+
+    def hold_service(self, int32_t service_id):
+        """What this service asks for waits in its stream until `release_service`."""
+        self.held_services |= 1 << service_id
+
+    def release_service(self, int32_t service_id):
+        self.held_services &= ~(1 << service_id)
+
+    def add_service_image(self, Image image, int32_t service_id=0):
+        self._service.append((image, Assembler(), service_id))
+
+    def remove_service_image(self, Image image):
+        self._service = [pair for pair in self._service if pair[0] is not image]
+
+    def set_member_publication(self, int32_t member_id, ExclusivePublication publication):
+        self._member_publications[member_id] = publication
+
+    def open_log(self, RecordingReader reader, int64_t append_position, int64_t commit_position):
+        """At start: `reader` stands after the last record already executed; the log ends at `append_position`."""
+        self._reader = reader
+        self._stopped_position = append_position
+        self.commit_position = commit_position
+        if reader is None:
+            self.append_position = append_position      # behind a snapshot, with no log yet
+
+    def attach_recording(self, Recording recording not None):
+        """The log grows again: its durable position is the recording's counter."""
+        self._recording = recording
+        self._durable_address = recording.counter.address
+
+    def detach_recording(self, int64_t stop_position):
+        """The recording has stopped at `stop_position` (all of it durable)."""
+        self._recording = None
+        self._durable_address = NULL
+        self._stopped_position = stop_position
+
+    def truncated(self, int64_t position):
+        """The log now ends at `position`, which the commit position has not passed."""
+        assert self._durable_address == NULL, "truncate while recording"
+        assert position >= self.commit_position, f"truncate below commit: {position=} {self.commit_position=}"
+        self._stopped_position = position
+        if self._reader is not None:
+            # Also when it stands before: it may hold the first fragments of a message that was cut in two.
+            self._reader.seek(min(self._reader.position, position))
+        self.append_position = min(self.append_position, position)
+
+    def lead(self, int64_t leadership_term_id, ExclusivePublication log):
+        self._mode = LEADING
+        self._told_members.clear()
+        self._leadership_term_id = leadership_term_id
+        self._leader_id = self._member_id
+        self._log = log
+
+    def follow(self, int64_t leadership_term_id, int32_t leader_id):
+        self._mode = FOLLOWING
+        self._leadership_term_id = leadership_term_id
+        self._leader_id = leader_id
+        self._log = None
+
+    def stand_by(self):
+        self._mode = STAND_BY
+        self._log = None
+        self.takes_ingress = False
+        self.is_steady = False
+        self._unsent_since_ns = 0
+        self.append_flags = 0
+
+    def set_reader(self, RecordingReader reader):
+        """The log has got its recording."""
+        self._reader = reader
+
+    def scan_to_end(self):
+        """Reads a resting log to its end."""
+        assert self._durable_address == NULL, "scan_to_end while recording"
+        while self.append_position < self._stopped_position:
+            self._scan(self._stopped_position)
+
+    @property
+    def position_flags(self):
+        """What goes into an AppendPosition of this member."""
+        return self.append_flags | self.room_flags | self.reader_flags
+
+    @property
+    def leading_term_id(self):
+        """The term whose log this member publishes, or -1."""
+        return self.leading_term()
+
+    cdef int64_t leading_term(self) noexcept nogil:
+        return self._leadership_term_id if self._mode == LEADING else NULL_POSITION
+
+    @property
+    def notified_position(self):
+        return self.progress.notified_position
+
+    def position_after(self, int64_t length_bytes):
+        """Where the log publication will stand after one unfragmented record of this length.
+
+        A record that does not fit the rest of its term begins in the next one.
+        """
+        cdef int64_t position = self._log.position_now()
+        cdef int64_t term_length = self._log.log.term_length
+        cdef int64_t aligned = align_frame(<int32_t> length_bytes + HEADER_LENGTH)
+        cdef int64_t rest = term_length - (position & (term_length - 1))
+        return position + aligned if aligned <= rest else position + rest + aligned
+
+    @property
+    def log_end_position(self):
+        """Leader: end of what was appended, durable or not; the append position of any other member."""
+        return self.append_position if self._log is None else self._log.position_now()
+
+    def append(self, const uint8_t[::1] record):
+        """Appends one record to the log: a position, or a negative result code."""
+        cdef const uint8_t* data = &record[0]
+        cdef int64_t position = self._log.append(data, record.shape[0], NULL, 0)
+        if position == ADMIN_ACTION:
+            position = self._log.append(data, record.shape[0], NULL, 0)
+        return position
+
+    # -- once a duty cycle ---------------------------------------------------------------------------------------
+
+    cdef int poll_consensus(self, int64_t now_ns) except -1:
+        cdef int i, work = 0
+        cdef ConsensusSource source
+        for source in self._consensus.proven:
+            work += self._poll_member(source, now_ns)
+        for i in range(self._consensus.stranger_count(now_ns)):
+            source = self._consensus.next_stranger()
+            if source is None:
+                break
+            work += self._poll_member(source, now_ns)
+            if source.member_id != UNPROVEN:
+                self._consensus.promote(source)
+        return work
+
+    cdef int _poll_member(self, ConsensusSource source, int64_t now_ns) except -1:
+        cdef Fragment fragment
+        cdef Image image = source.image
+        cdef int count = 0
+        while count < CONSENSUS_FRAGMENT_LIMIT and image.peek(&fragment):
+            if source.member_id == UNPROVEN and (
+                    count == STRANGER_LIMIT or not self._consensus_allowance.take(now_ns)):
+                break
+            image.consume(&fragment)
+            count += 1
+            if not self._take_positions(&fragment, source, now_ns):
+                message = PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes)
+                self.module.on_consensus(source, message, now_ns)
+                self.wants_tick |= not self.is_steady
+        if count:
+            image.publish_position()
+        return count
+
+    cdef bint _take_positions(self, const Fragment* fragment, ConsensusSource source, int64_t now_ns) noexcept nogil:
+        """The two messages of the steady state from the member that they name; anything out of the ordinary is left to
+        the Python half."""
+        cdef int32_t member_id = source.member_id
+        cdef const uint8_t* data = fragment.payload
+        cdef int template = template_id(data, fragment.length_bytes)
+        if not self.is_steady:
+            return False
+        if template == APPEND_POSITION_ID and self._mode == LEADING:
+            if fragment.length_bytes < APPEND_POSITION_LENGTH or data[APPEND_POSITION_FLAGS] & RARE_FLAGS:
+                return False
+            if ordo_get_i64(data + APPEND_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id \
+                    or ordo_get_i32(data + APPEND_POSITION_MEMBER_ID) != member_id:
+                return False
+            if data[APPEND_POSITION_FLAGS] & READERS_FLAG:
+                source.readers_heard_ns = now_ns
+            self.progress.on_append_position(
+                ordo_get_i32(data + APPEND_POSITION_MEMBER_ID), self._leadership_term_id,
+                ordo_get_i64(data + APPEND_POSITION_LOG_POSITION), now_ns)
+            return True
+        if template == COMMIT_POSITION_ID and self._mode == FOLLOWING:
+            if ordo_get_i64(data + COMMIT_POSITION_LEADERSHIP_TERM_ID) != self._leadership_term_id \
+                    or ordo_get_i32(data + COMMIT_POSITION_MEMBER_ID) != self._leader_id \
+                    or member_id != self._leader_id:
+                return False
+            self.progress.on_commit_notified(
+                self._leadership_term_id, ordo_get_i64(data + COMMIT_POSITION_LOG_POSITION), self._leader_id, now_ns)
+            return True
+        return False
+
+    cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1:
+        cdef list clients = self._ingress.proven
+        cdef Py_ssize_t count = len(clients), index
+        cdef int i, work = 0
+        cdef IngressSource source
+        if count:
+            self._ingress_start = (self._ingress_start + 1) % <int> count
+        for index in range(count):
+            work += self._poll_ingress_source(<IngressSource> clients[(index + self._ingress_start) % count],
+                                              now_ns, cluster_time)
+        for i in range(self._ingress.stranger_count(now_ns)):
+            source = self._ingress.next_stranger()
+            if source is None:
+                break
+            work += self._poll_ingress_source(source, now_ns, cluster_time)
+            if source.is_proven:
+                self._ingress.promote(source)
+        return work
+
+    cdef int _poll_ingress_source(self, IngressSource source, int64_t now_ns, int64_t cluster_time) except -1:
+        cdef Fragment fragment
+        cdef Image image = source.image
+        cdef int count = 0, rare = 0
+        cdef bint is_rare
+        cdef int64_t before = image.position
+        self._polled = source
+        while count < self.ingress_limit and source.assembler.peek(image, &fragment):
+            is_rare = not source.is_proven and takes_interpreter(fragment.payload, fragment.length_bytes)
+            if is_rare and (rare == STRANGER_LIMIT or not self._ingress_allowance.take(now_ns)):
+                break
+            if not self._take(image, &fragment, cluster_time):
+                if is_rare:
+                    self._ingress_allowance.give_back()
+                break
+            source.assembler.consume(image, &fragment)
+            count += 1
+            rare += is_rare
+        self._polled = None
+        if image.position != before:
+            image.publish_position()
+        return count
+
+    cdef int _take(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
+        """1: done with this message; 0: it stays in ingress, the log has no room for it or none is taken now.
+
+        Queries and what operators ask are taken at any time, as far as nothing else is before them.
+        """
+        cdef const uint8_t* data = fragment.payload
+        cdef int template = template_id(data, fragment.length_bytes)
+        cdef bint holds_messages = self.holds_for_room or self.holds_for_service
+        if template == SESSION_MESSAGE_HEADER_ID:
+            if not self.takes_ingress or holds_messages:
+                return 0
+            put_sbe_header(self._header, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
+            return self._sequence(image, data, fragment.length_bytes, cluster_time)
+        if is_for_container(data, fragment.length_bytes):
+            if not self.takes_ingress or (holds_messages
+                                          and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID):
+                return 0
+            ordo_put_i64(self._header, ordo_get_i64(data))
+            return self._sequence_own(image, fragment, cluster_time)
+        if is_of_queries(data, fragment.length_bytes):
+            self.module.on_query(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+            return 1
+        if is_of_operator(data, fragment.length_bytes):
+            self.module.on_operator(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+            return 1
+        if not self.takes_ingress:
+            return 0
+        if template < 0:
+            self.module.on_invalid_request(f"ingress: {fragment.length_bytes} bytes that are no cluster message")
+            return 1
+        return self.module.on_ingress(
+            image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time)
+
+    cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
+        """A message of Ordo's own for the container. Of a mark the Python half hears, to tell when it is committed."""
+        cdef const uint8_t* data = fragment.payload
+        cdef int taken
+        cdef int template = ordo_template_id(data, fragment.length_bytes)
+        cdef bint is_command = template == CONSUMER_COMMAND_ID
+        if template == APP_DIFFERENCE_ID and not self.module.upkeep.levels.takes_differences:
+            return 1
+        if template == REQUEST_ID and request_digest_offset(data) and not self.module.upkeep.levels.takes_request_ids:
+            self.module.on_invalid_request("ingress: a request with an id, which some member's release does not know")
+            return 1
+        if template == REQUEST_ID and ordo_get_u16(data) >= OUTPUT_BLOCK and ordo_get_i64(data + OUTPUT_TARGET) >= 0 \
+                and not self.module.sessions.admits_output(image, ordo_get_i64(data + SESSION_HEADER_SESSION_ID)):
+            return 1
+        if is_command and not self.module.sessions.admits_command(
+                image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes)):
+            return 1
+        self.appended_position = 0
+        taken = self._sequence(image, data, fragment.length_bytes, cluster_time, is_command)
+        if self.appended_position and template == MESSAGE_MARK_ID:
+            self.module.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
+                                        ordo_get_i64(data + MESSAGE_MARK_NUMBER), self.appended_position)
+        if self.traces is not None and self.appended_position and template == REQUEST_ID \
+                and fragment.length_bytes >= REQUEST_LENGTH:
+            self.traces.take(ordo_get_i64(data + REQUEST_OPEN_POSITION), ordo_get_i64(data + REQUEST_NUMBER),
+                             self.appended_position)
+        return taken
+
+    cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
+                       int64_t cluster_time, bint was_admitted=False) except -1:
+        """Appends a client's message behind the message header that is in `_header` already."""
+        cdef int64_t session_id, slot, position
+        cdef int attempt
+        if length_bytes < SESSION_HEADER_LENGTH or self._mode != LEADING \
+                or ordo_get_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID) != self._leadership_term_id:
+            return 1
+        session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
+        slot = self.sessions.find(session_id)
+        if slot < 0:
+            return 1
+        if self.sessions.owners[slot] == UNCLAIMED:
+            if not self.module.sessions.may_claim(session_id, image):
+                self.module.on_invalid_request("ingress: a message for a session of another host or key")
+                return 1
+            self.sessions.owners[slot] = image.correlation_id
+        elif self.sessions.owners[slot] == MUTE and was_admitted:
+            pass
+        elif self.sessions.owners[slot] == MUTE:
+            self.module.on_invalid_request("ingress: a message of a client that has no right to send any")
+            return 1
+        elif self.sessions.owners[slot] != image.correlation_id:
+            self.module.on_invalid_request("ingress: a message for the session of another client")
+            return 1
+        if length_bytes > self._log.max_message_length:
+            self.module.on_invalid_request(
+                f"ingress: a message of {length_bytes} bytes, the log takes {self._log.max_message_length}: "
+                "raise log_term_length (8 times the longest message)")
+            return 1
+        put_stamp(self._header, self._leadership_term_id, session_id, cluster_time)
+        for attempt in range(2):
+            self._log.stamp_next(commit_hint(self._log.position_now(), self.told_position()))
+            position = self._log.append(self._header, SESSION_HEADER_LENGTH, message + SESSION_HEADER_LENGTH,
+                                        length_bytes - SESSION_HEADER_LENGTH)
+            if position > 0:
+                self.appended_position = position
+                self._polled.is_proven = True
+                self.sessions.activity[slot] = cluster_time
+                self._unsent_since_ns = 0              # the record tells the followers
+                return 1
+            if position != ADMIN_ACTION:
+                break
+        return 0
+
+    cdef int poll_service(self) except -1:
+        cdef Fragment fragment
+        cdef int count, work = 0
+        cdef int32_t service_id
+        for pair in self._service:
+            count = 0
+            service_id = pair[2]
+            while count < SERVICE_FRAGMENT_LIMIT and not self.held_services >> service_id & 1 \
+                    and (<Assembler> pair[1]).peek(<Image> pair[0], &fragment):
+                (<Assembler> pair[1]).consume(<Image> pair[0], &fragment)
+                count += 1
+                self.module.on_service(
+                    service_id, PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes))
+            if count:
+                (<Image> pair[0]).publish_position()
+                work += count
+        return work
+
+    cdef int update_positions(self, int64_t now_ns) except -1:
+        cdef int64_t durable = self._stopped_position
+        cdef int64_t before = self.append_position
+        cdef int64_t commit
+        cdef int work = 0
+        if self._durable_address != NULL:
+            durable = ordo_load_acquire_i64(self._durable_address)
+        if durable > before:
+            self._scan(durable)
+            work = 1
+        if not self.is_steady:
+            if self.append_position > before:
+                self.module.on_appended(self.append_position, now_ns)
+        elif self._mode == LEADING:
+            commit = self.progress.advance_commit(self.append_position, now_ns)
+            if commit > self.commit_position:
+                if self._unsent_since_ns == 0:
+                    self._unsent_since_ns = now_ns
+                self._told_members.clear()
+                self.commit_to(commit, now_ns)
+                if commit >= self._log.position_now():
+                    work += self._tell_readers(now_ns)
+            elif now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
+                self._send_position(now_ns)
+            if now_ns >= self.due_ns():
+                self._send_position(now_ns)
+                work = 1
+        elif self._mode == FOLLOWING:
+            if self.append_position != self.progress.last_sent_position \
+                    or now_ns - self.progress.last_sent_ns >= self._heartbeat_interval_ns:
+                self._send_position(now_ns)
+            self.commit_to(self.progress.follower_commit(self.append_position), now_ns)
+        return work
+
+    cpdef int tell_commit(self, int64_t now_ns) except -1:
+        """Tells the followers now of a commit position that waits for a record to take it along."""
+        if self.due_ns() == NEVER:
+            return 0
+        return self._send_position(now_ns)
+
+    cdef int64_t due_ns(self) noexcept nogil:
+        if self._unsent_since_ns == 0 or self._mode != LEADING:
+            return NEVER
+        return self._unsent_since_ns + COMMIT_DELAY_NS_MAX
+
+    cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1:
+        """Publishes the commit position, and has rare records executed; never goes back. `wake_containers` comes later."""
+        if position <= self.commit_position:
+            return 0
+        self._publish_commit(position)
+        if position >= self.next_record_position:
+            self.module.on_commit(position, now_ns)
+        return 1
+
+    cdef int _scan(self, int64_t limit_position) except -1:
+        """Reads what became durable, hands rare records to Python, and moves the append position behind it."""
+        cdef Fragment fragment
+        cdef const uint8_t* data
+        cdef int64_t hint = 0, hint_position = 0
+        cdef int count = 0
+        while count < SCAN_LIMIT:
+            if not self._reader.next(&fragment, limit_position):
+                self._take_hint(hint, hint_position)
+                self.append_position = limit_position
+                return count
+            count += 1
+            data = fragment.payload
+            hint = ordo_get_i64(fragment.header + RESERVED_VALUE_OFFSET)
+            hint_position = fragment.start_position
+            if template_id(data, fragment.length_bytes) == SESSION_MESSAGE_HEADER_ID:
+                self.last_timestamp = max(self.last_timestamp, ordo_get_i64(data + SESSION_HEADER_TIMESTAMP))
+                if ordo_get_i64(data + SESSION_HEADER_SESSION_ID) > 0:
+                    continue
+            elif is_for_container(data, fragment.length_bytes):
+                self.last_timestamp = max(self.last_timestamp, ordo_get_i64(data + SESSION_HEADER_TIMESTAMP))
+                if self.follower_traces is not None:
+                    self._trace(data, &fragment)
+                continue
+            self.module.on_record(
+                fragment.position, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+        self._take_hint(hint, hint_position)
+        self.append_position = self._reader.position
+        return count
+
+    cdef int _trace(self, const uint8_t* data, const Fragment* fragment) except -1:
+        """Follower: a request may be one that is traced. What a follower catches up with is not."""
+        if self._mode == FOLLOWING and self.is_steady and ordo_template_id(data, fragment.length_bytes) == REQUEST_ID \
+                and fragment.length_bytes >= REQUEST_LENGTH:
+            self.follower_traces.take(ordo_get_i64(data + REQUEST_OPEN_POSITION),
+                                      ordo_get_i64(data + REQUEST_NUMBER), fragment.position)
+        return 0
+
+    cdef int note_traces(self, int64_t cycle_ns) except -1:
+        """Follower: the log is recorded as far as it came in this duty cycle."""
+        self.follower_traces.cycle_ns = cycle_ns
+        if self._recording is not None:
+            self.follower_traces.note(self._recording.written_position)
+        return 0
+
+    cdef int64_t told_position(self) noexcept nogil:
+        return self.commit_position
+
+    cdef void _take_hint(self, int64_t value, int64_t position) noexcept nogil:
+        """A leader has put its commit position into a record. Whichever leader that was: what was committed when the
+        record was appended is committed in every log that has the record (Raft §5.3, §5.4)."""
+        if value != 0 and self._mode == FOLLOWING and self.is_steady:
+            self.progress.on_commit_hint(hinted_commit(value, position))
+
+    cdef void _publish_commit(self, int64_t position) noexcept:
+        self.commit_position = position
+        self._commit_counter.set_release(position)
+        self._is_commit_new = True
+
+    cdef void wake_containers(self) noexcept:
+        """Wakes the containers that are parked, when the commit position has moved since the last call."""
+        cdef ParkFlag flag
+        if not self._is_commit_new:
+            return
+        self._is_commit_new = False
+        ordo_fence_full()
+        for flag in self._container_flags:
+            if flag.take():
+                flag.wake_futex()
+
+    cdef int _tell_readers(self, int64_t now_ns) except -1:
+        """No record is on its way that could take the commit position along, and readers at followers wait for it: these
+        followers hear of it now. The others need not be woken for it yet. Returns how many were told."""
+        cdef ConsensusSource source
+        for source in self._consensus.proven:
+            if source.has_readers(now_ns) and self._send_position_to(source.member_id) > 0:
+                self._told_members.add(source.member_id)
+        if len(self._told_members) == len(self._member_publications):
+            self._unsent_since_ns = 0
+        return <int> len(self._told_members)
+
+    cdef int _send_position(self, int64_t now_ns) except -1:
+        """CommitPosition to every member as leader that has not been told, AppendPosition to the leader as follower."""
+        cdef bint is_heartbeat = self._unsent_since_ns == 0
+        self._unsent_since_ns = 0
+        if self._mode == LEADING:
+            self.progress.note_sent(self.commit_position, now_ns)
+            for member_id in self._member_publications:
+                if is_heartbeat or member_id not in self._told_members:
+                    self._send_position_to(member_id)
+        else:
+            self.progress.note_sent(self.append_position, now_ns)
+            self._send_position_to(self._leader_id)
+        return 0
+
+    cdef int64_t _send_position_to(self, member_id) except? -1:
+        """The result of the publication; 0 when there is none to this member."""
+        cdef bint leading = self._mode == LEADING
+        cdef int64_t position = self.commit_position if leading else self.append_position
+        cdef uint8_t message[32]
+        publication = self._member_publications.get(member_id)
+        if publication is None:
+            return 0
+        if leading:
+            put_sbe_header(message, COMMIT_POSITION_BLOCK, COMMIT_POSITION_ID)
+        else:
+            put_sbe_header(message, APPEND_POSITION_BLOCK, APPEND_POSITION_ID)
+        ordo_put_i64(message + APPEND_POSITION_LEADERSHIP_TERM_ID, self._leadership_term_id)
+        ordo_put_i64(message + APPEND_POSITION_LOG_POSITION, position)
+        ordo_put_i32(message + APPEND_POSITION_MEMBER_ID, self._member_id)
+        message[APPEND_POSITION_FLAGS] = self.append_flags | self.room_flags | self.reader_flags
+        return (<ExclusivePublication> publication).append(
+            message, COMMIT_POSITION_LENGTH if leading else APPEND_POSITION_LENGTH, NULL, 0)
+
+
+cdef bint takes_interpreter(const uint8_t* message, int64_t length_bytes) noexcept nogil:
+    """Whether a message is dealt with in Python, whatever becomes of it: any but those of the steady state."""
+    if template_id(message, length_bytes) == SESSION_MESSAGE_HEADER_ID:
+        return False
+    return not is_request(message, length_bytes) or ordo_get_u16(message) > REQUEST_BLOCK
+
+
+def find_terms(RecordingReader reader not None, int64_t limit_position):
+    """(term id, base position) of each NewLeadershipTermEvent from where the reader stands up to a position."""
+    cdef Fragment fragment
+    cdef list terms = []
+    while reader.next(&fragment, limit_position):
+        if template_id(fragment.payload, fragment.length_bytes) == NEW_LEADERSHIP_TERM_EVENT_ID:
+            terms.append((ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_TERM_ID),
+                          ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION)))
+    return terms

@@ -1,0 +1,693 @@
+"""The transport client: publications, subscriptions and counters of one media driver.
+
+A client belongs to one thread. Blocking calls wait for the driver's answer; with an `invoker` (the driver runs in this
+thread) they run it until the answer is there. Callbacks are called from `do_work` only, and may use the client.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from ordo.runtime.agents.use import Origin, watch
+from ordo.runtime.closing import Closing
+from ordo.runtime.errors import (
+    Category,
+    ClientTimeoutError,
+    DriverTimeoutError,
+    OrdoError,
+    PublicationError,
+    RegistrationError,
+    TransportError,
+)
+from ordo.runtime.native.clock import Clock
+from ordo.runtime.native.counters import Counter, CountersReader
+from ordo.runtime.native.memory import MemoryProvider
+from ordo.transport.client.client_core import ClientCore, ClientCounter, make_client_counter
+from ordo.transport.client.client_registry import LogCache, Pending, Resources
+from ordo.transport.client.driver_link import DriverLink
+from ordo.transport.control import commands
+from ordo.transport.streams.image import Image
+from ordo.transport.streams.publication import ExclusivePublication, Publication
+from ordo.transport.streams.subscription import Subscription
+
+DRIVER_TIMEOUT_NS: Final = 10_000_000_000
+KEEPALIVE_INTERVAL_NS: Final = 500_000_000
+RESOURCE_LINGER_NS: Final = 3_000_000_000
+RESPONSES_PER_CYCLE_MAX: Final = 64
+CALLBACKS_PER_CYCLE_MAX: Final = 256
+REASON_LENGTH_MAX: Final = 1023
+CLIENT_HEARTBEAT_TYPE_ID: Final = 11
+LOCAL_SOCKET_ADDRESS_TYPE_ID: Final = 14
+NULL_COUNTER_ID: Final = -1
+
+ImageHandler = Callable[[Image], object]
+CounterHandler = Callable[[int, int], object]
+"""Gets registration id and counter id."""
+CommandT = TypeVar("CommandT", bound=tuple[Any, ...])
+
+
+class TransportClient(ClientCore, Closing):
+    """A client of the driver in `directory`.
+
+    `invoker()` runs one duty cycle of a driver in this thread. `error_handler(error)` hears what happens outside calls:
+    without one `do_work` raises it. `name` is seen in the label of the client's heartbeat counter. Counters of all
+    clients of the driver are told to `on_available_counter` and `on_unavailable_counter`; what the latter gets may
+    be read for a second more. Raises DriverTimeoutError when no live driver shows up within `driver_timeout_ns`.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        clock: Clock,
+        memory: MemoryProvider,
+        invoker: Callable[[], object] | None = None,
+        name: str = "",
+        error_handler: Callable[[OrdoError], object] | None = None,
+        on_available_counter: CounterHandler | None = None,
+        on_unavailable_counter: CounterHandler | None = None,
+        driver_timeout_ns: int = DRIVER_TIMEOUT_NS,
+        keepalive_interval_ns: int = KEEPALIVE_INTERVAL_NS,
+        resource_linger_ns: int = RESOURCE_LINGER_NS,
+    ) -> None:
+        self.directory = directory
+        self.name = name
+        self.driver_timeout_ns = driver_timeout_ns
+        self.keepalive_interval_ns = keepalive_interval_ns
+        self.resource_linger_ns = resource_linger_ns
+        self._clock = clock
+        self._error_handler = error_handler
+        self._resources = Resources()
+        self._logs = LogCache(memory)
+        self._pending: dict[int, Pending] = {}
+        self._on_available_counter = on_available_counter
+        self._on_unavailable_counter = on_unavailable_counter
+        self._callbacks: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._in_callback = False
+        self._closed_because: str | None = None
+        self.origin = Origin(name or "transport client")
+        self._heartbeat: Counter | None = None
+        self._link = DriverLink(directory, clock=clock, memory=memory, invoker=invoker, timeout_ns=driver_timeout_ns)
+        self.counters: CountersReader = self._link.counters
+        self.client_id: int = self._link.ring.next_correlation_id()
+        self._last_service_ns = clock.now()
+        self._next_service_ns = 0
+        self._attach(self._link.receiver, self._link.open_waker())
+        watch(self)
+
+    # --- adding -------------------------------------------------------------------------------------------------------
+
+    def add_publication(self, channel: str, stream_id: int) -> Publication:
+        """Adds a publication that may share its log with others of the same channel and stream.
+
+        Raises RegistrationError when the driver refuses, DriverTimeoutError when it does not answer.
+        """
+        publication: Publication = self._await(self.async_add_publication(channel, stream_id))
+        return publication
+
+    def add_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
+        """Adds a publication with a log and session of its own. Raises as `add_publication`."""
+        publication: ExclusivePublication = self._await(self.async_add_exclusive_publication(channel, stream_id))
+        return publication
+
+    def add_subscription(
+        self,
+        channel: str,
+        stream_id: int,
+        *,
+        on_available_image: ImageHandler | None = None,
+        on_unavailable_image: ImageHandler | None = None,
+    ) -> Subscription:
+        """A subscription; its images come and go in `do_work`. Raises as `add_publication`."""
+        subscription: Subscription = self._await(
+            self.async_add_subscription(
+                channel, stream_id, on_available_image=on_available_image, on_unavailable_image=on_unavailable_image
+            )
+        )
+        return subscription
+
+    def add_counter(self, type_id: int, label: str, key: bytes = b"") -> ClientCounter:
+        """A counter that this client owns; `type_id` of applications is 1000 or more. Raises as `add_publication`."""
+        counter: ClientCounter = self._await(self.async_add_counter(type_id, label, key))
+        return counter
+
+    def add_static_counter(self, type_id: int, label: str, key: bytes = b"", *, registration_id: int) -> Counter:
+        """A counter that stays until the driver ends, whatever becomes of this client: the same one for whoever asks
+        for the type and registration id again. Raises RegistrationError where another client owns such a counter.
+        """
+        correlation_id = self.next_correlation_id()
+        command = commands.AddStaticCounter(self.client_id, correlation_id, registration_id, type_id, key, label)
+
+        def complete(answer: commands.OnStaticCounter) -> Counter:
+            return self.counters.counter(answer.counter_id)
+
+        counter: Counter = self._await(self._register(command, f"static counter {label!r}", complete))
+        return counter
+
+    def async_add_publication(self, channel: str, stream_id: int) -> int:
+        """Sends the command; `get` of the returned registration id gives the publication."""
+        registration_id = self.next_correlation_id()
+        command = commands.AddPublication(self.client_id, registration_id, stream_id, channel)
+        return self._register(
+            command,
+            f"publication of {channel} stream {stream_id}",
+            lambda answer: self._on_publication(channel, answer),
+        )
+
+    def async_add_exclusive_publication(self, channel: str, stream_id: int) -> int:
+        """Like `async_add_publication`, for an ExclusivePublication."""
+        registration_id = self.next_correlation_id()
+        command = commands.AddExclusivePublication(self.client_id, registration_id, stream_id, channel)
+        return self._register(
+            command,
+            f"exclusive publication of {channel} stream {stream_id}",
+            lambda answer: self._on_publication(channel, answer),
+        )
+
+    def async_add_subscription(
+        self,
+        channel: str,
+        stream_id: int,
+        *,
+        on_available_image: ImageHandler | None = None,
+        on_unavailable_image: ImageHandler | None = None,
+    ) -> int:
+        """Sends the command; `get` of the returned registration id gives the subscription."""
+        registration_id = self.next_correlation_id()
+        command = commands.AddSubscription(self.client_id, registration_id, commands.NULL_ID, stream_id, channel)
+
+        def complete(answer: commands.OnSubscriptionReady) -> Subscription:
+            subscription = Subscription(
+                channel,
+                stream_id,
+                registration_id,
+                channel_status_id=answer.channel_status_counter_id,
+                on_available_image=on_available_image,
+                on_unavailable_image=on_unavailable_image,
+                client=self,
+            )
+            self._resources.subscriptions[registration_id] = subscription
+            return subscription
+
+        return self._register(command, f"subscription of {channel} stream {stream_id}", complete)
+
+    def async_add_counter(self, type_id: int, label: str, key: bytes = b"") -> int:
+        """Sends the command; `get` of the returned registration id gives the counter."""
+        registration_id = self.next_correlation_id()
+        command = commands.AddCounter(self.client_id, registration_id, type_id, key, label)
+
+        def complete(answer: commands.OnCounterReady) -> ClientCounter:
+            counter = make_client_counter(self.counters, answer.counter_id, registration_id, self)
+            self._resources.counters[registration_id] = counter
+            return counter
+
+        return self._register(command, f"counter {label!r}", complete)
+
+    def get(self, registration_id: int) -> Any:
+        """Returns what an `async_add_*` asked for, once; None until it is there.
+
+        Raises RegistrationError when the driver refused, DriverTimeoutError when it did not answer in time,
+        TransportError for an id that is not pending.
+        """
+        pending = self._pending.get(registration_id)
+        if pending is None:
+            raise TransportError(
+                f"registration_id={registration_id} is not pending: it was taken already, or never added"
+            )
+        if not pending.is_done:
+            self._receive_responses()
+        if not pending.is_done and self._clock.now() < pending.deadline_ns:
+            return None
+        del self._pending[registration_id]
+        if pending.error is not None:
+            raise pending.error
+        if pending.resource is None:
+            raise self._no_answer(pending)
+        return pending.resource
+
+    # --- destinations -------------------------------------------------------------------------------------------------
+
+    def add_destination(self, publication: Publication, uri: str) -> int:
+        """Sends a publication with `control-mode=manual` to one more endpoint. Returns the destination's id."""
+        return self._destination(commands.AddDestination, publication.original_registration_id, uri)
+
+    def remove_destination(self, publication: Publication, uri: str) -> None:
+        """Takes a destination away again. Raises RegistrationError when the driver knows none like it."""
+        self._destination(commands.RemoveDestination, publication.original_registration_id, uri)
+
+    def remove_destination_by_id(self, publication: Publication, destination_id: int) -> None:
+        """Takes the destination away that `add_destination` gave this id; its name is not looked at."""
+        self._remove_by_id(publication.original_registration_id, destination_id)
+
+    def add_receive_destination(self, subscription: Subscription, uri: str) -> int:
+        """Receives on one more transport for a subscription with `control-mode=manual`. Returns its id."""
+        return self._destination(commands.AddReceiveDestination, subscription.registration_id, uri)
+
+    def remove_receive_destination(self, subscription: Subscription, uri: str) -> None:
+        """Stops receiving on the transport that `add_receive_destination` added."""
+        self._destination(commands.RemoveReceiveDestination, subscription.registration_id, uri)
+
+    def remove_receive_destination_by_id(self, subscription: Subscription, destination_id: int) -> None:
+        """Takes the destination away that `add_receive_destination` gave this id.
+
+        Drivers of Ordo do that; Aeron's know ids of publications' destinations only (`remove_receive_destination`).
+        """
+        self._remove_by_id(subscription.registration_id, destination_id)
+
+    def _remove_by_id(self, registration_id: int, destination_id: int) -> None:
+        correlation_id = self.next_correlation_id()
+        command = commands.RemoveDestinationById(self.client_id, correlation_id, registration_id, destination_id)
+        self._await(self._register(command, f"removal of destination {destination_id}", lambda _: True))
+
+    def async_add_destination(self, publication: Publication, uri: str) -> int:
+        """Like `add_destination`, without waiting: `get` of the returned id gives the id once it is done."""
+        return self._async_destination(commands.AddDestination, publication.original_registration_id, uri)
+
+    def async_add_receive_destination(self, subscription: Subscription, uri: str) -> int:
+        """Like `add_receive_destination`, without waiting: `get` of the returned id gives the id once it is done."""
+        return self._async_destination(commands.AddReceiveDestination, subscription.registration_id, uri)
+
+    def _async_destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
+        correlation_id = self.next_correlation_id()
+        command = kind(self.client_id, correlation_id, registration_id, uri)
+        what = f"{type(command).__name__} of {uri}"
+        return self._register(command, what, lambda _: correlation_id)
+
+    def _destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
+        return int(self._await(self._async_destination(kind, registration_id, uri)))
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed_because is not None
+
+    @property
+    def epoch_ms(self) -> int:
+        """The wall clock's time now, in milliseconds."""
+        return self._clock.epoch_ms()
+
+    @property
+    def client_liveness_timeout_ns(self) -> int:
+        """After so long a silence the driver takes a client for dead, and frees what it had."""
+        return int(self._link.cnc.client_liveness_timeout_ns)
+
+    @property
+    def role_name(self) -> str:
+        return f"transport-client {self.name}".rstrip()
+
+    def next_correlation_id(self) -> int:
+        """Returns an id that is unique for the life of the driver."""
+        self._check_open()
+        return int(self._link.ring.next_correlation_id())
+
+    def next_available_session_id(self, stream_id: int) -> int:
+        """A session id that no publication of the stream uses now; it is not reserved."""
+        correlation_id = self.next_correlation_id()
+        command = commands.GetNextAvailableSessionId(self.client_id, correlation_id, stream_id)
+        return int(self._await(self._register(command, f"session id of stream {stream_id}", lambda a: a)).session_id)
+
+    def local_socket_addresses(self, channel_status_id: int) -> list[str]:
+        """`host:port` of the sockets bound for a channel, by its status counter; empty until it is active."""
+        if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
+            return []
+        found = []
+        for counter in self.counters:
+            if counter.type_id != LOCAL_SOCKET_ADDRESS_TYPE_ID or counter.value != 1:
+                continue
+            status_id, length = struct.unpack_from("<ii", counter.key)
+            if status_id == channel_status_id and length > 0:
+                found.append(counter.key[8 : 8 + length].decode("ascii"))
+        return found
+
+    def first_local_socket_address(self, channel_status_id: int) -> str | None:
+        """Returns the first of `local_socket_addresses`, found without describing every counter; None until bound."""
+        if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
+            return None
+        found = self.counters.find(LOCAL_SOCKET_ADDRESS_TYPE_ID, struct.pack("<i", channel_status_id))
+        counter = None if found == NULL_COUNTER_ID else self.counters.describe(found)
+        if counter is None or counter.value != 1:
+            return None
+        _, length = struct.unpack_from("<ii", counter.key)
+        return counter.key[8 : 8 + length].decode("ascii") if length > 0 else None
+
+    def reject_image(self, image: Image, reason: str) -> None:
+        """Asks the driver to drop an image and to tell its publisher. Raises TransportError for a reason that is too
+        long, or not ASCII."""
+        if len(reason) > REASON_LENGTH_MAX or not reason.isascii():
+            raise TransportError(
+                f"a reason of {len(reason)} characters to reject an image: up to {REASON_LENGTH_MAX} are allowed, "
+                "of ASCII"
+            )
+        correlation_id = self.next_correlation_id()
+        command = commands.RejectImage(self.client_id, correlation_id, image.correlation_id, image.position, reason)
+        self._await(self._register(command, f"rejection of image {image.correlation_id}", lambda _: True))
+
+    # --- duty cycle ---------------------------------------------------------------------------------------------------
+
+    def invoke(self) -> int:
+        """Runs one duty cycle of the driver, if it is in this thread, and one of the client."""
+        if self._link.invoker is not None:
+            self._link.invoker()
+        return int(self.do_work(self._clock.now()))
+
+    def invoke_driver(self) -> None:
+        """Runs one duty cycle of a driver that lives in this thread, so that it responds. Calls no handler."""
+        if self._link.invoker is not None:
+            self._link.invoker()
+
+    def idle(self) -> None:
+        """Runs the driver if it is in this thread; otherwise yields the core for a moment."""
+        self._link.idle()
+
+    def _service(self, now_ns: int) -> int:
+        work_count = self._receive_responses()
+        if now_ns >= self._next_service_ns:
+            self._do_chores(now_ns)
+        return work_count + self._run_callbacks()
+
+    def _receive_responses(self) -> int:
+        """Processes the driver's responses; callbacks are queued."""
+        count = 0
+        while count < RESPONSES_PER_CYCLE_MAX and not self.is_closed:
+            message = self._link.receiver.receive()
+            if self._link.receiver.lapped_count:
+                self._fail(
+                    TransportError(f"{self.role_name} could not keep up with the driver", category=Category.FATAL)
+                )
+                break
+            if message is None:
+                break
+            count += 1
+            self._on_response(commands.decode_response(*message))
+        return count
+
+    def _run_callbacks(self) -> int:
+        if self._in_callback:
+            return 0
+        self._in_callback = True
+        count = 0
+        try:
+            while self._callbacks and count < CALLBACKS_PER_CYCLE_MAX:
+                handler, arguments = self._callbacks.popleft()
+                count += 1
+                handler(*arguments)
+        finally:
+            self._in_callback = False
+            self._set_pending_callbacks(bool(self._callbacks))
+        return count
+
+    def _queue_callback(self, handler: Callable[..., object] | None, *arguments: Any) -> None:
+        if handler is not None:
+            self._callbacks.append((handler, arguments))
+            self._set_pending_callbacks(True)
+
+    def _do_chores(self, now_ns: int) -> None:
+        """Liveness, lingering logs, the waker; every keepalive interval."""
+        self._show_life(now_ns)
+        if self.is_closed:
+            return
+        self._logs.unmap_due(now_ns)
+        if self.waker is None:
+            self._set_waker(self._link.open_waker())
+
+    def _show_life(self, now_ns: int) -> None:
+        """Keepalive; the end of this client where it was late, or where the driver is gone."""
+        late_ns = now_ns - self._last_service_ns
+        self._last_service_ns = now_ns
+        self._next_service_ns = now_ns + self.keepalive_interval_ns
+        self._set_next_chore(self._next_service_ns)
+        if self._link.invoker is None and late_ns > self._link.cnc.client_liveness_timeout_ns:
+            self._fail(
+                ClientTimeoutError(
+                    f"{self.role_name} did not run for {late_ns} ns, the driver gives clients up after "
+                    f"{self._link.cnc.client_liveness_timeout_ns} ns"
+                )
+            )
+            return
+        self._keep_alive()
+
+    def _keep_alive(self) -> None:
+        silence = self._link.silence()
+        if silence is not None:
+            self._fail(DriverTimeoutError(f"the driver in {self.directory!r} {silence}; start it again"))
+            return
+        if self._heartbeat is None:
+            self._find_heartbeat()
+        if self._heartbeat is None:
+            return
+        if not self.counters.is_active(self._heartbeat.counter_id, self.client_id):
+            self._fail(ClientTimeoutError(f"{self.role_name} has no heartbeat counter any more: the driver gave it up"))
+            return
+        self._heartbeat.set(self._clock.epoch_ms())
+
+    def _find_heartbeat(self) -> None:
+        counter_id = self.counters.find(CLIENT_HEARTBEAT_TYPE_ID, struct.pack("<q", self.client_id))
+        if counter_id != NULL_COUNTER_ID and self.counters.is_active(counter_id, self.client_id):
+            self._heartbeat = self.counters.counter(counter_id)
+            if self.name:
+                self._link.cnc.append_label(counter_id, f" name={self.name}")
+
+    # --- responses ----------------------------------------------------------------------------------------------------
+
+    def _on_response(self, response: Any) -> None:
+        if isinstance(response, commands.OnAvailableImage):
+            self._on_available_image(response)
+        elif isinstance(response, commands.OnUnavailableImage):
+            self._on_unavailable_image(response)
+        elif isinstance(response, commands.OnError):
+            self._on_error(response)
+        elif isinstance(response, commands.OnClientTimeout):
+            if response.client_id == self.client_id:
+                self._fail(ClientTimeoutError(f"{self.role_name} was given up by the driver: its heartbeat was late"))
+        elif isinstance(response, commands.OnPublicationError):
+            self._on_publication_error(response)
+        elif isinstance(response, commands.OnUnavailableCounter):
+            counter = self._resources.counters.pop(response.registration_id, None)
+            if counter is not None:
+                counter.force_close()
+            self._queue_callback(self._on_unavailable_counter, response.registration_id, response.counter_id)
+        elif response is not None:
+            self._on_answer(response)
+
+    def _on_answer(self, answer: Any) -> None:
+        if isinstance(answer, commands.OnCounterReady):
+            self._queue_callback(self._on_available_counter, answer.correlation_id, answer.counter_id)
+        pending = self._pending.get(answer.correlation_id)
+        if pending is None or pending.is_done:
+            return
+        try:
+            pending.resource = pending.complete(answer)
+        except OrdoError as error:
+            pending.error = error
+
+    def _on_publication(self, channel: str, answer: Any) -> Publication:
+        is_exclusive = isinstance(answer, commands.OnExclusivePublicationReady)
+        publication = (ExclusivePublication if is_exclusive else Publication)(
+            self._logs.acquire(answer.log_file),
+            self.counters.counter(answer.limit_counter_id),
+            channel=channel,
+            registration_id=answer.correlation_id,
+            original_registration_id=answer.registration_id,
+            channel_status_id=answer.channel_status_counter_id,
+            client=self,
+            waker=self.waker,
+        )
+        self._resources.publications[answer.correlation_id] = publication
+        return publication
+
+    def _on_available_image(self, response: commands.OnAvailableImage) -> None:
+        subscription = self._resources.subscriptions.get(response.subscription_registration_id)
+        if subscription is None:
+            return
+        try:
+            log = self._logs.acquire(response.log_file)
+        except OrdoError as error:
+            self._report(error)
+            return
+        image = Image(
+            log,
+            self.counters.counter(response.subscriber_position_counter_id),
+            correlation_id=response.correlation_id,
+            source_identity=response.source_identity,
+            subscription=subscription,
+        )
+        subscription.add_image(image)
+        self._queue_callback(subscription.on_available_image, image)
+
+    def _on_unavailable_image(self, response: commands.OnUnavailableImage) -> None:
+        subscription = self._resources.subscriptions.get(response.subscription_registration_id)
+        image = subscription.remove_image(response.correlation_id) if subscription is not None else None
+        if image is not None and subscription is not None:
+            self._release_log(image)
+            self._queue_callback(subscription.on_unavailable_image, image)
+
+    def _on_error(self, response: commands.OnError) -> None:
+        if response.error_code == commands.ErrorCode.CHANNEL_ENDPOINT_ERROR:
+            self._on_channel_error(response)
+            return
+        pending = self._pending.get(response.offending_correlation_id)
+        if pending is not None and not pending.is_done:
+            pending.error = RegistrationError(
+                f"{pending.what} was refused: {_error_name(response.error_code)}: {response.message}",
+                code=response.error_code,
+            )
+
+    def _on_channel_error(self, response: commands.OnError) -> None:
+        """The id is that of a channel status counter and hits every resource of the channel."""
+        status_id = response.offending_correlation_id
+        users: list[Publication | Subscription] = [
+            *self._resources.publications.values(),
+            *self._resources.subscriptions.values(),
+        ]
+        for resource in users:
+            if resource.channel_status_id == status_id:
+                self._report(
+                    RegistrationError(
+                        f"channel {resource.channel!r} failed: {response.message}", code=response.error_code
+                    )
+                )
+
+    def _on_publication_error(self, response: commands.OnPublicationError) -> None:
+        if any(
+            publication.original_registration_id == response.registration_id
+            for publication in self._resources.publications.values()
+        ):
+            self._report(
+                PublicationError(
+                    f"a receiver of stream {response.stream_id} session {response.session_id} refused it: "
+                    f"{_error_name(response.error_code)}: {response.message}",
+                    category=Category.WARN,
+                )
+            )
+
+    # --- closing ------------------------------------------------------------------------------------------------------
+
+    def on_publication_closed(self, publication: Publication, revoked: bool) -> None:
+        """A publication calls it from its `close` or `revoke`."""
+        if self._resources.publications.pop(publication.registration_id, None) is None or self.is_closed:
+            return
+        flags = commands.REVOKE_FLAG if revoked else 0
+        self._send(
+            commands.RemovePublication(self.client_id, self.next_correlation_id(), publication.registration_id, flags)
+        )
+        self._release_log(publication)
+
+    def on_subscription_closed(self, subscription: Subscription) -> None:
+        """Tells the driver that a subscription was closed; called by its `close`."""
+        if self._resources.subscriptions.pop(subscription.registration_id, None) is None or self.is_closed:
+            return
+        self._send(
+            commands.RemoveSubscription(self.client_id, self.next_correlation_id(), subscription.registration_id)
+        )
+        for image in subscription.force_close():
+            self._release_log(image)
+            self._queue_callback(subscription.on_unavailable_image, image)
+
+    def on_counter_closed(self, counter: ClientCounter) -> None:
+        """Tells the driver that a counter was closed; called by its `close`."""
+        if self._resources.counters.pop(counter.registration_id, None) is not None and not self.is_closed:
+            self._send(commands.RemoveCounter(self.client_id, self.next_correlation_id(), counter.registration_id))
+
+    def close(self) -> None:
+        """Closes everything that was added, and says goodbye to the driver. Idempotent."""
+        if self.is_closed:
+            return
+        goodbye = commands.ClientClose(self.client_id, commands.NULL_ID)
+        self._link.ring.write(commands.type_id_of(goodbye), commands.encode(goodbye))
+        self.wake_driver()
+        self._force_close("it was closed")
+
+    def on_close(self) -> None:
+        self.close()
+
+    def _force_close(self, because: str) -> None:
+        self._closed_because = because
+        for publication in self._resources.publications.values():
+            publication.force_close()
+        for subscription in self._resources.subscriptions.values():
+            subscription.force_close()
+        for counter in self._resources.counters.values():
+            counter.force_close()
+        self._resources = Resources()
+        self._callbacks.clear()
+        self._logs.close()
+        self._attach(None, None)
+        self._link.close()
+
+    def _fail(self, error: OrdoError) -> None:
+        """The end of this client: closes everything without the driver, and reports why."""
+        self._force_close(error.message)
+        for pending in self._pending.values():
+            pending.error = pending.error or error
+        self._report(error)
+
+    def _report(self, error: OrdoError) -> None:
+        if self._error_handler is None:
+            raise error
+        self._error_handler(error)
+
+    def _release_log(self, user: Publication | Image) -> None:
+        self._logs.release(user.log_buffers, self._clock.now() + self.resource_linger_ns)
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def _register(self, command: CommandT, what: str, complete: Callable[[Any], Any]) -> int:
+        registration_id = int(command[1])
+        self._pending[registration_id] = Pending(what, self._clock.now() + self.driver_timeout_ns, complete)
+        try:
+            self._send(command)
+        except BaseException:
+            del self._pending[registration_id]
+            raise
+        return registration_id
+
+    def _send(self, command: tuple[Any, ...]) -> None:
+        self._check_open()
+        self._link.send(command, self.wake_driver)
+
+    def _await(self, registration_id: int) -> Any:
+        """The resource of a pending command; runs or waits for the driver until it is there, and shows it that this
+        client lives."""
+        pending = self._pending[registration_id]
+        for _ in self._link.attempts(pending.deadline_ns):
+            self._receive_responses()
+            if pending.is_done:
+                return self.get(registration_id)
+            now_ns = self._clock.now()
+            if now_ns >= self._next_service_ns:
+                self._show_life(now_ns)  # and no log is unmapped: a handler that waits may be reading it
+        self._pending.pop(registration_id, None)
+        raise self._no_answer(pending)
+
+    def _no_answer(self, pending: Pending) -> DriverTimeoutError:
+        return DriverTimeoutError(f"{pending.what}: the driver in {self.directory!r} gave no answer in time")
+
+    def on_forked(self) -> None:
+        """In a process that was forked from this client's: everything it has is the other's, and takes nothing here."""
+        for publication in self._resources.publications.values():
+            publication.force_close()
+        for subscription in self._resources.subscriptions.values():
+            subscription.force_close()
+        for counter in self._resources.counters.values():
+            counter.force_close()
+        self._closed_because = f"it belongs to process {self.origin.pid}"
+        self._attach(None, None)
+
+    def _rest(self) -> int:
+        return self.origin.check()
+
+    def _check_open(self) -> None:
+        self.origin.check()
+        if self._closed_because is not None:
+            raise TransportError(f"{self.role_name} cannot be used any more: {self._closed_because}")
+
+
+def _error_name(code: int) -> str:
+    try:
+        return commands.ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"

@@ -1,0 +1,177 @@
+"""What a UDP channel means for sockets: addresses, roles, which are the same (transport-wire.md §4.1, §11)."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from ordo.runtime.errors import ChannelError, TransportError
+from ordo.runtime.native.clock import Clock
+from ordo.transport.driver.frames.timestamps import FrameStamper
+from ordo.transport.udp import pack_address
+from ordo.transport.uri import Address, ChannelUri
+
+SocketName = tuple[str, int]
+_UNIQUE = count(1)
+_UNSUPPORTED_KEYS = ("ats",)
+
+
+class ResolutionPending(TransportError):
+    """A name of the channel is being looked up: the same command works, or fails for good, a moment later."""
+
+
+@dataclass(frozen=True)
+class UdpChannelSpec:
+    """A UDP channel with its names resolved.
+
+    `endpoint` and `control` are (numeric host, port) or None; `canonical` is equal for channels that share a socket;
+    `tag` is the channel tag or None; `mode` is single, manual, dynamic or response.
+    """
+
+    uri: ChannelUri
+    text: str
+    endpoint: SocketName | None
+    control: SocketName | None
+    interface: str | None
+    mode: str
+    canonical: str
+    tag: int | None
+
+    @property
+    def is_multicast(self) -> bool:
+        return self.endpoint is not None and ipaddress.ip_address(self.endpoint[0].split("%")[0]).is_multicast
+
+    @property
+    def is_multi_destination(self) -> bool:
+        return self.mode in ("manual", "dynamic")
+
+    @property
+    def is_response(self) -> bool:
+        """One end of a response channel: whom it belongs to is only known when the other end has been heard."""
+        return self.mode == "response"
+
+    @property
+    def has_group_semantics(self) -> bool:
+        return self.is_multicast or self.is_multi_destination
+
+    @property
+    def control_group(self) -> SocketName:
+        """Where status messages of a multicast stream go: the data group's last byte + 1, same port."""
+        assert self.endpoint is not None
+        address = ipaddress.ip_address(self.endpoint[0].split("%")[0])
+        return str(address + 1), self.endpoint[1]
+
+    @property
+    def wildcard(self) -> str:
+        """The wildcard address of the channel's family."""
+        name = self.endpoint or self.control or (self.interface or "0.0.0.0", 0)
+        return "::" if ":" in name[0] else "0.0.0.0"
+
+    def matches(self, other: UdpChannelSpec) -> bool:
+        """Whether both mean the same socket: by channel tag, else by canonical form."""
+        if self.tag is not None and self.tag == other.tag:
+            return True
+        return self.canonical == other.canonical
+
+
+def refuse_unsupported(uri: ChannelUri) -> None:
+    """Raises ChannelError for options this driver has not."""
+    for key in _UNSUPPORTED_KEYS:
+        if uri.has(key) and uri.get(key) != "-1":
+            raise ChannelError(f"channel {str(uri)!r} has {key}, which this driver does not support; leave it out")
+    if uri.has("response-correlation-id") and (uri.is_ipc or uri.is_spy):
+        raise ChannelError(f"channel {str(uri)!r} has response-correlation-id, which only aeron:udp may have")
+
+
+def check_shared(uri: ChannelUri, existing: ChannelUri, *stamped: str) -> None:
+    """Raises ChannelError where a channel asks for another socket than the one that it would share.
+
+    `stamped` are the keys of times that are written into its frames: they must be the same even where nothing is
+    asked for, since they would be written into any channel's messages.
+    """
+    if uri.channel_tag is None and (uri.control_mode == "response") != (existing.control_mode == "response"):
+        raise ChannelError(
+            f"channel {str(uri)!r} would share its socket with {str(existing)!r}: both must have "
+            "control-mode=response, or neither"
+        )
+    for key in ("so-sndbuf", "so-rcvbuf", *stamped):
+        if (uri.has(key) or key in stamped) and uri.value(key) != existing.value(key):
+            raise ChannelError(
+                f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
+                f"{key}={existing.get(key, 'default')}: ask for the same"
+            )
+
+
+def stamper_of(uri: ChannelUri, key: str, clock: Clock) -> FrameStamper | None:
+    """What stamps the frames of a channel, where the key asks for it."""
+    offset = uri.value(key)
+    return FrameStamper(offset, clock) if isinstance(offset, int) else None
+
+
+def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:
+    """Resolves a checked `aeron:udp` URI.
+
+    Raises ChannelError or TransportError (unknown host) in one line, ResolutionPending while a name is looked up.
+    """
+    refuse_unsupported(uri)
+    endpoint = _resolve(uri.endpoint, network)
+    control = _resolve(uri.control, network)
+    interface_text = uri.get("interface")
+    interface = network.interface_address(interface_text) if interface_text else None
+    mode = uri.control_mode or "single"
+    spec = UdpChannelSpec(
+        uri=uri,
+        text=text or str(uri),
+        endpoint=endpoint,
+        control=control,
+        interface=interface,
+        mode=mode,
+        canonical=_canonical(uri),
+        tag=uri.channel_tag,
+    )
+    if spec.is_multicast:
+        _check_group(spec)
+    return spec
+
+
+def packed(name: SocketName | None) -> bytes:
+    """Returns the address as the kernel packs it (sockaddr), b"" for None."""
+    return pack_address(*name) if name is not None else b""
+
+
+def _resolve(address: Address | None, network: Any) -> SocketName | None:
+    if address is None:
+        return None
+    if address.is_numeric:
+        return address.host, address.port
+    found = network.lookup(address.host)
+    if found is None:
+        raise ResolutionPending(f"host={address.host!r} is being resolved")
+    return found, address.port
+
+
+def is_name(address: Address | None) -> bool:
+    """Whether the host is a name, which may get another address."""
+    return address is not None and not address.is_numeric
+
+
+def _canonical(uri: ChannelUri) -> str:
+    local = uri.get("control") or uri.get("interface") or ""
+    remote = uri.get("endpoint") or ""
+    text = f"UDP-{local}-{remote}"
+    endpoint, control = uri.endpoint, uri.control
+    anonymous = endpoint is None and (control is None or control.port == 0)
+    if anonymous or (endpoint is not None and endpoint.port == 0):
+        text += f"#{uri.channel_tag}" if uri.channel_tag is not None else f"-{next(_UNIQUE)}"
+    return text
+
+
+def _check_group(spec: UdpChannelSpec) -> None:
+    assert spec.endpoint is not None
+    if ipaddress.ip_address(spec.endpoint[0].split("%")[0]).packed[-1] % 2 == 0:
+        raise ChannelError(
+            f"channel {spec.text!r} has the multicast address {spec.endpoint[0]}: its last byte must be odd, the even "
+            "one above it carries the status messages"
+        )

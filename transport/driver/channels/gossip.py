@@ -1,0 +1,252 @@
+"""Names that drivers tell each other (transport-wire.md §2.8, §10): a driver is found by its name wherever it runs.
+
+Every driver says its own name and address to the neighbours it knows, and hands on what it has heard. Who tells what is
+not checked: this is for networks whose hosts trust each other, and off unless configured.
+
+```
+ 0        8                                            one entry, aligned to 8 from its own start
+ +--------+------+-------+----------+--------+---------+-------------+------+
+ | header | type | flags | u16 port | i32 ms | address | i16 length  | name |
+ +--------+------+-------+----------+--------+---------+-------------+------+
+```
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ordo.runtime.errors import DecodeError, OrdoError
+from ordo.runtime.native.counters import Counter
+from ordo.transport.driver.frames.event_log import FRAME_IN, FRAME_OUT, EventLog
+from ordo.transport.udp import UdpChannel, pack_address, unpack_address
+
+FRAME_TYPE = 7
+TYPE_IPV4, TYPE_IPV6 = 1, 2
+FLAG_SELF = 0x80
+POLL_INTERVAL_NS = 10_000_000
+SELF_INTERVAL_NS = 1_000_000_000
+CACHE_INTERVAL_NS = 2_000_000_000
+BOOTSTRAP_INTERVAL_NS = 10_000_000_000
+TIMEOUT_NS = 10_000_000_000
+FRAME_LENGTH_MAX = 1408
+NAME_LENGTH_MAX = 512
+CACHE_MAX = 4096
+NEIGHBOURS_MAX = 1024
+DATAGRAMS_PER_TURN = 64
+_HEADER = struct.Struct("<iBBH")
+_ENTRY = struct.Struct("<BBHi")
+_LENGTHS = {TYPE_IPV4: 4, TYPE_IPV6: 16}
+
+SocketName = tuple[str, int]
+
+
+class Entry(NamedTuple):
+    """One name: where its driver listens for gossip, and how long ago it was heard of."""
+
+    name: str
+    host: str
+    port: int
+    age_ms: int
+    is_self: bool
+
+
+@dataclass
+class Known:
+    """A name that gossip has told of, and when; times are monotonic."""
+
+    host: str
+    port: int
+    heard_ns: int
+
+
+def encode_frame(entries: list[Entry]) -> bytes:
+    """One datagram of entries, which must fit."""
+    body = b"".join(_encode_entry(entry) for entry in entries)
+    return _HEADER.pack(_HEADER.size + len(body), 0, 0, FRAME_TYPE) + body
+
+
+def _encode_entry(entry: Entry) -> bytes:
+    address = ipaddress.ip_address(entry.host).packed
+    kind = TYPE_IPV4 if len(address) == 4 else TYPE_IPV6
+    flags = FLAG_SELF if entry.is_self else 0
+    name = entry.name.encode("ascii")
+    encoded = _ENTRY.pack(kind, flags, entry.port, entry.age_ms) + address + struct.pack("<h", len(name)) + name
+    return encoded + bytes(-len(encoded) % 8)
+
+
+def decode_frame(datagram: bytes) -> list[Entry]:
+    """The entries of a datagram. Raises DecodeError for one that is not whole or not of this kind."""
+    if len(datagram) < _HEADER.size:
+        raise DecodeError(f"names in {len(datagram)} bytes")
+    length, version, _, kind = _HEADER.unpack_from(datagram)
+    if version != 0 or kind != FRAME_TYPE or not _HEADER.size <= length <= len(datagram):
+        raise DecodeError(f"names of version={version} type={kind} frame_length={length} in {len(datagram)} bytes")
+    return list(decode_entries(datagram[:length]))
+
+
+def decode_entries(frame: bytes) -> Iterator[Entry]:
+    """The entries behind the header, in turn. Raises DecodeError at the first one that is not whole."""
+    offset = _HEADER.size
+    while offset < len(frame):
+        try:
+            entry, length = _decode_entry(frame[offset:])
+        except (struct.error, UnicodeDecodeError, ValueError) as error:
+            raise DecodeError(f"name that cannot be read: {error}") from None
+        yield entry
+        offset += length
+
+
+def _decode_entry(encoded: bytes) -> tuple[Entry, int]:
+    """The first entry, and its length with what aligns the next one. Raises struct.error and ValueError."""
+    kind, flags, port, age_ms = _ENTRY.unpack_from(encoded)
+    if kind not in _LENGTHS or age_ms < 0:
+        raise ValueError(f"type={kind} age_in_ms={age_ms}")
+    end = _ENTRY.size + _LENGTHS[kind]
+    host = str(ipaddress.ip_address(encoded[_ENTRY.size : end]))
+    (name_length,) = struct.unpack_from("<h", encoded, end)
+    name = encoded[end + 2 : end + 2 + name_length]
+    if not 1 <= name_length <= NAME_LENGTH_MAX or len(name) < name_length:
+        raise ValueError(f"name_length={name_length}")
+    length = (end + 2 + name_length + 7) // 8 * 8
+    return Entry(name.decode("ascii"), host, port, age_ms, bool(flags & FLAG_SELF)), length
+
+
+def _is_numeric(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class Gossip:
+    """One driver's part in it. `find(host)` is the address of a name that others know, None while it is looked up."""
+
+    def __init__(
+        self,
+        name: str,
+        channel: UdpChannel,
+        bootstrap: list[SocketName],
+        find: Callable[[str], str | None],
+        neighbour_counter: Counter,
+        cache_counter: Counter,
+        events: EventLog,
+        count_invalid: Callable[[], object],
+    ) -> None:
+        self.name = name
+        self.channel = channel
+        self.cache: dict[str, Known] = {}
+        self.neighbours: dict[SocketName, int] = {}
+        self._bootstrap = bootstrap
+        self._bootstrapped: list[SocketName] = []
+        self._find = find
+        self._neighbour_counter = neighbour_counter
+        self._cache_counter = cache_counter
+        self._events = events
+        self._count_invalid = count_invalid
+        self._self_ns = self._cache_ns = self._bootstrap_ns = 0
+
+    def lookup(self, host: str) -> str | None:
+        """The address of a driver's name, None for one that was not heard of."""
+        if host == self.name:
+            return self._own_host
+        known = self.cache.get(host)
+        return None if known is None else known.host
+
+    def work(self, now_ns: int) -> int:
+        """Receives, expires and sends what is due; returns when to call it again."""
+        self._receive(now_ns)
+        self._forget(now_ns)
+        if now_ns >= self._bootstrap_ns:
+            self._bootstrap_ns = now_ns + BOOTSTRAP_INTERVAL_NS
+            self._find_bootstrap()
+        if now_ns >= self._self_ns:
+            self._self_ns = now_ns + SELF_INTERVAL_NS
+            self._send(encode_frame([self._own()]), {*self._bootstrapped, *self.neighbours})
+        if now_ns >= self._cache_ns:
+            self._cache_ns = now_ns + CACHE_INTERVAL_NS
+            for frame in self._cache_frames(now_ns):
+                self._send(frame, set(self.neighbours))
+        self._neighbour_counter.set(len(self.neighbours))
+        self._cache_counter.set(len(self.cache))
+        return now_ns + POLL_INTERVAL_NS
+
+    @property
+    def _own_host(self) -> str:
+        return self.channel.local_address[0]
+
+    def _own(self) -> Entry:
+        """A wildcard address stays all zero: whoever hears it takes the datagram's source."""
+        return Entry(self.name, self._own_host, self.channel.local_address[1], 0, True)
+
+    def _find_bootstrap(self) -> None:
+        found = []
+        for host, port in self._bootstrap:
+            try:
+                address = host if _is_numeric(host) else self._find(host)
+            except OrdoError:
+                continue  # asked again later; another neighbour may be there
+            if address is not None:
+                found.append((address, port))
+        if len(found) < len(self._bootstrap):
+            self._bootstrap_ns -= BOOTSTRAP_INTERVAL_NS - SELF_INTERVAL_NS
+        self._bootstrapped = found or self._bootstrapped
+
+    def _receive(self, now_ns: int) -> None:
+        for datagram, source in self.channel.receive_bytes(DATAGRAMS_PER_TURN):
+            self._events.datagram(FRAME_IN, datagram, source)
+            try:
+                entries = decode_frame(datagram)
+            except DecodeError:
+                self._count_invalid()
+                continue
+            for entry in entries:
+                self._on_entry(entry, unpack_address(source)[0], now_ns)
+
+    def _on_entry(self, entry: Entry, source: str, now_ns: int) -> None:
+        host = source if entry.is_self and ipaddress.ip_address(entry.host).is_unspecified else entry.host
+        if entry.name == self.name:
+            return
+        heard_ns = now_ns - entry.age_ms * 1_000_000
+        if now_ns - heard_ns >= TIMEOUT_NS:
+            return
+        known = self.cache.get(entry.name)
+        if (known is None and len(self.cache) < CACHE_MAX) or (known is not None and heard_ns > known.heard_ns):
+            self.cache[entry.name] = Known(host, entry.port, heard_ns)
+        neighbour = (host, entry.port)
+        if neighbour in self.neighbours:
+            if entry.is_self:
+                self.neighbours[neighbour] = now_ns
+        elif len(self.neighbours) < NEIGHBOURS_MAX and entry.port:
+            self.neighbours[neighbour] = now_ns
+
+    def _forget(self, now_ns: int) -> None:
+        for name in [name for name, known in self.cache.items() if now_ns - known.heard_ns > TIMEOUT_NS]:
+            del self.cache[name]
+        for neighbour in [one for one, heard_ns in self.neighbours.items() if now_ns - heard_ns > TIMEOUT_NS]:
+            del self.neighbours[neighbour]
+
+    def _cache_frames(self, now_ns: int) -> Iterator[bytes]:
+        entries: list[Entry] = []
+        length = _HEADER.size
+        for name, known in self.cache.items():
+            entry = Entry(name, known.host, known.port, (now_ns - known.heard_ns) // 1_000_000, False)
+            added = len(_encode_entry(entry))
+            if entries and length + added > FRAME_LENGTH_MAX:
+                yield encode_frame(entries)
+                entries, length = [], _HEADER.size
+            entries.append(entry)
+            length += added
+        if entries:
+            yield encode_frame(entries)
+
+    def _send(self, frame: bytes, to: set[SocketName]) -> None:
+        for neighbour in sorted(to):
+            if neighbour != self.channel.local_address:
+                address = pack_address(*neighbour)
+                self._events.datagram(FRAME_OUT, frame, address)
+                self.channel.send_bytes(frame, address)

@@ -1,0 +1,296 @@
+"""The rare work of a driver: commands of clients, timers, images to build (cnc-and-driver-protocol.md §6-§8)."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Any, Final
+
+from ordo.runtime.errors import (
+    ChannelError,
+    DecodeError,
+    OrdoError,
+    RegistrationError,
+    StorageFullError,
+    TransportError,
+)
+from ordo.transport.control import commands
+from ordo.transport.control.commands import ErrorCode, OnError, OnNextAvailableSessionId, OnOperationSuccess
+from ordo.transport.driver.channels.channel import ResolutionPending, refuse_unsupported
+from ordo.transport.driver.channels.config import socket_names
+from ordo.transport.driver.channels.gossip import Gossip
+from ordo.transport.driver.conducting.clients import Clients
+from ordo.transport.driver.conducting.context import (
+    TYPE_RESOLVER_CACHE,
+    TYPE_RESOLVER_NEIGHBOURS,
+    DriverContext,
+    format_address,
+)
+from ordo.transport.driver.conducting.publications import Publications
+from ordo.transport.driver.conducting.responses import Responses
+from ordo.transport.driver.conducting.subscriptions import Subscriptions
+from ordo.transport.driver.frames.event_log import COMMAND
+from ordo.transport.uri import ChannelUri
+
+INVALID_PACKETS: Final = 14
+UNBLOCKED_COMMANDS: Final = 20
+ERROR_TEXT_MAX: Final = 2048
+WAITING_MAX: Final = 256
+_NO_CORRELATION_ID: Final = 0
+
+
+class Conductor:
+    """Owns clients, publications and subscriptions. `on_terminate` is called when a client may and does end the driver.
+
+    `ipc_changed` is called when the set of IPC publications changes.
+    """
+
+    def __init__(
+        self, context: DriverContext, ipc_changed: Callable[[], object], on_terminate: Callable[[], object]
+    ) -> None:
+        self.context = context
+        self.clients = Clients(context)
+        self.publications = Publications(context, ipc_changed)
+        self.subscriptions = Subscriptions(context, self.publications)
+        self.responses = Responses(self.subscriptions)
+        self._on_terminate = on_terminate
+        self._start_gossip()
+        self.waiting: list[Any] = []
+        self._reresolve_ns = 0
+        self._blocked_head = -1
+        self._blocked_ns = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            commands.AddPublication: lambda c: self._add_publication(c, exclusive=False),
+            commands.AddExclusivePublication: lambda c: self._add_publication(c, exclusive=True),
+            commands.RemovePublication: self._remove_publication,
+            commands.AddSubscription: self._add_subscription,
+            commands.RemoveSubscription: self._remove_subscription,
+            commands.ClientKeepalive: lambda c: self.clients.keepalive(c.client_id),
+            commands.AddDestination: self._add_destination,
+            commands.RemoveDestination: self._remove_destination,
+            commands.RemoveDestinationById: self._remove_destination_by_id,
+            commands.AddReceiveDestination: self._add_receive_destination,
+            commands.RemoveReceiveDestination: self._remove_receive_destination,
+            commands.AddCounter: self._add_counter,
+            commands.AddStaticCounter: self._add_static_counter,
+            commands.RemoveCounter: self._remove_counter,
+            commands.ClientClose: lambda c: self.clients.close(c.client_id),
+            commands.TerminateDriver: self._terminate,
+            commands.RejectImage: self._reject_image,
+            commands.GetNextAvailableSessionId: self._next_session_id,
+        }
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def on_command(self, type_id: int, payload: bytes) -> None:
+        """One record of the command ring. Whatever is wrong with it becomes an answer, never an exception."""
+        self.context.events.record(COMMAND, type_id, payload)
+        try:
+            command = commands.decode_command(type_id, payload)
+        except DecodeError as error:
+            self._refuse(_NO_CORRELATION_ID, ErrorCode.MALFORMED_COMMAND, error)
+            return
+        if command is None:
+            unknown = TransportError(f"unknown command type_id={type_id}: a newer client, or not one of ours")
+            self._refuse(_NO_CORRELATION_ID, ErrorCode.UNKNOWN_COMMAND_TYPE_ID, unknown)
+            return
+        self._execute(command)
+
+    def _execute(self, command: Any) -> None:
+        try:
+            self._handlers[type(command)](command)
+        except ResolutionPending as error:
+            if len(self.waiting) < WAITING_MAX:
+                self.waiting.append(command)
+            else:
+                refusal = TransportError(f"{error}, and {WAITING_MAX} commands wait for names already; try again")
+                self._refuse(command.correlation_id, ErrorCode.GENERIC_ERROR, refusal)
+        except Exception as error:
+            self._refuse(command.correlation_id, error_code(error), error)
+
+    def retry(self) -> int:
+        """Retries the commands that wait for a name, in order; returns how many were answered."""
+        waiting, self.waiting = self.waiting, []
+        for command in waiting:
+            self._execute(command)
+        return len(waiting) - len(self.waiting)
+
+    def _refuse(self, correlation_id: int, code: ErrorCode, error: Exception) -> None:
+        self.context.record_error(error)
+        text = str(error).encode("ascii", "replace").decode("ascii")[:ERROR_TEXT_MAX]
+        self.context.transmit(OnError(correlation_id, code, text))
+
+    def _succeed(self, command: Any) -> None:
+        self.context.transmit(OnOperationSuccess(command.correlation_id))
+
+    def _add_publication(self, command: Any, exclusive: bool) -> None:
+        self.clients.ensure(command.client_id)
+        uri = ChannelUri.parse(command.channel).check_publication()
+        refuse_unsupported(uri)
+        self.responses.check(uri)
+        publication = self.publications.add(
+            command.client_id, command.correlation_id, command.stream_id, uri, exclusive
+        )
+        self.responses.on_publication(publication)
+        self.subscriptions.on_publication(publication)
+
+    def _remove_publication(self, command: Any) -> None:
+        self.publications.remove(command.registration_id, bool(command.flags & commands.REVOKE_FLAG))
+        self._succeed(command)
+
+    def _add_subscription(self, command: Any) -> None:
+        self.clients.ensure(command.client_id)
+        self.subscriptions.add(command.client_id, command.correlation_id, command.stream_id, command.channel)
+
+    def _remove_subscription(self, command: Any) -> None:
+        self.subscriptions.remove(command.registration_id)
+        self._succeed(command)
+
+    def _add_destination(self, command: Any) -> None:
+        self.publications.add_destination(command.registration_id, command.correlation_id, command.channel)
+        self._succeed(command)
+
+    def _remove_destination(self, command: Any) -> None:
+        self.publications.remove_destination(command.registration_id, command.channel)
+        self._succeed(command)
+
+    def _remove_destination_by_id(self, command: Any) -> None:
+        owner_id, destination_id = command.resource_registration_id, command.destination_registration_id
+        if self.subscriptions.has(owner_id):
+            self.subscriptions.remove_destination_by_id(owner_id, destination_id)
+        else:
+            self.publications.remove_destination_by_id(owner_id, destination_id)
+        self._succeed(command)
+
+    def _add_receive_destination(self, command: Any) -> None:
+        self.subscriptions.add_destination(command.registration_id, command.correlation_id, command.channel)
+        self._succeed(command)
+
+    def _remove_receive_destination(self, command: Any) -> None:
+        self.subscriptions.remove_destination(command.registration_id, command.channel)
+        self._succeed(command)
+
+    def _add_counter(self, command: Any) -> None:
+        self.clients.ensure(command.client_id)
+        self.clients.add_counter(command.client_id, command.correlation_id, command.type_id, command.key, command.label)
+
+    def _add_static_counter(self, command: Any) -> None:
+        self.clients.ensure(command.client_id)
+        self.clients.add_static_counter(
+            command.correlation_id, command.registration_id, command.type_id, command.key, command.label
+        )
+
+    def _remove_counter(self, command: Any) -> None:
+        link = self.clients.remove_counter(command.registration_id)
+        self._succeed(command)
+        self.clients.free_counter_link(link)
+
+    def _reject_image(self, command: Any) -> None:
+        self.subscriptions.images.reject(command.image_correlation_id, command.reason)
+        self._succeed(command)
+
+    def _next_session_id(self, command: Any) -> None:
+        used = self.publications.session_ids(command.stream_id)
+        session_id = self.publications.next_session_id(used)
+        self.context.transmit(OnNextAvailableSessionId(command.correlation_id, session_id))
+
+    def _terminate(self, command: Any) -> None:
+        config = self.context.config
+        if not config.termination_allowed:
+            self.context.record_error(f"client_id={command.client_id} asked the driver to end, which it may not")
+        elif not hmac.compare_digest(command.token, config.termination_token or command.token):
+            self.context.record_error(f"client_id={command.client_id} asked the driver to end with a wrong token")
+        else:
+            self._on_terminate()
+
+    def _start_gossip(self) -> None:
+        """Takes part in what drivers tell each other of names, where the configuration says so."""
+        config, context = self.context.config, self.context
+        if not config.resolver_name:
+            return
+        (interface,) = socket_names(config.resolver_interface, "resolver_interface")
+        channel = context.network.open(interface)
+        address = format_address(channel.local_address)
+        context.names.gossip = Gossip(
+            config.resolver_name,
+            channel,
+            socket_names(config.resolver_bootstrap, "resolver_bootstrap"),
+            context.names.lookup,
+            context.counters.allocate(TYPE_RESOLVER_NEIGHBOURS, f"Resolver neighbors: bound {address}", owner_id=-1),
+            context.counters.allocate(
+                TYPE_RESOLVER_CACHE, f"Resolver cache entries: name={config.resolver_name}", owner_id=-1
+            ),
+            context.events,
+            lambda: context.system.add(INVALID_PACKETS),
+        )
+
+    # --- timers ---------------------------------------------------------------------------------------------------
+
+    def on_timer(self, now_ns: int) -> None:
+        """Runs the timers: heartbeat, dead clients, lifetimes of all resources, blocked commands."""
+        epoch_ms = self.context.clock.epoch_ms()
+        self.context.events.expire()
+        self.context.cnc.to_driver.consumer_heartbeat_ms = epoch_ms
+        self.clients.forgive_step(now_ns, epoch_ms)
+        for client in self.clients.take_dead(epoch_ms):
+            self.publications.remove_client(client.client_id)
+            self.subscriptions.remove_client(client.client_id)
+            self.clients.remove_client(client.client_id)
+            self.waiting = [command for command in self.waiting if command.client_id != client.client_id]
+        self.publications.on_time_event(now_ns, epoch_ms, self.subscriptions)
+        self.subscriptions.on_time_event(now_ns, epoch_ms)
+        self.responses.on_time_event()
+        self._check_commands(now_ns)
+        if now_ns >= self._reresolve_ns:
+            self._reresolve_ns = now_ns + self.context.config.reresolution_interval_ns
+            self._reresolve(now_ns)
+
+    def _reresolve(self, now_ns: int) -> None:
+        for resolve in (self.publications.reresolve, self.subscriptions.reresolve):
+            try:
+                resolve(now_ns)
+            except OrdoError as error:
+                self.context.record_error(error)
+
+    def _check_commands(self, now_ns: int) -> None:
+        """A client that died while it wrote a command must not block the others for ever."""
+        ring = self.context.cnc.to_driver
+        head = ring.head_position
+        if head != self._blocked_head or ring.tail_position <= head:
+            self._blocked_head = head
+            self._blocked_ns = now_ns
+        elif now_ns - self._blocked_ns > self.context.config.client_liveness_timeout_ns:
+            if ring.unblock():
+                self.context.system.add(UNBLOCKED_COMMANDS)
+            self._blocked_ns = now_ns
+
+    def endpoint_work(self, now_ns: int) -> int:
+        """Asks explicit control addresses, forgets old PENDING_SETUP markers; the next deadline."""
+        deadlines = [self.subscriptions.conduct_endpoints(now_ns)]
+        if self.context.names.gossip is not None:
+            deadlines.append(self.context.names.gossip.work(now_ns))
+        return min(deadlines)
+
+    def on_native_events(self) -> int:
+        """Handles SETUP frames that ask for images, RSP_SETUP frames, and ERR frames for clients; how many images."""
+        self.publications.publish_errors()
+        self.responses.on_response_setups(self.context.sender.take_response_setups())
+        return self.subscriptions.images.on_setups()
+
+    def close(self) -> None:
+        """Closes sockets and logs."""
+        self.publications.close()
+        self.subscriptions.close()
+
+
+def error_code(error: Exception) -> ErrorCode:
+    """Returns the error code by which a client is told of an exception."""
+    if isinstance(error, RegistrationError):
+        return ErrorCode(error.code)
+    if isinstance(error, ChannelError):
+        return ErrorCode.INVALID_CHANNEL
+    if isinstance(error, StorageFullError):
+        return ErrorCode.STORAGE_SPACE
+    if isinstance(error, TransportError) and "cannot resolve" in str(error):
+        return ErrorCode.UNKNOWN_HOST
+    return ErrorCode.GENERIC_ERROR

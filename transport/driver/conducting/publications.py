@@ -1,0 +1,631 @@
+"""Publications of a driver: adding, sharing, destinations, life and end (transport-wire.md §4, §9, §11)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ordo.runtime.errors import ChannelError, RegistrationError
+from ordo.transport.control.commands import (
+    ADDRESS_TYPE_IPV4,
+    ADDRESS_TYPE_IPV6,
+    ErrorCode,
+    OnExclusivePublicationReady,
+    OnPublicationError,
+    OnPublicationReady,
+)
+from ordo.transport.driver.channels.channel import (
+    UdpChannelSpec,
+    check_shared,
+    is_name,
+    packed,
+    parse_udp,
+    stamper_of,
+)
+from ordo.transport.driver.channels.config import ENCRYPTED_MTU_MAX
+from ordo.transport.driver.channels.parameters import (
+    PublicationParameters,
+    check_same,
+    flow_control,
+    publication_parameters,
+)
+from ordo.transport.driver.conducting.context import (
+    OWNER_NONE,
+    STATUS_ACTIVE,
+    STATUS_CLOSING,
+    TYPE_BACK_PRESSURE,
+    TYPE_DESTINATIONS,
+    TYPE_FLOW_RECEIVERS,
+    TYPE_NAKS_RECEIVED,
+    TYPE_PUBLISHER_LIMIT,
+    TYPE_PUBLISHER_POSITION,
+    TYPE_SEND_CHANNEL,
+    TYPE_SENDER_LIMIT,
+    TYPE_SENDER_POSITION,
+    DriverContext,
+    StreamName,
+    format_address,
+)
+from ordo.transport.driver.flow.flow_control import FlowControl
+from ordo.transport.driver.sending.ipc_publication import IpcPublication
+from ordo.transport.driver.sending.network_publication import NetworkPublication
+from ordo.transport.driver.sending.send_endpoint import SendEndpoint
+from ordo.transport.streams.logbuffer import LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE, create_log, log_length_bytes
+from ordo.transport.udp import unpack_address
+from ordo.transport.uri import Address, ChannelUri
+
+Publication = NetworkPublication | IpcPublication
+NO_STATUS = -1
+RESOLUTION_CHANGES = 25
+BYTES_MAPPED = 35
+
+
+@dataclass
+class PublicationLink:
+    """One client's share in a publication, with the registration id that the client knows it by."""
+
+    registration_id: int
+    client_id: int
+    publication: Publication
+
+
+class Publications:
+    """All publications and send endpoints. `ipc` is kept in step by the driver's native loop."""
+
+    def __init__(self, context: DriverContext, ipc_changed: Any) -> None:
+        self.context = context
+        self.links: dict[int, PublicationLink] = {}
+        self.network: dict[int, NetworkPublication] = {}
+        self.ipc: dict[int, IpcPublication] = {}
+        self.channels: dict[int, str] = {}
+        self.endpoints: list[SendEndpoint] = []
+        self._endpoints_by_canonical: dict[str, SendEndpoint] = {}
+        self._endpoints_by_tag: dict[int, SendEndpoint] = {}
+        self._streams: dict[tuple[SendEndpoint, int], dict[int, NetworkPublication]] = {}
+        """Those of a stream of a socket, by session id."""
+        self.destinations: dict[int, tuple[SendEndpoint, ChannelUri]] = {}
+        self._ipc_changed = ipc_changed
+        self._session_secret = context.random.randbytes(32)
+        self._sessions_given = 0
+
+    # --- adding ---------------------------------------------------------------------------------------------------
+
+    def add(self, client_id: int, correlation_id: int, stream_id: int, uri: ChannelUri, exclusive: bool) -> Publication:
+        """Adds or shares a publication of a channel that was checked, responds to the client, and returns it."""
+        declared = uri.value("stream-id")
+        if declared is not None and declared != stream_id:
+            raise ChannelError(f"channel {str(uri)!r} has stream-id={declared}, the command has stream_id={stream_id}")
+        parameters = publication_parameters(uri, self.context.config, self.tagged(uri))
+        if uri.is_ipc:
+            publication: Publication = self._add_ipc(client_id, correlation_id, stream_id, uri, parameters, exclusive)
+        else:
+            publication = self._add_network(client_id, correlation_id, stream_id, uri, parameters, exclusive)
+        publication.reference_count += 1
+        self.links[correlation_id] = PublicationLink(correlation_id, client_id, publication)
+        self._announce(correlation_id, publication, exclusive)
+        return publication
+
+    def _announce(self, correlation_id: int, publication: Publication, exclusive: bool) -> None:
+        ready = OnExclusivePublicationReady if exclusive else OnPublicationReady
+        status_id = NO_STATUS
+        if isinstance(publication, NetworkPublication):
+            status_id = publication.endpoint.status.counter_id
+        self.context.transmit(
+            ready(
+                correlation_id,
+                publication.registration_id,
+                publication.session_id,
+                publication.stream_id,
+                publication.counters["pub-lmt"].counter_id,
+                status_id,
+                publication.log.path,
+            )
+        )
+
+    def _add_ipc(
+        self,
+        client_id: int,
+        correlation_id: int,
+        stream_id: int,
+        uri: ChannelUri,
+        parameters: PublicationParameters,
+        exclusive: bool,
+    ) -> IpcPublication:
+        same_stream = [p for p in self.ipc.values() if p.stream_id == stream_id and p.is_active]
+        if not exclusive:
+            for shared in same_stream:
+                if not shared.is_exclusive:
+                    check_same(uri, parameters, shared.parameters, shared.session_id)
+                    return shared
+        session_id = self._session_id(parameters, {p.session_id for p in same_stream}, uri)
+        parameters, log = self._create_log(correlation_id, stream_id, session_id, parameters, exclusive, group=False)
+        position = _start_position(parameters)
+        stream = StreamName(correlation_id, session_id, stream_id, str(uri))
+        counters: dict[str, Any] = {}
+        with self._undone_on_error(log, counters):
+            self._position_counters(counters, stream, client_id, position, exclusive)
+        publication = IpcPublication(
+            log=log,
+            system=self.context.system,
+            registration_id=correlation_id,
+            client_id=client_id,
+            is_exclusive=exclusive,
+            parameters=parameters,
+            counters=counters,
+            start_position=position,
+            unblock_timeout_ns=self.context.config.publication_unblock_timeout_ns,
+            now_ns=self.context.clock.now(),
+        )
+        self.ipc[correlation_id] = publication
+        self.channels[correlation_id] = str(uri)
+        self._ipc_changed()
+        return publication
+
+    def _add_network(
+        self,
+        client_id: int,
+        correlation_id: int,
+        stream_id: int,
+        uri: ChannelUri,
+        parameters: PublicationParameters,
+        exclusive: bool,
+    ) -> NetworkPublication:
+        endpoint, spec = self._endpoint(uri, parameters, correlation_id)
+        try:
+            same = self._streams.get((endpoint, stream_id), {})
+            if not exclusive:
+                for shared in same.values():
+                    if shared.is_active and not shared.is_exclusive and _responds_alike(shared, parameters):
+                        check_same(uri, parameters, shared.parameters, shared.session_id)
+                        shared.allow_setups(parameters.setup_limit)
+                        return shared
+            session_id = self._session_id(parameters, same.keys(), uri)
+            return self._create_network(
+                client_id, correlation_id, stream_id, session_id, uri, spec, endpoint, parameters, exclusive
+            )
+        finally:
+            if endpoint.reference_count == 0:
+                self._close_endpoint(endpoint)
+
+    def _create_network(
+        self,
+        client_id: int,
+        correlation_id: int,
+        stream_id: int,
+        session_id: int,
+        uri: ChannelUri,
+        spec: UdpChannelSpec,
+        endpoint: SendEndpoint,
+        parameters: PublicationParameters,
+        exclusive: bool,
+    ) -> NetworkPublication:
+        context, config = self.context, self.context.config
+        flow = flow_control(uri, config, spec.has_group_semantics)
+        parameters, log = self._create_log(
+            correlation_id, stream_id, session_id, parameters, exclusive, group=spec.has_group_semantics
+        )
+        position = _start_position(parameters)
+        stream = StreamName(correlation_id, session_id, stream_id, spec.text)
+        counters: dict[str, Any] = {}
+        with self._undone_on_error(log, counters):
+            self._network_counters(counters, stream, client_id, position, exclusive, flow)
+        publication = NetworkPublication(
+            log=log,
+            endpoint=endpoint,
+            flow_control=flow,
+            system=context.system,
+            registration_id=correlation_id,
+            client_id=client_id,
+            is_exclusive=exclusive,
+            parameters=parameters,
+            counters=counters,
+            start_position=position,
+            connection_timeout_ns=config.publication_connection_timeout_ns,
+            resend_delay_ns=config.retransmit_delay_ns,
+            resend_linger_ns=config.retransmit_linger_ns,
+            unblock_timeout_ns=config.publication_unblock_timeout_ns,
+            now_ns=context.clock.now(),
+        )
+        endpoint.retain()
+        self.network[correlation_id] = publication
+        self._streams.setdefault((endpoint, stream_id), {})[session_id] = publication
+        self.channels[correlation_id] = spec.text
+        context.sender.add_publication(publication, context.clock.now())
+        return publication
+
+    def _create_log(
+        self,
+        correlation_id: int,
+        stream_id: int,
+        session_id: int,
+        parameters: PublicationParameters,
+        exclusive: bool,
+        group: bool,
+    ) -> tuple[PublicationParameters, Any]:
+        if parameters.initial_term_id is None:
+            parameters = parameters.with_start(self.context.random.randrange(-(1 << 31), 1 << 31))
+        assert parameters.initial_term_id is not None
+        log = create_log(
+            self.context.memory,
+            f"{self.context.directory}/publications/{correlation_id}.logbuffer",
+            term_length=parameters.term_length,
+            mtu=parameters.mtu,
+            initial_term_id=parameters.initial_term_id,
+            session_id=session_id,
+            stream_id=stream_id,
+            correlation_id=correlation_id,
+            log_type=LOG_TYPE_EXCLUSIVE if exclusive else LOG_TYPE_CONCURRENT,
+            term_id=parameters.term_id,
+            term_offset=parameters.term_offset,
+            page_size=self.context.config.page_size,
+            sparse=parameters.sparse,
+            publication_window_length=parameters.window_length,
+            socket_sndbuf_length=parameters.sndbuf,
+            socket_rcvbuf_length=parameters.rcvbuf,
+            max_resend=parameters.max_resend,
+            entity_tag=-1 if parameters.entity_tag is None else parameters.entity_tag,
+            response_correlation_id=parameters.response_correlation_id,
+            linger_timeout_ns=parameters.linger_timeout_ns,
+            untethered_window_limit_timeout_ns=parameters.untethered_window_limit_timeout_ns,
+            untethered_linger_timeout_ns=parameters.untethered_linger_timeout_ns,
+            untethered_resting_timeout_ns=parameters.untethered_resting_timeout_ns,
+            group=group,
+            signal_eos=parameters.signal_eos,
+            spies_simulate_connection=parameters.spies_simulate_connection,
+        )
+        self.context.system.add(BYTES_MAPPED, log_length_bytes(log.term_length, self.context.config.page_size))
+        self.context.reserve(log, log.tail_position, self._free_log)
+        return parameters, log
+
+    def _free_log(self, log: Any) -> None:
+        path, length = log.path, log_length_bytes(log.term_length, self.context.config.page_size)
+        log.close()
+        self.context.memory.remove(path)
+        self.context.system.add(BYTES_MAPPED, -length)
+
+    def _session_id(self, parameters: PublicationParameters, used: Collection[int], uri: ChannelUri) -> int:
+        if parameters.session_id is not None:
+            if parameters.session_id in used:
+                raise ChannelError(
+                    f"channel {str(uri)!r} has session-id={parameters.session_id}, clashing with an existing "
+                    "publication of the stream: leave it out or choose another"
+                )
+            return parameters.session_id
+        return self.next_session_id(used)
+
+    def tagged(self, uri: ChannelUri) -> PublicationParameters | None:
+        """The parameters of the publication that `session-id=tag:` names; None without it."""
+        tag = uri.session_id_tag
+        if tag is None:
+            return None
+        for publication in self.all():
+            if publication.parameters.entity_tag == tag:
+                return publication.parameters._replace(session_id=publication.session_id)
+        raise ChannelError(f"channel {str(uri)!r} has session-id=tag:{tag}, but no publication has that entity tag")
+
+    def next_session_id(self, used: Collection[int]) -> int:
+        """An id that is neither used nor reserved, and that nobody can tell from those given before.
+
+        A stranger who knew the next one could set the stream up before its publisher does, and keep it out.
+        """
+        low, high = self.context.config.reserved_session_id_low, self.context.config.reserved_session_id_high
+        while True:
+            self._sessions_given += 1
+            digest = hashlib.sha256(self._session_secret + self._sessions_given.to_bytes(8, "little")).digest()
+            candidate = int.from_bytes(digest[:4], "little", signed=True)
+            if candidate not in used and not low <= candidate <= high:
+                return candidate
+
+    def session_ids(self, stream_id: int) -> set[int]:
+        """The session ids in use on a stream, on whatever channel."""
+        return {p.session_id for p in self.all() if p.stream_id == stream_id}
+
+    def all(self) -> Iterator[Publication]:
+        yield from self.network.values()
+        yield from self.ipc.values()
+
+    # --- counters -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _undone_on_error(self, log: Any, counters: dict[str, Any]) -> Iterator[None]:
+        """Gives log and counters back when not all counters can be had."""
+        try:
+            yield
+        except BaseException:
+            for counter in counters.values():
+                self.context.free_counter(counter)
+            self._free_log(log)
+            raise
+
+    def _position_counters(
+        self, counters: dict[str, Any], stream: StreamName, client_id: int, position: int, exclusive: bool
+    ) -> None:
+        make = self.context.stream_counter
+        name = "pub-pos (exclusive)" if exclusive else "pub-pos (concurrent)"
+        counters["pub-pos"] = make(TYPE_PUBLISHER_POSITION, name, stream, owner_id=client_id, value=position)
+        counters["pub-lmt"] = make(TYPE_PUBLISHER_LIMIT, "pub-lmt", stream, owner_id=client_id, value=position)
+
+    def _network_counters(
+        self,
+        counters: dict[str, Any],
+        stream: StreamName,
+        client_id: int,
+        position: int,
+        exclusive: bool,
+        flow: FlowControl,
+    ) -> None:
+        make = self.context.stream_counter
+        if flow.tracks_receivers:
+            counters["fc-receivers"] = make(TYPE_FLOW_RECEIVERS, "fc-receivers", stream, owner_id=OWNER_NONE)
+        self._position_counters(counters, stream, client_id, position, exclusive)
+        for type_id, name, value in (
+            (TYPE_SENDER_POSITION, "snd-pos", position),
+            (TYPE_SENDER_LIMIT, "snd-lmt", position),
+            (TYPE_BACK_PRESSURE, "snd-bpe", 0),
+            (TYPE_NAKS_RECEIVED, "snd-naks-received", 0),
+        ):
+            counters[name] = make(type_id, name, stream, owner_id=client_id, value=value)
+
+    # --- endpoints ------------------------------------------------------------------------------------------------
+
+    def _endpoint(
+        self, uri: ChannelUri, parameters: PublicationParameters, registration_id: int
+    ) -> tuple[SendEndpoint, UdpChannelSpec]:
+        """The send endpoint of a channel, opened if none matches."""
+        spec = parse_udp(uri, self.context.names)
+        found = self._find_endpoint(spec)
+        if found is not None:
+            check_shared(uri, found.spec.uri, "channel-snd-ts-offset")
+            return found, spec
+        if spec.endpoint is None and not spec.is_multi_destination and not spec.is_response:
+            raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
+        if self.context.config.encryption_key_file and parameters.mtu > ENCRYPTED_MTU_MAX:
+            raise ChannelError(
+                f"channel {str(uri)!r} has mtu={parameters.mtu}, at most {ENCRYPTED_MTU_MAX} with encryption"
+            )
+        endpoint = self._open_endpoint(spec, parameters)
+        if parameters.mtu > endpoint.channel.send_buffer_bytes:
+            endpoint.close()
+            raise ChannelError(
+                f"channel {str(uri)!r} has mtu={parameters.mtu}, above the socket's send buffer of "
+                f"{endpoint.channel.send_buffer_bytes} bytes: set so-sndbuf"
+            )
+        self._add_endpoint_counters(endpoint, spec, registration_id)
+        self.endpoints.append(endpoint)
+        self._endpoints_by_canonical.setdefault(spec.canonical, endpoint)
+        if spec.tag is not None:
+            self._endpoints_by_tag.setdefault(spec.tag, endpoint)
+        self.context.sender.add_endpoint(endpoint)
+        return endpoint, spec
+
+    def _find_endpoint(self, spec: UdpChannelSpec) -> SendEndpoint | None:
+        """The one whose spec matches, as `UdpChannelSpec.matches` says."""
+        if spec.tag in self._endpoints_by_tag:
+            return self._endpoints_by_tag[spec.tag]
+        return self._endpoints_by_canonical.get(spec.canonical)
+
+    def _open_endpoint(self, spec: UdpChannelSpec, parameters: PublicationParameters) -> SendEndpoint:
+        config, network = self.context.config, self.context.send_network
+        ttl = spec.uri.integer("ttl", config.multicast_ttl)
+        buffers: dict[str, Any] = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
+        bind = spec.control or (spec.interface or spec.wildcard, 0)
+        if spec.is_multicast:
+            assert spec.endpoint is not None
+            channel = self.context.send_ports.open(
+                0,
+                lambda port: network.open(
+                    (spec.wildcard, port), connect=spec.endpoint, interface=spec.interface, ttl=ttl, **buffers
+                ),
+            )
+            control = network.open(
+                (spec.wildcard, spec.endpoint[1]),
+                group=spec.control_group,
+                interface=spec.interface,
+                reuse=True,
+                **buffers,
+            )
+        else:
+            connect = None if spec.is_multi_destination or spec.is_response else spec.endpoint
+            channel = control = self.context.send_ports.open(
+                bind[1], lambda port: network.open((bind[0], port), connect=connect, **buffers)
+            )
+        return SendEndpoint(
+            spec,
+            channel,
+            control,
+            mode=spec.mode,
+            group_semantics=spec.has_group_semantics,
+            destination_timeout_ns=config.destination_timeout_ns,
+            ttl=ttl,
+            stamper=stamper_of(spec.uri, "channel-snd-ts-offset", self.context.clock),
+            events=self.context.events,
+        )
+
+    def _add_endpoint_counters(self, endpoint: SendEndpoint, spec: UdpChannelSpec, registration_id: int) -> None:
+        address = format_address(endpoint.channel.local_address)
+        endpoint.status = self.context.channel_counter(
+            TYPE_SEND_CHANNEL, "snd-channel", spec.text, registration_id, address, STATUS_ACTIVE
+        )
+        endpoint.local_address_counter = self.context.address_counter(
+            "snd-local-sockaddr", endpoint.status.counter_id, address, registration_id
+        )
+        if spec.is_multi_destination:
+            counter = self.context.channel_counter(TYPE_DESTINATIONS, "mdc-num-dest", spec.text, registration_id)
+            endpoint.set_destinations_counter(counter)
+
+    def _close_endpoint(self, endpoint: SendEndpoint) -> None:
+        endpoint.status.set(STATUS_CLOSING)
+        self.context.sender.remove_endpoint(endpoint)
+        self.endpoints.remove(endpoint)
+        del self._endpoints_by_canonical[endpoint.spec.canonical]
+        if endpoint.spec.tag is not None:
+            del self._endpoints_by_tag[endpoint.spec.tag]
+        endpoint.close()
+        for counter in (endpoint.status, endpoint.local_address_counter, endpoint.destinations_counter):
+            self.context.free_counter(counter)
+        if endpoint.is_manual:
+            for key in [k for k, (owner, _) in self.destinations.items() if owner is endpoint]:
+                del self.destinations[key]
+
+    # --- destinations ---------------------------------------------------------------------------------------------
+
+    def add_destination(self, registration_id: int, correlation_id: int, channel: str) -> None:
+        """A destination of a manual multi-destination publication."""
+        endpoint = self._manual_endpoint(registration_id, channel)
+        uri = ChannelUri.parse(channel).check_destination()
+        spec = parse_udp(uri, self.context.names)
+        endpoint.add_destination(packed(spec.endpoint), correlation_id, self.context.clock.now())
+        self.destinations[correlation_id] = (endpoint, uri)
+
+    def remove_destination(self, registration_id: int, channel: str) -> None:
+        """Removes the destination with this endpoint; its name need not resolve to the same address any more."""
+        endpoint = self._manual_endpoint(registration_id, channel)
+        uri = ChannelUri.parse(channel).check_destination()
+        for key, (owner, known) in list(self.destinations.items()):
+            if owner is endpoint and known.endpoint == uri.endpoint:
+                del self.destinations[key]
+                endpoint.remove_destination_by_id(key)
+                return
+        if not endpoint.remove_destination(packed(parse_udp(uri, self.context.names).endpoint)):
+            raise RegistrationError(
+                f"no destination {channel!r} at publication registration_id={registration_id}",
+                code=ErrorCode.GENERIC_ERROR,
+            )
+
+    def remove_destination_by_id(self, registration_id: int, destination_id: int) -> None:
+        endpoint = self._manual_endpoint(registration_id, str(destination_id))
+        if not endpoint.remove_destination_by_id(destination_id):
+            raise RegistrationError(
+                f"no destination registration_id={destination_id} at publication registration_id={registration_id}",
+                code=ErrorCode.GENERIC_ERROR,
+            )
+        self.destinations.pop(destination_id, None)
+
+    def _manual_endpoint(self, registration_id: int, channel: str) -> SendEndpoint:
+        publication = self.network.get(registration_id)
+        if publication is None:
+            raise RegistrationError(
+                f"unknown publication registration_id={registration_id}", code=ErrorCode.UNKNOWN_PUBLICATION
+            )
+        if not publication.endpoint.is_manual:
+            raise ChannelError(
+                f"destination {channel!r}: the publication's channel has no control-mode=manual, only then "
+                "destinations are added and removed"
+            )
+        return publication.endpoint
+
+    # --- removing and life ----------------------------------------------------------------------------------------
+
+    def remove(self, registration_id: int, revoke: bool) -> None:
+        """Removes one client's link; the last one lets the publication drain."""
+        link = self.links.pop(registration_id, None)
+        if link is None:
+            raise RegistrationError(
+                f"unknown publication registration_id={registration_id}", code=ErrorCode.UNKNOWN_PUBLICATION
+            )
+        link.publication.reference_count -= 1
+        if link.publication.reference_count == 0 or revoke:
+            link.publication.begin_draining(self.context.clock.now(), revoke)
+
+    def remove_client(self, client_id: int) -> None:
+        for link in [link for link in self.links.values() if link.client_id == client_id]:
+            self.remove(link.registration_id, revoke=False)
+
+    def on_time_event(self, now_ns: int, epoch_ms: int, subscriptions: Any) -> None:
+        """Advances the lifetime of every publication, and frees those that are finished."""
+        for publication in list(self.all()):
+            self.context.check_shortage(publication.log)
+            before = publication.state_name
+            entered = publication.on_time_event(now_ns, epoch_ms)
+            if publication.state_name != before:
+                registration_id, state = publication.registration_id, publication.state_name
+                self.context.tell_state("publication", registration_id, publication.log, state)
+            if entered == "LINGER":
+                subscriptions.on_publication_lingers(publication)
+            elif publication.state_name == "DONE" and publication.reference_count == 0:
+                self._free(publication, subscriptions)
+        for endpoint in self.endpoints:
+            endpoint.expire_destinations(now_ns)
+
+    def _free(self, publication: Publication, subscriptions: Any) -> None:
+        subscriptions.on_publication_done(publication)
+        self.channels.pop(publication.registration_id, None)
+        if isinstance(publication, NetworkPublication):
+            del self.network[publication.registration_id]
+            self._forget_stream(publication)
+            self.context.sender.remove_publication(publication)
+        else:
+            del self.ipc[publication.registration_id]
+            self._ipc_changed()
+        for counter in publication.counters.values():
+            self.context.free_counter(counter)
+        self._free_log(publication.log)
+        if isinstance(publication, NetworkPublication) and publication.endpoint.release():
+            self._close_endpoint(publication.endpoint)
+
+    def _forget_stream(self, publication: NetworkPublication) -> None:
+        key = publication.endpoint, publication.stream_id
+        same = self._streams.get(key, {})
+        if same.get(publication.session_id) is publication:
+            del same[publication.session_id]
+        if not same:
+            self._streams.pop(key, None)
+
+    def reresolve(self, now_ns: int) -> None:
+        """Names whose address fell silent may have moved: manual destinations and unicast endpoints."""
+        for endpoint in self.endpoints:
+            for registration_id in endpoint.silent_destinations(now_ns):
+                if registration_id in self.destinations:
+                    address = self._moved(self.destinations[registration_id][1].endpoint)
+                    if address is not None and endpoint.replace_destination(registration_id, packed(address)):
+                        self.context.system.add(RESOLUTION_CHANGES)
+            if endpoint.is_silent(now_ns) and not endpoint.spec.is_multicast:
+                address = self._moved(endpoint.spec.uri.endpoint)
+                if address is not None and endpoint.reconnect(address):
+                    self.context.system.add(RESOLUTION_CHANGES)
+
+    def _moved(self, address: Address | None) -> tuple[str, int] | None:
+        """The address a name has now; None for what is no name, or not known yet."""
+        if address is None or not is_name(address):
+            return None
+        host = self.context.names.lookup(address.host)
+        return None if host is None else (host, address.port)
+
+    def publish_errors(self) -> None:
+        """Tells clients that a receiver refused their publication by an ERR frame."""
+        for publication, receiver_id, tag, code, text, source in self.context.sender.take_errors():
+            host, port = unpack_address(source)
+            self.context.transmit(
+                OnPublicationError(
+                    publication.registration_id,
+                    -1,
+                    publication.session_id,
+                    publication.stream_id,
+                    receiver_id,
+                    -1 if tag is None else tag,
+                    ADDRESS_TYPE_IPV6 if ":" in host else ADDRESS_TYPE_IPV4,
+                    port,
+                    source[8:24] if ":" in host else source[4:8],
+                    code,
+                    text.decode("ascii", "replace"),
+                )
+            )
+
+    def close(self) -> None:
+        for endpoint in self.endpoints:
+            endpoint.close()
+        for publication in self.all():
+            publication.log.close()
+
+
+def _responds_alike(publication: Publication, asked: PublicationParameters) -> bool:
+    return publication.parameters.response_correlation_id == asked.response_correlation_id
+
+
+def _start_position(parameters: PublicationParameters) -> int:
+    assert parameters.initial_term_id is not None
+    terms = (parameters.term_id - parameters.initial_term_id) & 0xFFFFFFFF
+    return terms * parameters.term_length + parameters.term_offset

@@ -1,0 +1,102 @@
+"""Response channels: a publication back to exactly the publisher that asked (transport-wire.md §9).
+
+The requester adds a subscription with control-mode=response, and a publication whose response-correlation-id is that
+subscription's registration id. The responder adds, for each image that it wants to answer, a publication with
+control-mode=response whose response-correlation-id is the image's correlation id. No address of the requester is
+configured anywhere: its driver is told the session of the response, and asks for it from where it wants to hear it.
+"""
+
+from __future__ import annotations
+
+from ordo.runtime.errors import ChannelError
+from ordo.transport.driver.channels.parameters import NO_RESPONSE
+from ordo.transport.driver.conducting.links import SubscriptionLink
+from ordo.transport.driver.conducting.subscriptions import Subscriptions
+from ordo.transport.driver.receiving.publication_image import PublicationImage
+from ordo.transport.driver.sending.network_publication import NetworkPublication
+from ordo.transport.uri import PROTOTYPE_CORRELATION_ID, ChannelUri
+
+
+class Responses:
+    """Which publication responds to which image, and which subscription waits for which response."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
+        self._bound: list[tuple[NetworkPublication, PublicationImage]] = []
+
+    def check(self, uri: ChannelUri) -> None:
+        """Raises ChannelError when a publication's channel names an image or a subscription that it cannot have."""
+        wanted = uri.integer("response-correlation-id", NO_RESPONSE)
+        if uri.control_mode == "response":
+            if wanted == NO_RESPONSE:
+                raise ChannelError(
+                    f"channel {str(uri)!r} has control-mode=response but no response-correlation-id: name the image "
+                    "that it responds to by its correlation id"
+                )
+            if wanted != PROTOTYPE_CORRELATION_ID:
+                self._image(uri, wanted)
+        elif wanted != NO_RESPONSE:
+            self._link(uri, wanted)
+
+    def on_publication(self, publication: object) -> None:
+        """A publication was added: if it responds to an image, that image's sender is told."""
+        if not isinstance(publication, NetworkPublication) or not publication.is_response:
+            return
+        wanted = publication.parameters.response_correlation_id
+        if wanted == PROTOTYPE_CORRELATION_ID or any(bound is publication for bound, _ in self._bound):
+            return
+        image = self._subscriptions.images.all[wanted]
+        self._bound.append((publication, image))
+        image.offer_response(publication.session_id)
+
+    def on_response_setups(self, setups: list[tuple[NetworkPublication, int]]) -> None:
+        """Receivers of requests have responses: the subscriptions that wait for them ask for their streams."""
+        for publication, session_id in setups:
+            wanted = publication.parameters.response_correlation_id
+            for link in self._subscriptions.links.of_registration(wanted):
+                if link.is_response:
+                    self._await(link, session_id)
+
+    def on_time_event(self) -> None:
+        """Senders are told of their responses while these are not connected."""
+        kept = []
+        for publication, image in self._bound:
+            if not (publication.is_active and image.is_active) or publication.log.connected:
+                image.withdraw_response()
+            elif not image.has_response:
+                image.offer_response(publication.session_id)
+            if publication.is_active and image.is_active:
+                kept.append((publication, image))
+        self._bound = kept
+
+    def _await(self, link: SubscriptionLink, session_id: int) -> None:
+        assert link.endpoint is not None
+        if link.response_session_id != session_id:
+            if link.response_session_id is not None:
+                link.endpoint.remove_interest(link.stream_id, link.response_session_id)
+            link.response_session_id = session_id
+            link.endpoint.add_interest(link.stream_id, session_id)
+        link.endpoint.ask_setup(session_id, link.stream_id)
+
+    def _image(self, uri: ChannelUri, correlation_id: int) -> PublicationImage:
+        image = self._subscriptions.images.all.get(correlation_id)
+        if image is None or not image.is_active:
+            raise ChannelError(
+                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, but no image has that correlation "
+                "id: its publisher is gone, or the id is another resource's"
+            )
+        if not image.asks_response:
+            raise ChannelError(
+                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, an image whose publisher did not "
+                "ask for a response: it must have a response-correlation-id of its own"
+            )
+        return image
+
+    def _link(self, uri: ChannelUri, registration_id: int) -> SubscriptionLink:
+        for link in self._subscriptions.links.of_registration(registration_id):
+            if link.is_response:
+                return link
+        raise ChannelError(
+            f"channel {str(uri)!r} has response-correlation-id={registration_id}, but no subscription with "
+            "control-mode=response has that registration id: add it first"
+        )

@@ -1,0 +1,13 @@
+from collections.abc import Iterable
+from typing import Any
+
+from ordo.runtime.native.native_vector import NativeVector
+
+class PointerArray(NativeVector): ...
+class PointerMap: ...
+class Worked: ...
+
+class WorkSet(NativeVector):
+    busy: int
+
+def exercise_map(operations: Iterable[tuple[Any, ...]]) -> list[int]: ...

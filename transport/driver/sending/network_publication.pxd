@@ -1,0 +1,144 @@
+"""A publication that is sent over UDP: sender side, retransmission, publisher limit (transport-wire.md §4)."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from ordo.runtime.io.datagram cimport SendItem, SocketAddress
+from ordo.runtime.native.native_vector cimport NativeVector
+from ordo.transport.driver.flow.flow_control cimport FlowControl
+from ordo.transport.driver.frames.pointers cimport PointerArray, Worked
+from ordo.transport.driver.sending.send_endpoint cimport SendEndpoint
+from ordo.transport.driver.frames.system_counters cimport SystemCounters
+from ordo.transport.streams.logbuffer cimport LogBuffers
+
+cdef enum:
+    ITEMS_MAX = 16                     # send items of one batch
+    ITEM_LENGTH_MAX = 65000            # bytes of one segmented item
+    SEGMENTS_MAX = 64
+    BATCH_LENGTH_MAX = 262144          # bytes a publication sends in one turn
+    RESENDS_MAX = 256
+
+cdef enum:
+    PUBLICATION_ACTIVE = 0
+    PUBLICATION_DRAINING = 1
+    PUBLICATION_LINGER = 2
+    PUBLICATION_DONE = 3
+
+cdef struct Liveness:
+    int64_t receiver_id
+    int64_t last_heard_ns
+
+cdef struct Repeats:
+    int64_t since_ns                   # what a receiver asked for again from then on, for as long as a resend lingers
+    int64_t since_position             # of the sender, then
+    int64_t length_bytes
+
+cdef struct Resend:
+    int64_t position
+    int64_t length
+    int64_t deadline_ns                # when to send (delayed), or when to forget (lingering)
+    int state                          # 0 free, 1 delayed, 2 lingering
+    SocketAddress to                   # who asked; length 0: no listed destination has its address
+    Repeats repeats                    # of a listed receiver
+
+cdef class NetworkPublication(Worked):
+    cdef readonly LogBuffers log
+    cdef readonly SendEndpoint endpoint
+    cdef readonly FlowControl flow_control
+    cdef SystemCounters system
+    cdef readonly int32_t session_id
+    cdef readonly int32_t stream_id
+    cdef readonly int64_t registration_id
+    cdef readonly int64_t client_id
+    cdef readonly bint is_exclusive
+    cdef readonly int32_t mtu
+    cdef int32_t term_length
+    cdef int32_t shift
+    cdef int32_t initial_term_id
+    cdef readonly int64_t window
+    cdef readonly bint signal_eos
+    cdef readonly bint spies_simulate_connection
+    cdef readonly object parameters            # PublicationParameters
+    cdef readonly dict counters                # name -> Counter
+    # counter cells
+    cdef int64_t* position_cell                # pub-pos
+    cdef int64_t* limit_cell                   # pub-lmt
+    cdef int64_t* sender_position_cell         # snd-pos
+    cdef int64_t* sender_limit_cell            # snd-lmt
+    cdef int64_t* back_pressure_cell           # snd-bpe
+    cdef int64_t* naks_cell                    # snd-naks-received
+    # sender
+    cdef readonly int64_t sender_position
+    cdef int64_t sender_limit
+    cdef int64_t receiver_window               # of the newest status message
+    cdef int64_t last_send_ns
+    cdef bint is_quiet                         # one of thousands that rest: fewer heartbeats are enough
+    cdef int64_t last_setup_ns
+    cdef int64_t setup_interval_ns
+    cdef readonly int setups_left              # before an address has answered; SETUPS_UNBOUND: any number
+    cdef int64_t idle_deadline_ns
+    cdef bint has_initial_connection
+    cdef bint setup_elicited
+    cdef bint track_limits
+    cdef bint short_send
+    cdef bint has_receivers
+    cdef bint is_end_of_stream
+    cdef bint is_revoked
+    cdef bint is_damaged                       # the client wrote what is no frame of the stream
+    cdef bint received_unicast_eos
+    cdef readonly bint is_response             # to the one requester whose image it was added for
+    cdef readonly bint wants_response          # its SETUP asks the receiver for a response channel
+    cdef SocketAddress response_address        # where a response goes; length 0 until the requester is heard
+    cdef NativeVector receivers                # of Liveness
+    cdef Resend* resends
+    cdef int resend_count
+    cdef int resends_active
+    cdef Repeats repeats                       # of all that are not listed, and of the one receiver that unicast has
+    cdef int64_t connection_timeout_ns
+    cdef int64_t resend_delay_ns
+    cdef int64_t resend_linger_ns
+    cdef int64_t linger_timeout_ns
+    # conductor
+    cdef int64_t clean_position
+    cdef PointerArray spies                    # their sub-pos cells
+    cdef int64_t publisher_limit
+    cdef readonly int state
+    cdef public int reference_count
+    cdef int64_t state_changed_ns
+    cdef int64_t unblock_position
+    cdef int64_t unblock_changed_ns
+    cdef int64_t unblock_timeout_ns
+
+    cdef int send(self, int64_t now_ns) noexcept nogil                     # bytes
+    cdef bint _has_nobody(self) noexcept nogil
+    cdef bint has_work(self) noexcept nogil
+    cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil
+    cdef int conduct(self, int64_t now_ns) noexcept nogil
+    cdef void on_status_message(self, const uint8_t* frame, uint32_t length, const SocketAddress* source,
+                                int64_t now_ns) noexcept nogil
+    cdef void on_nak(self, const uint8_t* frame, const SocketAddress* source, int64_t now_ns) noexcept nogil
+    cdef int _resend_slot(self, const SocketAddress* to, int64_t position) noexcept nogil
+    cdef void on_rttm(self, const uint8_t* frame, const SocketAddress* source) noexcept nogil
+    cdef void _answer_to(self, SocketAddress* to, const SocketAddress* source) noexcept nogil
+    cdef bint on_error(self, int64_t receiver_id) noexcept nogil
+    cdef bint _is_own(self, const uint8_t* frame, int64_t position) noexcept nogil
+    cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
+                      int capacity) noexcept nogil
+    cdef int32_t _block(self, int64_t position, int64_t limit, int32_t* padding) noexcept nogil
+    cdef int _send_data(self, int64_t now_ns) noexcept nogil
+    cdef void _send_setup(self, int64_t now_ns) noexcept nogil
+    cdef bint _wants_setup(self) noexcept nogil
+    cdef void _unbind_setups(self) noexcept nogil
+    cdef void _send_heartbeat(self, int64_t now_ns) noexcept nogil
+    cdef int64_t _heartbeat_interval_ns(self, int64_t now_ns) noexcept nogil
+    cdef void _on_idle(self, int64_t now_ns) noexcept nogil
+    cdef void _expire_receivers(self, int64_t now_ns) noexcept nogil
+    cdef void _heard(self, int64_t receiver_id, int64_t now_ns) noexcept nogil
+    cdef bint _forget(self, int64_t receiver_id) noexcept nogil
+    cdef void _update_connected(self) noexcept nogil
+    cdef void _back_pressured(self) noexcept nogil
+    cdef void _resend(self, const Resend* resend) noexcept nogil
+    cdef bint _may_repeat(self, Repeats* repeats, int64_t length, int64_t most, int64_t now_ns) noexcept nogil
+    cdef void _run_resends(self, int64_t now_ns) noexcept nogil
+    cdef bint _has_subscribers(self) noexcept nogil
+    cdef int64_t _min_consumer(self) noexcept nogil
+    cdef void _clean_to(self, int64_t position) noexcept nogil
+    cdef bint _may_move_limit(self, int64_t limit) noexcept nogil

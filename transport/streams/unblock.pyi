@@ -1,0 +1,3 @@
+from ordo.transport.streams.logbuffer import LogBuffers
+
+def unblock(log: LogBuffers, blocked_position: int) -> bool: ...

@@ -1,3 +1,0 @@
-from transport.logbuffer import LogBuffers
-
-def unblock(log: LogBuffers, blocked_position: int) -> bool: ...
