@@ -1,3 +1,3 @@
 """The version of the distribution `ordo-sequencer`: the one place where it stands."""
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"

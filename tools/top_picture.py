@@ -74,7 +74,7 @@ def _look(
         "back_pressure_events": pressure * passed_s,
         **({"round_trip_bucket_15": 980 * passed_s, "round_trip_bucket_21": 20 * passed_s} if is_leader else {}),
     }
-    return MemberLook(values, {int(kind): int(value) for kind, value in counters.items()}, "0.2.0")
+    return MemberLook(values, {int(kind): int(value) for kind, value in counters.items()}, "0.3.0")
 
 
 def draw_example() -> Console:

@@ -27,7 +27,7 @@ def look(member: int, role: NodeRole = NodeRole.FOLLOWER, **more: Any) -> Member
         CounterType.DISTRUST: more.pop("distrust", 0),
     }
     values = {"member_id": member, "append_position": 1_000, "sessions": 2, "snapshot_position": 0, **more}
-    return MemberLook(values, {int(kind): int(value) for kind, value in counters.items()}, "0.2.0")
+    return MemberLook(values, {int(kind): int(value) for kind, value in counters.items()}, "0.3.0")
 
 
 def three(leader: int, **more: Any) -> dict[str, Any]:
