@@ -84,6 +84,7 @@ def test_every_setting_is_one(page: Path) -> None:
 
 WORD_FOR_WORD = {
     "START.md": "tests/cli/test_start.py",
+    "PAYMENTS.md": "tests/cli/test_payments.py",
     "TUTORIAL.md": "tests/cli/test_tutorial.py",
     "BACKUP.md": "tests/cluster/integration/test_backup_page.py",
     "SIZING.md": "tests/cluster/node/test_sizing.py",

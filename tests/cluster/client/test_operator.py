@@ -17,7 +17,7 @@ def test_numbers_by_name_and_by_counter_type() -> None:
     look = parse_look(json.dumps({"sessions": 3, "counters": {"203": 96}, "version": "0.2\x1b[2J"}).encode())
     assert (look.get("sessions"), look.counter(203)) == (3, 96)
     assert (look.get("unknown"), look.counter(1)) == (-1, -1)
-    assert look.version == "0.2?[2J", "nothing that a terminal would act upon"
+    assert look.version == "0.2\\x1b[2J", "nothing that a terminal would act upon"
 
 
 @pytest.mark.parametrize(

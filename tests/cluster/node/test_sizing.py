@@ -110,7 +110,8 @@ def test_the_page_shows_what_is_printed(tmp_path: Path) -> None:
     made, asked = (line.partition(" > ")[0].split() for line in commands.splitlines())
     places = {"conf": str(tmp_path), "conf/node0.toml": str(tmp_path / "node0.toml")}
     assert ordo(*(places.get(word, word) for word in made[1:])).returncode == 0
-    assert ordo(*(places.get(word, word) for word in asked[1:])).stdout == printed
+    shown = ordo(*(places.get(word, word) for word in asked[1:])).stdout
+    assert [line.rstrip() for line in shown.splitlines()] == printed.splitlines()
 
 
 def test_a_length_that_is_none_is_one_line(tmp_path: Path) -> None:
