@@ -6,6 +6,7 @@ from typing import Any
 
 from ordo.cluster.client.requests.journal import Journal
 from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.cluster.wire.levels import describe_want_of_request_ids
 from ordo.runtime.errors import RejectedError, RequestOutcome, SessionClosedError
 from tests.simulation.operations import Reply, Request, decode_reply, decode_request
 
@@ -60,6 +61,8 @@ class Requesting:
         """Of requests with ids: those without an answer, and a few with one."""
         self._refused: list[int] = []
         """Numbers that the cluster has not taken yet."""
+        self._want_of_level: set[int] = set()
+        """Those of them that it refused last because its log may not have ids yet."""
         self._repeat_ns = 0
         self._replies: dict[int, tuple[Reply, int]] = {}
 
@@ -80,6 +83,10 @@ class Requesting:
     def has_all_answers(self) -> bool:
         """Everything that was asked with an id was answered."""
         return all(number in self._replies for number in self._payloads)
+
+    def wants_level(self, number: int) -> bool:
+        """The cluster has said that this one is not executed, for its log may not have requests with ids yet."""
+        return number in self._want_of_level
 
     def repeat(self, now_ns: int) -> None:
         """Sends again one that was answered. Where the cluster has not taken one, another identity sends all again in
@@ -138,6 +145,8 @@ class Requesting:
             payload = pending.answer.payload
         elif self._has_ids and pending.error is not None and pending.error.outcome is not RequestOutcome.EXECUTED:
             self._refused.append(request.number)
+            if describe_want_of_request_ids() in pending.error.message:
+                self._want_of_level.add(request.number)
             return
         else:
             client.world.fail(f"{client.name}: request {request.number} failed: {pending.error}")
@@ -153,6 +162,7 @@ class Requesting:
         elif world.clients_history.executed.get((reply.client, reply.number)) != position:
             world.fail(f"{client.name}: request {request.number} was not executed at {position}, as its answer says")
         elif request.number not in self._replies:
+            self._want_of_level.discard(request.number)
             self._replies[request.number] = reply, position
             client.take_reply(reply)
         elif not (self._store or self._has_ids) or self._replies[request.number] != (reply, position):

@@ -11,12 +11,13 @@ from itertools import count
 
 from ordo.applications.application import AppMode
 from ordo.cluster.wire.counters.counter_types import ControlToggle
-from ordo.cluster.wire.levels import STATE_HASH_LEVEL
+from ordo.cluster.wire.levels import REQUEST_ID_LEVEL, STATE_HASH_LEVEL
 from ordo.runtime.random import RandomSource
 from tests.linearizability.checker import Verdict, check
 from tests.linearizability.models import Register
 from tests.simulation import rot
 from tests.simulation.app_service import check_outputs
+from tests.simulation.clients import SimulatedClient
 from tests.simulation.consumers import find_unfinished
 from tests.simulation.faults import FaultSchedule
 from tests.simulation.feeds import find_unread
@@ -125,17 +126,20 @@ def check_answers(world: World) -> None:
 
 
 class Probes:
-    """One request of each client after the faults, asked again while it is not answered: it may go with its session."""
+    """One request of each client after the faults, asked again while it is not answered: it may go with its session.
+    `takes_refusals`: where members are missing, and with them their word that they know requests with ids, a client may
+    be told that its request is not executed for want of the log's level."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, takes_refusals: bool = False) -> None:
         self._world = world
+        self._takes_refusals = takes_refusals
         self._numbers: dict[int, int] = {}
         self._retry_ns: dict[int, int] = {}
 
     def are_answered(self) -> bool:
         for client in self._world.clients:
             number = self._numbers.get(client.client_id)
-            if number is not None and client.answered_last >= number:
+            if number is not None and (client.answered_last >= number or self._is_refused(client, number)):
                 continue
             if self._world.now_ns >= self._retry_ns.get(client.client_id, 0) and client.probe():
                 self._numbers.setdefault(client.client_id, client.number)
@@ -143,14 +147,21 @@ class Probes:
             return False
         return True
 
+    def _is_refused(self, client: SimulatedClient, number: int) -> bool:
+        leader = self._world.leader()
+        if not self._takes_refusals or client.requesting is None or leader is None:
+            return False
+        return client.requesting.wants_level(number) and not leader.module.upkeep.levels.takes_request_ids
+
 
 def live_without(minority: FaultyMinority, world: World) -> None:
-    """Every client must be answered in bounded virtual time by the members that are well."""
+    """Every client must be answered in bounded virtual time by the members that are well; a request with an id may be
+    refused where the log's level cannot rise without the others."""
     for client in world.clients:
         client.is_working = False
     minority.begin()
     spare_code(world, minority.nodes)
-    if not world.run(RECOVERY_NS_MAX, Probes(world).are_answered):
+    if not world.run(RECOVERY_NS_MAX, Probes(world, takes_refusals=True).are_answered):
         raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults of the majority: {world.describe()}")
     minority.end()
 
@@ -161,6 +172,7 @@ def recover(world: World) -> None:
         client.is_working = False
     probes = Probes(world)
     stop_changing(world)
+    finish_upgrade(world)
     if not world.run(RECOVERY_NS_MAX, with_code(world, lambda: probes.are_answered() and world.is_steady())):
         raise Violation(f"not live {RECOVERY_NS_MAX // S} s after the faults: {world.describe()}")
     if not world.run(RECOVERY_NS_MAX, lambda: all(client.has_all_answers for client in world.clients)):
@@ -175,6 +187,15 @@ def recover(world: World) -> None:
     finish_readers(world)
     notice_differences(world)
     execute_everywhere(world)
+
+
+def finish_upgrade(world: World) -> None:
+    """Clients that ask with ids are refused while a member runs an old release: such members are started again."""
+    for node in world.nodes if world.options.requests == "ids" else ():
+        if node.is_alive and node.level < REQUEST_ID_LEVEL:
+            world.note(f"{node.name} is given the release that the others have")
+            node.kill()
+            node.boot()
 
 
 def execute_everywhere(world: World) -> None:

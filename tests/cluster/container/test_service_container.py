@@ -11,6 +11,7 @@ from ordo.archive.recorder import Recording
 from ordo.cluster.container.service_container import ContainerState, ServiceContainer
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.counters.mark_file import read_mark_file
+from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
 from ordo.runtime.errors import ClusterError, ServiceError, SnapshotError
 from ordo.runtime.native.error_log import read_errors
 from ordo.service_api.native import Header
@@ -447,17 +448,32 @@ def test_termination_at_its_position(node: ServiceNode, start: Start) -> None:
 
 
 def test_termination_behind_a_record_that_is_not_for_services(node: ServiceNode, start: Start) -> None:
-    """Nothing comes behind it any more that the service could wait for."""
+    """Nothing comes after it any more that the service could wait for."""
     container = start(service := Recorder())
     node.begin_term(0, leads=False)
     opened = node.open_session(1)
-    event = ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=node.time, level=1, member_id=0)
+    event = ordo_codecs.CONFIGURATION_EVENT.encode(leadership_term_id=0, timestamp=node.time, voters="", learners="")
     position = node.append(event)
     node.commit()
     node.tell(codecs.SERVICE_TERMINATION_POSITION.encode(log_position=position, ack_required=1))
     node.run(container, lambda: container.terminated)
     assert service.calls[-1] == ("terminate", opened)
     assert [values.log_position for _, values in node.asked()] == [0, position]
+
+
+def test_termination_after_a_record_of_the_protocol_level(node: ServiceNode, start: Start) -> None:
+    """The container takes it, so the service ends at its position: what is kept of requests depends on the level."""
+    container = start(service := Recorder())
+    node.begin_term(0, leads=False)
+    event = ordo_codecs.LEVEL_EVENT.encode(
+        leadership_term_id=0, timestamp=node.time, level=REQUEST_ID_LEVEL, member_id=0
+    )
+    position = node.append(event)
+    node.commit()
+    node.tell(codecs.SERVICE_TERMINATION_POSITION.encode(log_position=position, ack_required=1))
+    node.run(container, lambda: container.terminated)
+    assert service.calls[-1] == ("terminate", position)
+    assert container.requests.ids.is_in_force
 
 
 def test_closing_ends_a_running_service_once(node: ServiceNode, start: Start) -> None:
