@@ -40,7 +40,7 @@ class AppSession(SinkSession):
         self._send(self, payload)
 
     def close(self) -> None:
-        """Raises ServiceCallError: sessions belong to the cluster."""
+        """Raise ServiceCallError: sessions belong to the cluster."""
         raise ServiceCallError("session.close: an application cannot close a client's session")
 
 
@@ -82,12 +82,12 @@ class AppCluster:
         return session
 
     def get_pending(self, number: int) -> Output | None:
-        """Returns an output that may not have been executed yet, or None."""
+        """Return an output that may not have been executed yet, or None."""
         index = number - self.pending[0].number if self.pending else -1
         return self.pending[index] if 0 <= index < len(self.pending) else None
 
     def withdraw(self, made_before: int) -> None:
-        """Takes back the outputs since then: their record was refused."""
+        """Take back the outputs since then: their record was refused."""
         while self.outputs_made > made_before:
             self.pending.pop()
             self.outputs_made -= 1
@@ -99,23 +99,23 @@ class AppCluster:
         return [self.sessions[session_id] for session_id in sorted(self.sessions)]
 
     def get_client_session(self, session_id: int) -> ClientSession | None:
-        """Returns the open session of that id, or None."""
+        """Return the open session of that id, or None."""
         return self.sessions.get(session_id)
 
     def close_client_session(self, session_id: int) -> bool:
-        """Raises ServiceError for an unknown id, ServiceCallError for any other: sessions belong to the cluster."""
+        """Raise ServiceError for an unknown id, ServiceCallError for any other: sessions belong to the cluster."""
         if session_id not in self.sessions:
             raise ServiceError(f"unknown session: session_id={session_id}")
         raise ServiceCallError("close_client_session: an application cannot close a client's session")
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """Fires before the first record of the log whose time is at or after the deadline."""
+        """Fire before the first record of the log whose time is at or after the deadline."""
         self._check_allowed("schedule_timer")
         self.timers.schedule(correlation_id, deadline)
         return True
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """Drops the timer, if there is one of that id."""
+        """Drop the timer, if there is one of that id."""
         self._check_allowed("cancel_timer")
         self.timers.cancel(correlation_id)
         return True
@@ -126,7 +126,7 @@ class AppCluster:
         return self._write(NULL_SESSION_ID, payload)
 
     def publish(self, topic: str, payload: Payload) -> int:
-        """Raises ServiceCallError: feeds belong to the cluster's own service."""
+        """Raise ServiceCallError: feeds belong to the cluster's own service."""
         raise ServiceCallError("publish: an application cannot publish to feeds; its outputs go into the log")
 
     def idle(self) -> None:

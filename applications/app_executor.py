@@ -349,7 +349,7 @@ class AppExecutor:
         yield from own
 
     def _write_state(self, messages: list[bytes]) -> None:
-        """Adds the service's own part."""
+        """Add the service's own part."""
         writer = SnapshotWriter(messages.append, MESSAGE_BYTES_MAX)
         self.cluster.begin_call("on_take_snapshot", may_call=False)
         self.service.on_take_snapshot(writer)

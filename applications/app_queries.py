@@ -59,7 +59,7 @@ class AppQueries:
         self._due_ns = 0
 
     def work(self, session: QuerySession, position: int, now_ns: int, *, is_up_to_date: bool) -> int:
-        """Takes up questions, and answers those whose place the service has come to. `position`: up to here the log
+        """Take up questions, and answer those whose place the service has come to. `position`: up to here the log
         was executed. Returns the number of answers."""
         if is_up_to_date:
             self._tell(session, now_ns)
@@ -82,7 +82,7 @@ class AppQueries:
         heapq.heapify(self._waiting)
 
     def _tell(self, session: QuerySession, now_ns: int) -> None:
-        """Tells the leader that this instance answers, at once in a new session or term."""
+        """Tell the leader that this instance answers, at once in a new session or term."""
         where = session.session_id, session.leadership_term_id
         if session.session_id < 0 or (where == self._told and now_ns < self._due_ns):
             return

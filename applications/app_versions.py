@@ -37,12 +37,12 @@ class AppVersions:
         return self._code[app_version]()
 
     def demand_for_checkpoint(self, app_version: int) -> None:
-        """Raises SnapshotError where there is no code that can go on from a checkpoint of this version."""
+        """Raise SnapshotError where there is no code that can go on from a checkpoint of this version."""
         if app_version not in self._code:
             raise SnapshotError(f"the checkpoint is of version {format_version(app_version)}, {self._describe()}")
 
     def demand(self, app_version: int, where: str) -> None:
-        """Raises ServiceError where there is no code of this version, which is in force `where`."""
+        """Raise ServiceError where there is no code of this version, which is in force `where`."""
         if app_version not in self._code:
             raise ServiceError(f"version {format_version(app_version)} is in force {where}, {self._describe()}")
 

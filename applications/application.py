@@ -232,7 +232,7 @@ class Application:
     # Duty cycle
 
     def work(self) -> int:
-        """Runs one duty cycle and returns the number of things done. Raises what the service raised, and OrdoError when
+        """Run one duty cycle and return the number of things done. Raises what the service raised, and OrdoError when
         the instance cannot go on: its position is deleted everywhere, or its outputs differ from those in the log."""
         with self._transport.use:
             self._demand_open()
@@ -249,7 +249,7 @@ class Application:
             raise SessionClosedError(f"group {self._settings.group}: this instance is closed; make another one")
 
     def _work_log(self, now_ns: int) -> int:
-        """Executes what has come of the log, and sends what answers it at once: clients wait for that."""
+        """Execute what has come of the log, and send what answers it at once: clients wait for that."""
         if self.outputs_waiting >= OUTPUTS_WAITING_MAX and self._may_send:
             return 0
         count = self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
@@ -300,7 +300,7 @@ class Application:
             self._on_entry(entry)
 
     def _work_session(self, now_ns: int) -> int:
-        """Keeps a session open; the outputs need none of them in particular."""
+        """Keep a session open; the outputs need none of them in particular."""
         if self._session is None:
             if now_ns < self._session_due_ns:
                 return 0
@@ -353,7 +353,7 @@ class Application:
         return self._outputs is not None and self._counts_alike(self._outputs)
 
     def _push_outputs(self) -> int:
-        """Hands the session what it is to send; the number of outputs."""
+        """Hand the session what it is to send; the number of outputs."""
         outputs, executor = self._outputs, self.executor
         if outputs is None or not self._counts_alike(outputs):
             return 0
@@ -378,7 +378,7 @@ class Application:
     # Checkpoints
 
     def save_checkpoint(self) -> None:
-        """Makes the state of now durable. Raises StorageError, and what the service raises."""
+        """Make the state of now durable. Raises StorageError, and what the service raises."""
         self._transport.use.check()
         self._checkpoint_due_ns = self._transport.clock.now() + round(self._settings.checkpoint_interval_s * SECOND_NS)
         if self.position != self._saved_position:
@@ -386,7 +386,7 @@ class Application:
             self._saved_position = self.position
 
     def close(self, *, save: bool = True) -> None:
-        """Ends the instance, by default with a checkpoint. Idempotent. Any thread may call it, and the handler of a
+        """End the instance, by default with a checkpoint. Idempotent. Any thread may call it, and the handler of a
         signal: a call that is under way ends first. In a process that was forked from the instance's it does nothing.
         """
         if not self._is_closed and not self._transport.use.is_forked:

@@ -41,7 +41,7 @@ class Difference(NamedTuple):
 
     @property
     def kind(self) -> DifferenceKind:
-        """Returns how the two are different."""
+        """Return how the two are different."""
         if self.written is None:
             return DifferenceKind.ADDED
         if self.made is None:

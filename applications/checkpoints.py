@@ -22,7 +22,7 @@ class Checkpoints:
     """The newest checkpoint of one folder, which belongs to this object until `close`."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
-        """Raises StorageInUseError when another instance has the folder, StorageError."""
+        """Raise StorageInUseError when another instance has the folder, StorageError."""
         storage.make_directory(folder)
         self.folder = folder
         self._lock = storage.lock_directory(folder)
@@ -46,7 +46,7 @@ class Checkpoints:
         return found
 
     def save(self, messages: Iterable[bytes]) -> None:
-        """Replaces the checkpoint in one durable transaction. Raises StorageError."""
+        """Replace the checkpoint in one durable transaction. Raises StorageError."""
         found = list(messages)
         before = int(self._store.get(COUNT_KEY) or 0)
         with self._store.transaction() as transaction:

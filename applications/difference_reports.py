@@ -64,7 +64,7 @@ class DifferenceReports:
             yield encode_difference(one.report, 0)
 
     def restore(self, checkpoint: list[bytes]) -> list[bytes]:
-        """Takes what `snapshot` gave from the front of a checkpoint, and returns the rest."""
+        """Take what `snapshot` gave from the front of a checkpoint, and return the rest."""
         for index, message in enumerate(checkpoint):
             report = decode_difference(message)
             if report is None:
@@ -106,7 +106,7 @@ class DifferenceReports:
                 del self._told[next(iter(self._told))]
 
     def work(self, session: ReportSession, now_ns: int) -> None:
-        """Tells what is due."""
+        """Tell what is due."""
         if not self._untold or now_ns < self._due_ns or session.session_id < 0:
             return
         if session.session_id != self._session_id:

@@ -66,7 +66,7 @@ class GroupSnapshots(Closing):
         return now_ms - found[-1].start_timestamp if found else None
 
     def store(self, messages: Iterable[bytes], position: int) -> None:
-        """Adds a snapshot, and deletes those that are too many. Raises ArchiveError, ArchiveTimeoutError."""
+        """Add a snapshot, and delete those that are too many. Raises ArchiveError, ArchiveTimeoutError."""
         body = b"".join(part for message in messages for part in (_LENGTH.pack(len(message)), message))
         head = {"group": self._group, "position": position, "length_bytes": len(body), "crc32": crc32(body)}
         client = self._client

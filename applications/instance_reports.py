@@ -47,7 +47,7 @@ class InstanceReports:
         """What was said last in this session and leadership term; an earlier term's leader may have lost it."""
 
     def work(self, session: ReportSession, state: InstanceState, position: int, now_ns: int) -> None:
-        """Reports a new state, at once in a new session or term. `position`: up to here the log was read."""
+        """Report a new state, at once in a new session or term. `position`: up to here the log was read."""
         where = session.session_id, session.leadership_term_id
         if where != self._session:
             self._session, self.reported = where, None

@@ -97,7 +97,7 @@ class GroupRequests(ClientRequests):
         return self._number + 1
 
     def push(self, output: Output) -> None:
-        """Sends the next output, and sends it again until it was executed. Raises ClusterError for one that is too
+        """Send the next output, and send it again until it was executed. Raises ClusterError for one that is too
         long."""
         self._check_length(output.payload)
         pending = _PendingOutput(output.payload, None, self._wait)
@@ -172,17 +172,17 @@ class OutputClient(ClusterClient):
         self._work_at_polls()
 
     def send_outputs(self, now_ns: int) -> None:
-        """Sends the outputs that were pushed, without waiting for the next `poll`."""
+        """Send the outputs that were pushed, without waiting for the next `poll`."""
         self.outputs.work(now_ns)
         if self.unsent:
             self.flush()
 
     def offer_report(self, message: bytes) -> bool:
-        """Sends a report of this instance; False when the leader takes none now."""
+        """Send a report of this instance; False when the leader takes none now."""
         return self._link.takes_messages and offer_to_leader(self._link, message)
 
     def offer_unlogged(self, message: bytes) -> bool:
-        """Sends the leader what takes no place in the log, is taken while messages are not, and keeps no session
+        """Send the leader what takes no place in the log, is taken while messages are not, and keep no session
         alive."""
         ingress = self._link.leader_ingress
         return ingress is not None and ingress.offer(message) > 0

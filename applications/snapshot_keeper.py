@@ -48,7 +48,7 @@ class SnapshotKeeper:
         return messages
 
     def work(self, application: Application, transport: ClientTransport) -> None:
-        """Leaves a snapshot when it is time, and the other instances have left none. An archive that cannot be reached
+        """Leave a snapshot when it is time, and the other instances have left none. An archive that cannot be reached
         is a line of the log."""
         now_ns = transport.clock.now()
         if self._due_ns is None:

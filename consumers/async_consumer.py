@@ -101,7 +101,7 @@ class AsyncFace(Generic[Item]):
             raise SessionClosedError("the consumer is not open: use `async with`")
 
     async def close(self) -> None:
-        """Leaves the consumer, so that other members go on at once. Idempotent. In a process that was forked from the
+        """Leave the consumer, so that other members go on at once. Idempotent. In a process that was forked from the
         consumer's it does nothing."""
         if self._loop is None or self._origin.is_forked:
             return

@@ -67,7 +67,7 @@ class MemberFace(Closing, Generic[Item]):
     # Duty cycle
 
     def poll(self, handler: Callable[[Item], object], limit: int = ITEMS_PER_POLL) -> int:
-        """Runs one duty cycle and calls `handler` for at most `limit` messages; returns how many. Does not wait.
+        """Run one duty cycle and call `handler` for at most `limit` messages; return how many. Does not wait.
 
         Raises OrdoError when the consumer cannot go on: it was removed, or refused, or its log was deleted everywhere.
         """
@@ -76,7 +76,7 @@ class MemberFace(Closing, Generic[Item]):
             return self._member.take(handler, limit)
 
     def keep_alive(self) -> int:
-        """Runs one duty cycle and hands out nothing: for handlers that take longer than the cluster's
+        """Run one duty cycle and hand out nothing: for handlers that take longer than the cluster's
         `session_timeout`, after which another member would take over. Returns the number of things done. Raises as
         `poll`."""
         with self._transport.use:
@@ -96,7 +96,7 @@ class MemberFace(Closing, Generic[Item]):
             return self._member.take(handler, limit)
 
     def park(self) -> None:
-        """Waits until something came in, a millisecond at most: for loops of `poll`."""
+        """Wait until something came in, a millisecond at most: for loops of `poll`."""
         self._transport.park(PARK_NS)
 
     def __iter__(self) -> Iterator[Item]:
@@ -127,7 +127,7 @@ class MemberFace(Closing, Generic[Item]):
         return self._is_closed
 
     def _drive_until(self, is_true: Callable[[], bool], what: str) -> None:
-        """Raises ClusterTimeoutError with `what` was waited for, and whatever `is_true` raises."""
+        """Raise ClusterTimeoutError with `what` was waited for, and whatever `is_true` raises."""
         deadline_ns = self._transport.clock.now() + to_ns(self.timeout_s)
         while not is_true():
             if self._transport.clock.now() > deadline_ns:
@@ -138,7 +138,7 @@ class MemberFace(Closing, Generic[Item]):
     # The end
 
     def begin_close(self) -> None:
-        """Says goodbye with the next duty cycles, for at most a second; `has_left` then. `close` does both."""
+        """Say goodbye with the next duty cycles, for at most a second; `has_left` then. `close` does both."""
         self._member.begin_close()
 
     @property
@@ -147,7 +147,7 @@ class MemberFace(Closing, Generic[Item]):
         return self._member.is_closed
 
     def close(self) -> None:
-        """Leaves the consumer, so that other members go on at once. Idempotent. A call that is under way ends first;
+        """Leave the consumer, so that other members go on at once. Idempotent. A call that is under way ends first;
         then loops over this consumer end, and its calls raise SessionClosedError. In a process that was forked from the
         consumer's it does nothing."""
         if not self._is_closed:
@@ -168,6 +168,6 @@ class MemberFace(Closing, Generic[Item]):
             self.abandon()
 
     def abandon(self) -> None:
-        """Gives up session, reader and transport without a word. Idempotent."""
+        """Give up session, reader and transport without a word. Idempotent."""
         self._is_closed = True
         self._transport.close(before=self._member.close)

@@ -81,7 +81,7 @@ class Consumer(MemberFace[LogEntry]):
 
     @property
     def epoch(self) -> int:
-        """Names the time in which this member is the active one; -1 while it is not. No two members have the same, and
+        """The time in which this member is the active one; -1 while it is not. No two members have the same, and
         a later one is greater: a sink that stores it can refuse what comes from a member that was replaced."""
         return self._member.epoch
 
@@ -90,7 +90,7 @@ class Consumer(MemberFace[LogEntry]):
         return self._items(timeout_s)
 
     def commit(self, position: int | None = None, *, wait: bool = True) -> None:
-        """Says that everything up to an entry's `position` is done, by default all that was handed out.
+        """Say that everything up to an entry's `position` is done, by default all that was handed out.
 
         With `wait` it returns when the position is in the log on a quorum, so that no member begins before it any more.
         Raises ClusterError when another member has become the active one, or the consumer was moved: what was handed

@@ -143,7 +143,7 @@ def remove(
 
 
 def tell(text: str, as_json: bool, **values: object) -> None:
-    """Prints what was done, for a person, if there is anything to say, or for a program."""
+    """Print what was done, for a person, if there is anything to say, or for a program."""
     from ordo.cluster.commands.printing import print_json
 
     if as_json:

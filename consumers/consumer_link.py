@@ -39,7 +39,7 @@ class ConsumerClient(ClusterClient):
         return self.session_id, self.leadership_term_id
 
     def ask(self, command: ConsumerCommand) -> None:
-        """Sends a command, the only one under way, until it is answered."""
+        """Send a command, the only one under way, until it is answered."""
         assert self._command is None, f"{self._command} is not answered"
         self._command, self._retry_ns = command, 0
         self._work_command(self._transport.clock.now())

@@ -179,13 +179,13 @@ class ConsumerMember(Generic[Item]):
         return "" if reader is None else reader.problem
 
     def take(self, handler: Callable[[Item], object], limit: int) -> int:
-        """Calls `handler` for what is for this member and was read, at most `limit` times; returns how often."""
+        """Call `handler` for what is for this member and was read, at most `limit` times; return how often."""
         raise NotImplementedError
 
     # Duty cycle
 
     def work(self) -> int:
-        """Runs one duty cycle and returns the number of things done. Raises OrdoError when this consumer cannot go on:
+        """Run one duty cycle and return the number of things done. Raises OrdoError when this consumer cannot go on:
         it was removed, or the cluster refused it, or the log that it needs was deleted everywhere."""
         now_ns = self._transport.drive()
         count = self._work_session(now_ns)
@@ -203,7 +203,7 @@ class ConsumerMember(Generic[Item]):
         return count if self._is_closing else count + self._read(now_ns)
 
     def _find_start(self, search: StartSearch, now_ns: int) -> int:
-        """Looks for where a new consumer begins; the member joins when that was found. The log may have been begun
+        """Look for where a new consumer begins; the member joins when that was found. The log may have been begun
         above 0 by retention."""
         count = search.work(now_ns)
         search.check_allowed()
@@ -305,7 +305,7 @@ class ConsumerMember(Generic[Item]):
     # Reading
 
     def _follow(self, position: int) -> None:
-        """Reads from a position on."""
+        """Read from a position on."""
         self._stop_reading()
         settings = self.settings
         self._follower = follow_executed(
@@ -352,7 +352,7 @@ class ConsumerMember(Generic[Item]):
     # The end
 
     def begin_close(self) -> None:
-        """Says goodbye, so that another member goes on at once; `is_closed` then."""
+        """Say goodbye, so that another member goes on at once; `is_closed` then."""
         self._is_closing = True
 
     @property
@@ -364,7 +364,7 @@ class ConsumerMember(Generic[Item]):
         return self._is_closing and self._joined_in != session.session_id and not session.is_asking
 
     def close(self) -> None:
-        """Gives up session and reader. Idempotent."""
+        """Give up session and reader. Idempotent."""
         self._is_closing = True
         self._stop_reading()
         if self._search is not None:
@@ -385,11 +385,11 @@ class ExclusiveMember(ConsumerMember[LogEntry]):
 
     @property
     def epoch(self) -> int:
-        """Names the time in which this member is the active one; -1 while it is not."""
+        """The time in which this member is the active one; -1 while it is not."""
         return self.answer.epoch if self.answer is not None and self.is_active else NULL_VALUE
 
     def take(self, handler: Callable[[LogEntry], object], limit: int) -> int:
-        """Calls `handler(entry)` for what was read, at most `limit` times, unless it is paused; returns how often."""
+        """Call `handler(entry)` for what was read, at most `limit` times, unless it is paused; return how often."""
         count = 0
         while count < limit and self._entries and self.is_active and not self.is_paused:
             entry = self._entries.popleft()

@@ -122,12 +122,12 @@ class ConsumerOrders(Closing):
         self._ask(ConsumerCommand(CommandKind.PAUSE, name))
 
     def resume(self, name: str) -> None:
-        """Ends what `pause` began. Idempotent."""
+        """End what `pause` began. Idempotent."""
         check_name(name)
         self._ask(ConsumerCommand(CommandKind.RESUME, name))
 
     def seek(self, name: str, to: int | Literal["first", "live"]) -> int:
-        """Moves the consumer, also while its members read: they go on from there. Returns the position.
+        """Move the consumer, also while its members read: they go on from there. Returns the position.
 
         Raises ClusterError when its active member has changed meanwhile: the order is not repeated then.
         """
@@ -136,7 +136,7 @@ class ConsumerOrders(Closing):
         return self._ask(ConsumerCommand(CommandKind.SEEK, name, epoch=epoch, position=position)).position
 
     def remove(self, name: str) -> None:
-        """Forgets the consumer; its members end with an error."""
+        """Forget the consumer; its members end with an error."""
         self.describe(name)
         try:
             self._ask(ConsumerCommand(CommandKind.REMOVE, name))

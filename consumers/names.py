@@ -11,12 +11,12 @@ MEMBER_KEY_MAX = 2**62
 
 
 def draw_member_key() -> int:
-    """Returns a random number that no other process has."""
+    """Return a random number that no other process has."""
     return RandomSource().secret("consumers").randint(1, MEMBER_KEY_MAX)
 
 
 def check_name(name: str) -> None:
-    """Raises ConfigurationError for a name that no consumer may have."""
+    """Raise ConfigurationError for a name that no consumer may have."""
     if NAME.fullmatch(name) is None:
         raise ConfigurationError(
             f"consumer name {name!r}: allowed are 1 to 64 letters, digits, '.', '_' and '-', a letter or digit first"
@@ -24,6 +24,6 @@ def check_name(name: str) -> None:
 
 
 def check_group(group: str) -> None:
-    """Raises ConfigurationError for what no group may be called."""
+    """Raise ConfigurationError for what no group may be called."""
     if not group or len(group.encode()) > GROUP_BYTES_MAX:
         raise ConfigurationError(f"group={group!r}: must be 1 to {GROUP_BYTES_MAX} bytes long")

@@ -99,7 +99,7 @@ class SharedConsumer(MemberFace[Delivery]):
         return self._items(timeout_s)
 
     def ack(self, delivery: Delivery) -> bool:
-        """Says that a message is done; does not wait. It is never handed out again once this is in the log (`flush`).
+        """Say that a message is done; does not wait. It is never handed out again once this is in the log (`flush`).
 
         Returns False when the message is not with this member any more, because it took too long or the session was
         lost: it is handed out again.
@@ -108,16 +108,16 @@ class SharedConsumer(MemberFace[Delivery]):
         return self._member.acknowledge(delivery)
 
     def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
-        """Gives a message back: it is handed out again after `delay_s`, to any member, or is a dead letter when that
+        """Give a message back: it is handed out again after `delay_s`, to any member, or is a dead letter when that
         was its last try. Does not wait. Returns False as `ack`."""
         self._demand_open()
         return self._member.give_back(delivery, round(delay_s * 1000))
 
     def flush(self) -> None:
-        """Waits until all acknowledgements so far are in the log on a quorum. Raises ClusterTimeoutError."""
+        """Wait until all acknowledgements so far are in the log on a quorum. Raises ClusterTimeoutError."""
         self._drive_until(lambda: self._member.unsent == 0, "acknowledgements were not taken")
 
     def close(self) -> None:
-        """Leaves the consumer: acknowledgements are sent before, and what was not acknowledged goes to other members at
+        """Leave the consumer: acknowledgements are sent before, and what was not acknowledged goes to other members at
         once. Idempotent."""
         super().close()

@@ -76,7 +76,7 @@ class Delivery(NamedTuple):
 
     @property
     def position(self) -> int:
-        """Names the message: the position of the log after its entry."""
+        """The message's name: the position of the log after its entry."""
         return self.entry.position
 
     @property
@@ -118,7 +118,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return len(self._done) + len(self._sent)
 
     def take(self, handler: Callable[[Delivery], object], limit: int) -> int:
-        """Calls `handler(delivery)` for what is with this member and was read, at most `limit` times."""
+        """Call `handler(delivery)` for what is with this member and was read, at most `limit` times."""
         ready = [] if self.is_paused else [one for one in self._work if self._work[one] != self._given.get(one)]
         count = 0
         for position in ready:
@@ -173,7 +173,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return self._tell(self.answer) if self.answer is not None and self._done else None
 
     def _tell(self, answer: ConsumerAnswer) -> ConsumerCommand:
-        """Says what became of messages."""
+        """Say what became of messages."""
         self._sent = {position: self._done.pop(position) for position in list(self._done)[:ROWS_AT_A_TIME]}
         rows = tuple(self._sent.values())
         return ConsumerCommand(CommandKind.WORK, epoch=answer.epoch, from_position=answer.frontier, rows=rows)

@@ -46,7 +46,7 @@ class DockerCluster:
         self._timeout_s, self._tell = timeout_s, tell
 
     def start(self, image: str, service: str, member_count: int, render: Render) -> None:
-        """Starts a new cluster; nothing of it stays when that fails."""
+        """Start a new cluster; nothing of it stays when that fails."""
         demand_member_count(member_count)
         self._containers.image(image)
         self._containers.demand_free_name()
@@ -61,7 +61,7 @@ class DockerCluster:
             raise
 
     def scale(self, member_count: int, render: Render) -> None:
-        """Adds members as learners and gives each its vote once it has the log, or takes out those with the highest
+        """Add members as learners and give each its vote once it has the log, or take out those with the highest
         ids, one at a time."""
         demand_member_count(member_count)
         self._containers.demand()
@@ -103,7 +103,7 @@ class DockerCluster:
         self._order(lambda leader_id, _: leader_id != member_id, "transfer", *words)
 
     def upgrade(self, image: str) -> None:
-        """Replaces the containers one at a time, the leader's last, and waits until each has caught up."""
+        """Replace the containers one at a time, the leader's last, and wait until each has caught up."""
         wanted = self._containers.image(image).id
         leader_id, listed = self._await_leader()
         for member_id in sorted(self._containers.demand(), key=lambda one: one == leader_id):
@@ -126,7 +126,7 @@ class DockerCluster:
         self._await(has_it, lambda: f"{host_of(member_id)} did not catch up to position {goal}")
 
     def remove(self) -> list[str]:
-        """Removes everything, data included; returns the names of the containers."""
+        """Remove everything, data included; return the names of the containers."""
         self._containers.demand()
         return self._containers.remove_all()
 
@@ -150,7 +150,7 @@ class DockerCluster:
         )
 
     def _find_leader(self) -> tuple[int, Listed] | None:
-        """Returns the leader's id, and the members by id as its log has them."""
+        """Return the leader's id, and the members by id as its log has them."""
         for member_id in self._containers.demand():
             ran = self._containers.run(member_id, "ordo", "cluster", "list", "--json", "--config", CONFIG)
             listed = {int(row["member_id"]): row for row in json.loads(ran.output)} if ran.status == 0 else {}
@@ -196,6 +196,6 @@ def _hosts(member_ids: Iterable[int]) -> dict[int, str]:
 
 
 def demand_member_count(member_count: int) -> None:
-    """Raises ConfigurationError for a number of members that no cluster has."""
+    """Raise ConfigurationError for a number of members that no cluster has."""
     if not 1 <= member_count <= MEMBERS_MAX:
         raise ConfigurationError(f"{member_count} members: allowed are 1 to {MEMBERS_MAX}")

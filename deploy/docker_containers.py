@@ -115,7 +115,7 @@ class Containers:
         return found
 
     def image(self, image: str) -> Any:
-        """Returns the image. Raises ConfigurationError where Docker does not have it; nothing is fetched."""
+        """Return the image. Raises ConfigurationError where Docker does not have it; nothing is fetched."""
         from docker.errors import ImageNotFound
 
         try:
@@ -127,7 +127,7 @@ class Containers:
             ) from None
 
     def demand_free_name(self) -> None:
-        """Raises ConfigurationError where something is called as the cluster would be."""
+        """Raise ConfigurationError where something is called as the cluster would be."""
         kinds = (
             ("container", self._client.containers.list(all=True)),
             ("volume", self._client.volumes.list()),
@@ -147,7 +147,7 @@ class Containers:
         self._client.networks.create(self.name, driver="bridge", labels={CLUSTER_LABEL: self.name})
 
     def make(self, member_id: int, image: str, service: str, configuration: str) -> None:
-        """Makes the volume and the container of a new member, and starts it."""
+        """Make the volume and the container of a new member, and start it."""
         labels = {CLUSTER_LABEL: self.name, MEMBER_LABEL: str(member_id), SERVICE_LABEL: service}
         self._client.volumes.create(self._name_of(member_id), labels=labels)
         container = self._create(member_id, image, labels)
@@ -155,7 +155,7 @@ class Containers:
         container.start()
 
     def replace(self, member_id: int, image: str) -> None:
-        """Stops a member in good order, and starts it from an image on the data that it has."""
+        """Stop a member in good order, and start it from an image on the data that it has."""
         container = self.demand()[member_id]
         container.stop(timeout=STOP_TIMEOUT_S)
         container.remove()
@@ -180,7 +180,7 @@ class Containers:
         )
 
     def run(self, member_id: int, *words: str) -> Ran:
-        """Runs a command in a member's container. What is not running gives status 1."""
+        """Run a command in a member's container. What is not running gives status 1."""
         container = self.demand()[member_id]
         if container.status != "running":
             return Ran(1, "", f"{container.name} is {container.status}")
@@ -188,7 +188,7 @@ class Containers:
         return Ran(status, (output or b"").decode(), (error or b"").decode())
 
     def await_ready(self, member_ids: Sequence[int], timeout_s: float, tell: Callable[[str], None]) -> None:
-        """Waits until the members are in touch with a quorum.
+        """Wait until the members are in touch with a quorum.
 
         Raises DockerError where one has ended, ClusterTimeoutError where they are not ready in time.
         """
@@ -213,7 +213,7 @@ class Containers:
         return bool(state.get("Health", {}).get("Status") == "healthy")
 
     def discard(self, member_id: int) -> None:
-        """Removes a member's container and its data; an empty volume says that its id was used."""
+        """Remove a member's container and its data; an empty volume says that its id was used."""
         self.demand()[member_id].remove(force=True)
         volume = self._name_of(member_id)
         self._client.volumes.get(volume).remove()
@@ -226,7 +226,7 @@ class Containers:
         return {int(one.attrs["Labels"][MEMBER_LABEL]) for one in volumes}
 
     def remove_all(self) -> list[str]:
-        """Removes containers, volumes and network of the cluster; returns the containers' names."""
+        """Remove containers, volumes and network of the cluster; return the containers' names."""
         names = []
         for container in self.find().values():
             container.remove(force=True)

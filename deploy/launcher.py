@@ -158,7 +158,7 @@ class LocalCluster:
         return SHARED_MEMORY / f"{self._name}-{member_id}"
 
     def pid(self, member_id: int) -> int:
-        """Returns the process id of the node. Raises ConfigurationError when it is not running."""
+        """Return the process id of the node. Raises ConfigurationError when it is not running."""
         return self._running(member_id).pid
 
     def logs(self, member_id: int) -> str:
@@ -181,14 +181,14 @@ class LocalCluster:
     # Starting and stopping
 
     def start(self) -> LocalCluster:
-        """Starts every member that is not running."""
+        """Start every member that is not running."""
         for member_id in self.member_ids:
             if not self.is_running(member_id):
                 self.start_member(member_id)
         return self
 
     def start_member(self, member_id: int) -> None:
-        """Starts a node process; it stops by itself when this process is gone.
+        """Start a node process; it stops by itself when this process is gone.
 
         What a killed predecessor left in shared memory is removed first, so that it need not time out.
         """
@@ -224,17 +224,17 @@ class LocalCluster:
         return process is not None and process.poll() is None
 
     def send_signal(self, member_id: int, number: signal.Signals) -> None:
-        """Sends a signal, such as SIGSTOP and SIGCONT, to a node process."""
+        """Send a signal, such as SIGSTOP and SIGCONT, to a node process."""
         self._running(member_id).send_signal(number)
 
     def kill(self, member_id: int, number: signal.Signals = signal.SIGKILL) -> int:
-        """Ends a node process with a signal and waits for it. Returns its exit status."""
+        """End a node process with a signal and wait for it. Returns its exit status."""
         process = self._running(member_id)
         process.send_signal(number)
         return self._wait(process)
 
     def stop(self, member_id: int) -> int:
-        """Asks a node to end in good order. Returns its exit status."""
+        """Ask a node to end in good order. Returns its exit status."""
         return self.kill(member_id, signal.SIGTERM)
 
     def wait(self, member_id: int, timeout_s: float = 30.0) -> int:
@@ -248,13 +248,13 @@ class LocalCluster:
             raise ClusterTimeoutError(f"member {member_id} did not end within {timeout_s:g} s") from error
 
     def restart(self, member_id: int) -> None:
-        """Starts a node again on the data it has, after ending it if it still runs."""
+        """Start a node again on the data it has, after ending it if it still runs."""
         if self.is_running(member_id):
             self.stop(member_id)
         self.start_member(member_id)
 
     def stop_all(self) -> None:
-        """Asks all nodes to end in good order, together, and waits for them; their data stays."""
+        """Ask all nodes to end in good order, together, and wait for them; their data stays."""
         self._check_process()
         running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:
@@ -264,14 +264,16 @@ class LocalCluster:
             self._wait(process)
 
     def wipe(self, member_id: int) -> None:
-        """Removes all data of a member that is not running."""
+        """Remove all data of a member that is not running."""
         if self.is_running(member_id):
             raise ConfigurationError(f"member {member_id} is running; kill or stop it before wiping its data")
         shutil.rmtree(self.data_dir(member_id), ignore_errors=True)
 
     def close(self) -> None:
-        """Stops every node, removes what they left in shared memory, and the data unless `keep`. In a process that was
-        forked from the one that started them it does nothing."""
+        """Stop every node and remove what they left in shared memory, and the data unless `keep`.
+
+        In a process that was forked from the one that started the nodes it does nothing.
+        """
         if os.getpid() != self._pid:
             return
         self.stop_all()
@@ -320,7 +322,7 @@ class LocalCluster:
         return self.await_value(serving, "a leader", timeout_s)
 
     def await_value(self, probe: Callable[[], T | None], what: str, timeout_s: float = 30.0) -> T:
-        """Returns what `probe` gives once it is not None; errors as for `await_leader`."""
+        """Return what `probe` gives once it is not None; errors as for `await_leader`."""
         deadline_s = time.monotonic() + timeout_s
         while (value := probe()) is None:
             self.check_running()
@@ -330,7 +332,7 @@ class LocalCluster:
         return value
 
     def check_running(self) -> None:
-        """Raises NodeFailedError when a node has ended with a status other than 0 or a signal sent here."""
+        """Raise NodeFailedError when a node has ended with a status other than 0 or a signal sent here."""
         for member_id, process in self._processes.items():
             status = process.poll()
             if status is not None and status > 0:
@@ -402,7 +404,7 @@ def find_ports(member_count: int) -> list[int]:
 
 
 def release_ports(ports: Sequence[int]) -> None:
-    """Lets others have what `find_ports` and `reserve_ports` gave."""
+    """Let others have what `find_ports` and `reserve_ports` gave."""
     for port in ports:
         if port in _reserved:
             _reserved.pop(port).close()

@@ -134,7 +134,7 @@ class LogEntry(NamedTuple):
 
     @property
     def request_number(self) -> int:
-        """Counts the requests of an identity from 1 on; 0 for an entry that is no request."""
+        """Count the requests of an identity from 1 on; 0 for an entry that is no request."""
         return self.values.number if self.kind in (EntryKind.REQUEST, EntryKind.OUTPUT) else 0
 
     @property

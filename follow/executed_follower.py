@@ -45,13 +45,13 @@ class ExecutedFollower(LogFollower):
             self._search = ExecutionSearch(client, nodes, position, silence_s)
 
     def check_allowed(self) -> None:
-        """Raises ArchiveError when every node refuses these credentials."""
+        """Raise ArchiveError when every node refuses these credentials."""
         if self._search is not None:
             self._search.check_allowed()
         super().check_allowed()
 
     def work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         count = 0
         if self._finished is not None:
             count += self._finished.work(now_ns)
@@ -70,7 +70,7 @@ class ExecutedFollower(LogFollower):
         return count
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int) -> int:
-        """Calls `handler(entry)` for what has come, at most `limit` fragments; returns how many. While it finds out
+        """Call `handler(entry)` for what has come, at most `limit` fragments; return how many. While it finds out
         what was executed before, the number of things done for that.
 
         Raises ArchiveError at a request of which nobody knows any more whether it is a repeat.
@@ -102,7 +102,7 @@ class ExecutedFollower(LogFollower):
         )
 
     def close(self) -> None:
-        """Gives up all sources. Idempotent."""
+        """Give up all sources. Idempotent."""
         if self._search is not None:
             self._search.close()
         super().close()

@@ -68,13 +68,13 @@ class ExecutionSearch:
         return any(one.is_pending for one in self._closing)
 
     def check_allowed(self) -> None:
-        """Raises ArchiveError when every node refuses these credentials."""
+        """Raise ArchiveError when every node refuses these credentials."""
         self._refusals.check()
         if self._follower is not None:
             self._follower.check_allowed()
 
     def work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         count = sum(one.work(now_ns) for one in self._closing)
         self._closing = [one for one in self._closing if one.is_pending]
         if self._state is SearchState.SURVEYING:
@@ -90,7 +90,7 @@ class ExecutionSearch:
         return self._nodes[self._next_node % len(self._nodes)]
 
     def _survey(self, now_ns: int) -> int:
-        """Asks the nodes in turn, until one has said where its log begins and ends."""
+        """Ask the nodes in turn, until one has said where its log begins and ends."""
         if self._source is None:
             if now_ns - self._asked_ns < RETRY_INTERVAL_NS:
                 return 0
@@ -167,7 +167,7 @@ class ExecutionSearch:
         )
 
     def _roll(self, now_ns: int) -> int:
-        """Takes the table on to where the reader begins."""
+        """Take the table on to where the reader begins."""
         follower, wanted = self._follower, self.position
         assert follower is not None and wanted is not None
 
@@ -212,7 +212,7 @@ class ExecutionSearch:
             follower.close()
 
     def close(self) -> None:
-        """Gives up what is being read. Idempotent."""
+        """Give up what is being read. Idempotent."""
         self._drop_source()
         self._drop_snapshots()
         self._drop_follower()

@@ -12,7 +12,7 @@ class LogFollower(RecordingFollower):
     """A follower of the log, which hands out entries."""
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int) -> int:
-        """Calls `handler(entry)` for what has come, at most `limit` fragments; returns how many."""
+        """Call `handler(entry)` for what has come, at most `limit` fragments; return how many."""
 
         def on_record(position: int, record: bytes) -> None:
             entry = decode_entry(position, record)

@@ -50,7 +50,7 @@ def log(
 
 
 def describe_entry(entry: LogEntry) -> str:
-    """Returns one stable line for an entry."""
+    """Return one stable line for an entry."""
     head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
     if entry.kind in (EntryKind.REQUEST, EntryKind.OUTPUT):
         head += f" number={entry.request_number}"

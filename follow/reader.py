@@ -89,7 +89,7 @@ class LogReader(RecordingReader[LogEntry]):
         return self._polled.position(self._follower.position)
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Calls `handler(entry)` for what has come, at most `limit` fragments; returns how many. Does not wait.
+        """Call `handler(entry)` for what has come, at most `limit` fragments; return how many. Does not wait.
 
         What the handler raises is raised here; the entry counts as handed out. Raises ArchiveError when no node has the
         position any more (the message names the oldest that there is), when every node refuses the credentials, and at

@@ -53,7 +53,7 @@ class SnapshotSearch:
         return any(one.is_pending for one in self._closing)
 
     def work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         self._now_ns = now_ns
         count = sum(one.work(now_ns) for one in self._closing)
         self._closing = [one for one in self._closing if one.is_pending]
@@ -89,7 +89,7 @@ class SnapshotSearch:
         return count
 
     def _read(self) -> int:
-        """Looks at one recording after the other, the newest first."""
+        """Look at one recording after the other, the newest first."""
         assert self._found is not None
         source = self._source
         if source is None:
@@ -165,7 +165,7 @@ class SnapshotSearch:
             self._closing.append(session)
 
     def close(self) -> None:
-        """Gives up what is being read. Idempotent."""
+        """Give up what is being read. Idempotent."""
         self._close_session()
         source, self._source = self._source, None
         if source is not None:

@@ -49,7 +49,7 @@ class StartSearch:
         self._reached = 0
 
     def work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         count = sum(source.work(now_ns) for source in self._closing)
         self._closing = [source for source in self._closing if source.is_pending]
         if self.position is not None:
@@ -57,11 +57,11 @@ class StartSearch:
         return count + (self._read(now_ns) if self._starts else self._survey(now_ns))
 
     def check_allowed(self) -> None:
-        """Raises ArchiveError when every node refuses these credentials."""
+        """Raise ArchiveError when every node refuses these credentials."""
         self._refusals.check()
 
     def _survey(self, now_ns: int) -> int:
-        """Asks the nodes in turn, until one has said what it has. Each is given longer than the one before, since it
+        """Ask the nodes in turn, until one has said what it has. Each is given longer than the one before, since it
         may be down, or far away."""
         if self._source is None and now_ns - self._asked_ns >= RETRY_INTERVAL_NS:
             settings = self._nodes[self._next_node % len(self._nodes)]
@@ -145,7 +145,7 @@ class StartSearch:
         self.close()
 
     def close(self) -> None:
-        """Gives up what is being read. Idempotent."""
+        """Give up what is being read. Idempotent."""
         follower, self._follower = self._follower, None
         source, self._source = self._source, None
         if follower is not None:

@@ -62,7 +62,7 @@ class Gateway:
         """host:port that it listens on."""
 
     async def start(self) -> None:
-        """Listens, and connects to the cluster. Raises ConfigurationError for an address that cannot be listened on."""
+        """Listen, and connect to the cluster. Raises ConfigurationError for an address that cannot be listened on."""
         self._origin.check()
         settings = self._settings
         visits = settings.subscriptions_max + settings.archive_calls_max + (WATCHES_MAX if settings.console else 0)
@@ -118,7 +118,7 @@ class Gateway:
             await self._health.set(service, status)
 
     async def stop(self) -> None:
-        """Refuses new calls, waits `grace_s` for those under way, and closes the sessions. Idempotent.
+        """Refuse new calls, wait `grace_s` for those under way, and close the sessions. Idempotent.
 
         In a process that was forked from the gateway's it does nothing.
         """
@@ -176,7 +176,7 @@ def _server_credentials(settings: GatewaySettings) -> grpc.ServerCredentials:
 
 
 async def run(settings: GatewaySettings) -> None:
-    """Runs a gateway until SIGTERM or SIGINT."""
+    """Run a gateway until SIGTERM or SIGINT."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -205,7 +205,7 @@ needs one of them, such as the command line, starts without the others."""
 if not TYPE_CHECKING:  # which would take every name for a public one
 
     def __getattr__(name: str) -> Any:
-        """Finds a public name, and `read`, which needs pyarrow and brings it in when it is first used."""
+        """Find a public name, and `read`, which needs pyarrow and bring it in when it is first used."""
         if name == "read":
             return _read()
         if name not in _HOMES:

@@ -300,7 +300,7 @@ def _pipeline_status(error: OrdoError) -> int | None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the command line and exits with its status; every error becomes its line here."""
+    """Run the command line and exit with its status; every error becomes its line here."""
     open_missing_descriptors()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 

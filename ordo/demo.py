@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
 def run_demo(
     *, itch: Path | None, print_book: bool, orders: int, keep: bool, kill_leader: bool, console: Console | None = None
 ) -> Outcome:
-    """Runs the demo and prints its result. With `kill_leader` the leader is killed half way and started again.
+    """Run the demo and print its result. With `kill_leader` the leader is killed half way and started again.
 
     Raises ClusterError when the replicas do not end in one state, or not in the one the requests lead to.
     """
@@ -148,7 +148,7 @@ class _Runner:
         )
 
     def _send(self, requests: Iterable[bytes], console: Console) -> float:
-        """Sends every request and returns the seconds until all were answered."""
+        """Send every request and return the seconds until all were answered."""
         with _progress(console, MofNCompleteColumn(), TimeElapsedColumn()) as progress:
             task = progress.add_task("sequencing", total=self.count)
             start_ns = time.monotonic_ns()

@@ -124,7 +124,7 @@ class DevCluster:
         self._say(f"clients connect to {endpoints}; data and logs are in {cluster.root}")
 
     def _check_service(self) -> None:
-        """Tries the service in a process of its own, so that the code of now is tried. Raises ServiceError."""
+        """Try the service in a process of its own, so that the code of now is tried. Raises ServiceError."""
         command = [sys.executable, "-P", "-m", "ordo.dev_check", self._cluster.service]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=CHECK_TIMEOUT_S, check=False)
@@ -192,7 +192,7 @@ def _lines_of(line: str) -> list[str]:
 def run_dev(
     service: str, *, member_count: int, port: int, data: Path | None, is_watching: bool, is_fresh: bool
 ) -> None:
-    """Runs until SIGINT or SIGTERM, which both end it in good order."""
+    """Run until SIGINT or SIGTERM, which both end it in good order."""
 
     def on_signal(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -58,7 +58,7 @@ def list_warnings(service: type[Service]) -> Iterator[str]:
 
 
 def main(name: str) -> int:
-    """Checks the class of this name; the exit status."""
+    """Check the class of this name; the exit status."""
     try:
         service = load_service(name)
     except OrdoError as error:

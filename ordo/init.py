@@ -95,7 +95,7 @@ def write_cluster(
     service: str | None = None,
     is_encrypted: bool | None = None,
 ) -> Written:
-    """Writes `node<id>.toml` for each member, one a host; without hosts `member_count` of them on this machine.
+    """Write `node<id>.toml` for each member, one a host; without hosts `member_count` of them on this machine.
 
     `is_encrypted`: with a key for each member and one for clients; by default on several hosts.
     Every member has a data folder of its own, `data_dir`/node<id>. Without a service, on one machine, the starter's
@@ -142,7 +142,7 @@ def write_cluster(
 
 
 def container_config(member_id: int, hosts: Mapping[int, str], service: str, is_learner: bool) -> str:
-    """Returns the node.toml of one member of a cluster in containers, which call each other by their hosts' names."""
+    """Return the node.toml of one member of a cluster in containers, which call each other by their hosts' names."""
     tables = TABLES[Profile.CONTAINER]
     own = {"member_id": member_id, "data_dir": str(DATA_ROOT / hosts[member_id]), "learner": is_learner}
     members = [{"id": each, "host": host, "port": PORT_DEFAULT} for each, host in hosts.items()]
@@ -169,7 +169,7 @@ def _write_keys(paths: Sequence[Path], members: Sequence[dict[str, Any]]) -> Non
 
 
 def _write_token(path: Path) -> dict[str, Any]:
-    """Writes the token that operators show to a cluster on one machine; returns the tables that know it. Clients need
+    """Write the token that operators show to a cluster on one machine; return the tables that know it. Clients need
     none there."""
     token = new_token()
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -12,12 +12,12 @@ from ordo.pipeline.replaying.service_names import make_service
 
 
 def look_at_archives(folders: Sequence[str], recording: str, commit: str, storage: str | None) -> None:
-    """Raises what opening these archives, or copies of them, raises; reads their catalogs only."""
+    """Raise what opening these archives, or copies of them, raises; read their catalogs only."""
     open_recordings(list(folders), recording, commit, storage=parse_storage(storage))
 
 
 def look_at_frame(folders: Sequence[str], recording: str, commit: str, storage: str | None) -> None:
-    """Raises what a data frame of these folders, patterns or addresses raises; nodes are not asked yet."""
+    """Raise what a data frame of these folders, patterns or addresses raises; nodes are not asked yet."""
     given = {"recording": recording, "commit": commit}
     options = look_at_options(folders, given if storage is None else {**given, "storageOptions": storage})
     if options.network is None:
@@ -25,12 +25,12 @@ def look_at_frame(folders: Sequence[str], recording: str, commit: str, storage: 
 
 
 def look_at_options(folders: Sequence[str], options: Mapping[str, str]) -> ReadOptions:
-    """Raises PipelineError for folders that are not there, and for options that do not fit; opens nothing."""
+    """Raise PipelineError for folders that are not there, and for options that do not fit; open nothing."""
     return ReadOptions.parse({"paths": json.dumps(list(folders)), **options})
 
 
 def look_at_services(*names: str | None) -> None:
-    """Raises PipelineError when one of these classes, `module:Class`, cannot be loaded."""
+    """Raise PipelineError when one of these classes, `module:Class`, cannot be loaded."""
     for name in names:
         if name is not None:
             make_service(name)

@@ -49,12 +49,12 @@ def timer_event(term: int, correlation_id: int, timestamp: int) -> bytes:
 
 
 def cluster_action(term: int, position: int, timestamp: int, action: int, flags: int = 0) -> bytes:
-    """Encodes a cluster action. `position`: where its record begins."""
+    """Encode a cluster action. `position`: where its record begins."""
     return encode_record(23, struct.pack("<qqqii", term, position + 96, timestamp, action, flags))
 
 
 def new_term(term: int, position: int, timestamp: int, leader: int, log_session_id: int, unit: int = 0) -> bytes:
-    """Encodes the first record of a term. `position`: where it begins, which is the term's base."""
+    """Encode the first record of a term. `position`: where it begins, which is the term's base."""
     block = struct.pack("<qqqqiiii", term, position + 96, timestamp, position, leader, log_session_id, unit, 1)
     return encode_record(24, block)
 
@@ -95,7 +95,7 @@ class RecordingBuilder:
             self.finish()
 
     def append(self, message: bytes) -> int:
-        """Appends a message and returns the position after it."""
+        """Append a message and return the position after it."""
         return self.writer.append(message)
 
     def begin_position(self, length_bytes: int) -> int:
@@ -148,7 +148,7 @@ class LogShape:
 
 
 def generate_log(directory: str, shape: LogShape) -> RecordingDescriptor:
-    """Writes a log of `terms` leadership terms. In each, sessions open, send in turn and close, and one timer fires.
+    """Write a log of `terms` leadership terms. In each, sessions open, send in turn and close, and one timer fires.
 
     The same shape gives the same bytes.
     """

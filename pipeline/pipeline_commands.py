@@ -71,7 +71,7 @@ class Job:
 
 
 def plain_error(error: Exception) -> Exception:
-    """Returns Ordo's own error where Spark has wrapped one in a stack trace; any other error unchanged."""
+    """Return Ordo's own error where Spark has wrapped one in a stack trace; any other error unchanged."""
     own = re.findall(r"^(?:pipeline|runtime|archive)\.[\w.]+Error: (.+)$", str(error), re.MULTILINE)
     if isinstance(error, OrdoError) or not own:
         return error
@@ -165,7 +165,7 @@ Audited = tuple[dict[str, Any], list[dict[str, Any]]]
 def _audit(
     folders: list[str], recording: str, commit: str, master: str | None, cores: int | None, storage: str | None
 ) -> Audited:
-    """Returns the facts of the audit, and violations by sessions where the log itself is sound."""
+    """Return the facts of the audit, and violations by sessions where the log itself is sound."""
     with needing("pipeline"):
         from ordo.pipeline.first_look import look_at_archives
     look_at_archives(folders, recording, commit, storage)
@@ -206,7 +206,7 @@ def _refuse_spark_options(master: str | None, cores: int | None, what: str = "--
 
 @contextmanager
 def needing(extra: str) -> Iterator[None]:
-    """Turns a failed import of an optional dependency into one clear line."""
+    """Turn a failed import of an optional dependency into one clear line."""
     try:
         yield
     except ModuleNotFoundError as error:

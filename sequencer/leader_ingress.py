@@ -27,7 +27,7 @@ RETRY_NS = 1_000_000_000
 
 
 def check_group(text: str) -> ChannelUri:
-    """Returns the channel of a multicast ingress. Raises ChannelError for what members cannot take messages from."""
+    """Return the channel of a multicast ingress. Raises ChannelError for what members cannot take messages from."""
     uri = ChannelUri.parse(text)
     endpoint = uri.address("endpoint")
     if not uri.is_udp or uri.is_spy or endpoint is None or not endpoint.is_multicast or not endpoint.port:
@@ -108,7 +108,7 @@ class LeaderIngress:
         self._asked.add(registration_id, way)
 
     def lose_leadership(self) -> None:
-        """Closes every way. One that the driver has not confirmed yet is closed when it does."""
+        """Close every way. One that the driver has not confirmed yet is closed when it does."""
         for way in self._ways:
             way.is_wanted = False
             if way.subscription is not None:

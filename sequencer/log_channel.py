@@ -107,7 +107,7 @@ class LeaderLog(RecordedLog):
         return publication
 
     def send_to(self, others: list[Member], is_final: bool, now_ns: int) -> None:
-        """Sends the live log to these members; to others no longer when that is final.
+        """Send the live log to these members; to others no longer when that is final.
 
         A member that cannot be sent to costs nobody else the leader. It is tried again after a while: its name may be
         known then.
@@ -160,7 +160,7 @@ class LeaderLog(RecordedLog):
         return self._requests[member_id] > CATCHUP_REQUESTS_MAX
 
     def start_replay(self, member: Member, position: int, catchup_endpoint: str) -> None:
-        """Replays the recording from `position` to a member, following the live end; replaces an earlier one."""
+        """Replay the recording from `position` to a member, following the live end; replace an earlier one."""
         self.stop_replay(member.id)
         self._replays[member.id] = self._archive.replay(
             self.recording.recording_id,
@@ -173,7 +173,7 @@ class LeaderLog(RecordedLog):
         self._requests[member.id] = 0
 
     def _on_replay_end(self, replay: Replay, error: Exception | None) -> None:
-        """Ends the replay of a member that went away; the member asks again when it returns."""
+        """End the replay of a member that went away; the member asks again when it returns."""
         self._replays = {key: value for key, value in self._replays.items() if value is not replay}
         if error is not None:
             self._on_failure(error)
@@ -193,7 +193,7 @@ class LeaderLog(RecordedLog):
         return max(self._base_position, int(self.publication.position) - window)
 
     def close(self) -> int:
-        """Ends publication, replays and recording. Returns the durable position at which this member's log ends."""
+        """End publication, replays and recording. Returns the durable position at which this member's log ends."""
         for member_id in list(self._replays):
             self.stop_replay(member_id)
         self._archive.stop(self.recording)
@@ -259,7 +259,7 @@ class FollowerLog(RecordedLog):
         return image is not None and image.is_end_of_stream
 
     def try_join(self) -> bool:
-        """Starts the recording once the image is there. Returns True when it does so in this call."""
+        """Start the recording once the image is there. Returns True when it does so in this call."""
         if self._image is None or self.recording is not None:
             return False
         if self._image.join_position != self._from_position:
@@ -284,7 +284,7 @@ class FollowerLog(RecordedLog):
             )
 
     def try_go_live(self, leader_position: int) -> bool:
-        """Adds the live destination once the image is near `leader_position`; True once frames come over both.
+        """Add the live destination once the image is near `leader_position`; True once frames come over both.
 
         Not before: a leader that ran on meanwhile may be too far ahead for this member to be heard on the live path.
         """
@@ -302,7 +302,7 @@ class FollowerLog(RecordedLog):
             self._client.remove_receive_destination(self._subscription, self._catchup_destination)
 
     def close(self) -> int | None:
-        """Ends subscription and recording. Returns where the log ends, or None when nothing was recorded.
+        """End subscription and recording. Returns where the log ends, or None when nothing was recorded.
 
         The client tells of the image's end later, when this member may lead or follow another log: that is no loss.
         """

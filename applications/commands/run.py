@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def make_keeper(archive: str, every_s: float, token_file: Path | None, group: str) -> SnapshotKeeper | None:
-    """Leaves snapshots of the group in an archive, where there is one."""
+    """Leave snapshots of the group in an archive, where there is one."""
     if not archive:
         return None
     token = b"" if token_file is None else credentials_from_file(token_file)
@@ -34,7 +34,7 @@ def make_keeper(archive: str, every_s: float, token_file: Path | None, group: st
 def run_application(
     services: dict[int, str], settings: ApplicationSettings, keeper: SnapshotKeeper | None = None
 ) -> None:
-    """Runs the classes that are named `module:Class`, by version, as an instance until this process is told to end.
+    """Run the classes that are named `module:Class`, by version, as an instance until this process is told to end.
     Raises OrdoError."""
     configure_program()
     code = {version: load_service(name) for version, name in services.items()}
@@ -107,7 +107,7 @@ def _log_query_error(error: Exception, settings: ApplicationSettings) -> None:
 
 
 def _show(output: Output | None) -> str | None:
-    """Returns the beginning of the payload, as `ordo log` shows it."""
+    """Return the beginning of the payload, as `ordo log` shows it."""
     return None if output is None else repr(output.payload[:PAYLOAD_BYTES_MAX])
 
 
@@ -122,7 +122,7 @@ def _in_words(action: Callable[[], T], settings: ApplicationSettings) -> T:
 
 
 def _stop_signals() -> list[int]:
-    """Fills once the process is told to end."""
+    """Fill once the process is told to end."""
     stopping: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stopping.append(received))

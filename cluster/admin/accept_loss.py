@@ -16,7 +16,7 @@ from ordo.runtime.native.clock import SystemClock
 
 
 def accept_loss(config: NodeConfig) -> str:
-    """Returns one line that says what the member had lost. Removes the damaged tail of its log, and snapshots past it.
+    """Return one line that says what the member had lost. Removes the damaged tail of its log, and snapshots past it.
 
     Raises StorageInUseError while the member runs, StorageMissingError when it has no store.
     """
@@ -40,7 +40,7 @@ def accept_loss(config: NodeConfig) -> str:
 
 
 def _cut(storage: FileStorage, config: NodeConfig, recording_id: int) -> int:
-    """Ends the log before its damage, and returns the position of that end."""
+    """End the log before its damage, and return the position of that end."""
     archive = Archive(str(config.archive_dir), storage=storage, clock=SystemClock(), sync=config.node.sync)
     try:
         descriptor = archive.descriptor(recording_id)

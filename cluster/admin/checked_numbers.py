@@ -8,7 +8,7 @@ INT64_MAX = (1 << 63) - 1
 
 
 def parse_int64(value: Any) -> int:
-    """Raises TypeError, ValueError or OverflowError for what is no number of 64 bits."""
+    """Raise TypeError, ValueError or OverflowError for what is no number of 64 bits."""
     found = int(value)
     if abs(found) > INT64_MAX:
         raise ValueError(f"{str(found)[:40]} is no number of 64 bits")

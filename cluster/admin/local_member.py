@@ -95,7 +95,7 @@ class LocalMember:
 
 
 def ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
-    """Asks a running node over its control streams, and returns the values of the answer."""
+    """Ask a running node over its control streams, and return the values of the answer."""
     member_id = config.node.member_id
     _require_alive(config)
     answers: list[Any] = []
@@ -131,7 +131,7 @@ def ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: M
 
 
 def _set_toggle(config: NodeConfig, wanted: int, expected: int) -> int:
-    """Sets counter 202 if it is as expected; returns what it was, NOT_THERE where there is none yet."""
+    """Set counter 202 if it is as expected; return what it was, NOT_THERE where there is none yet."""
     _require_alive(config)
     with open_cnc(config.aeron_dir, writable=True) as cnc:
         counters = CountersReader(cnc.counters_metadata, cnc.counters_values)

@@ -26,7 +26,7 @@ TERMS_MAX = 1 << 31
 
 
 def renew_log(config: NodeConfig, storage: Any = None) -> str:
-    """Returns one line that says what was done.
+    """Return one line that says what was done.
 
     Raises ClusterError where the member would lose something by it, or nothing would change; StorageInUseError while it
     runs, StorageMissingError when it has never run. Idempotent: the store changes in one transaction, and the recording

@@ -58,7 +58,7 @@ class MemberDetails(NamedTuple):
 
 
 def parse_details(found: Mapping[str, Any]) -> MemberDetails:
-    """Raises DecodeError where a member told something else than is asked for."""
+    """Raise DecodeError where a member told something else than is asked for."""
     try:
         return MemberDetails(
             log_start_position=parse_int64(found["log_start"]),

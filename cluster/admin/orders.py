@@ -55,7 +55,7 @@ class MemberAccess(Protocol):
         """The value of a counter, NOT_THERE where there is none."""
 
     def set_toggle(self, wanted: int, expected: int) -> int:
-        """Sets the control toggle if it is as expected; returns what it was. NOT_THERE: there is none yet."""
+        """Set the control toggle if it is as expected; return what it was. NOT_THERE: there is none yet."""
 
     def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
         """The values of the answer to a question of the control stream."""
@@ -127,7 +127,7 @@ def suspend(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
 
 
 def _await_state(member: MemberAccess, state: ModuleState, timeout_s: float) -> None:
-    """Raises ClusterError when the member stops leading before."""
+    """Raise ClusterError when the member stops leading before."""
 
     def reached() -> bool:
         if member.counter(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE):
@@ -300,7 +300,7 @@ def is_left_out(member: MemberAccess, log_position: int) -> bool:
 
 
 def check_refusal(member: MemberAccess, answer: Any) -> None:
-    """Raises ClusterError with the reason where a member has refused."""
+    """Raise ClusterError with the reason where a member has refused."""
     leader_id = answer.leader_member_id
     if answer.refusal and leader_id not in (NOT_THERE, member.member_id):
         raise ClusterError(f"{answer.refusal}; member {leader_id} does: {member.elsewhere}")
@@ -309,7 +309,7 @@ def check_refusal(member: MemberAccess, answer: Any) -> None:
 
 
 def _set_toggle(member: MemberAccess, wanted: int, expected: ControlToggle = ControlToggle.NEUTRAL) -> None:
-    """Sets counter 202, which the leader reads (cluster-consensus.md §19)."""
+    """Set counter 202, which the leader reads (cluster-consensus.md §19)."""
     found, name = member.set_toggle(wanted, expected), f"member {member.member_id}"
     if found == expected:
         return
@@ -330,7 +330,7 @@ def _toggle_name(value: int) -> str:
 
 
 def await_done(done: Callable[[], bool], what: str, timeout_s: float) -> None:
-    """Waits for something. Raises OutcomeUnknownError, which says what did not happen."""
+    """Wait for something. Raises OutcomeUnknownError, which says what did not happen."""
     deadline = Deadline(timeout_s)
     while not done():
         if deadline.is_over:

@@ -110,7 +110,7 @@ class RemoteCluster(Closing):
         return found
 
     def _learn(self, found: dict[str, MemberLook | OrdoError], timeout_s: float) -> bool:
-        """Asks one member who the others are. Returns whether there are more than were known."""
+        """Ask one member who the others are. Returns whether there are more than were known."""
         known = len(self._client.endpoints)
         looks = [(endpoint, look) for endpoint, look in found.items() if isinstance(look, MemberLook)]
         for endpoint, look in looks[:1]:
@@ -253,7 +253,7 @@ def look_status(look: MemberLook) -> NodeStatus:
 
 
 def check_permission(found: dict[str, MemberLook | OrdoError]) -> None:
-    """Raises NotPermittedError when all members that could be asked refuse the credentials."""
+    """Raise NotPermittedError when all members that could be asked refuse the credentials."""
     refusals = [look for look in found.values() if isinstance(look, NotPermittedError)]
     if refusals and not any(isinstance(look, MemberLook) for look in found.values()):
         raise refusals[0]

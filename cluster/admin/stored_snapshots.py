@@ -50,7 +50,7 @@ def list_snapshots(config: NodeConfig) -> list[StoredSnapshot]:
 
 
 def make_plan(config: NodeConfig) -> RecoveryPlan:
-    """Raises StorageMissingError when the node has never run."""
+    """Raise StorageMissingError when the node has never run."""
     with open_stored(config) as store:
         state = store.load()
     return _plan(config, state)

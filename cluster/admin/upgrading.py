@@ -93,7 +93,7 @@ def _demand_level(member: MemberAccess) -> None:
 
 
 def cluster_versions(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -> ClusterVersions:
-    """Asks all members through this one."""
+    """Ask all members through this one."""
     found = member.ask(ordo_codecs.VERSIONS_QUERY, {}, ordo_codecs.VERSIONS_RESPONSE, timeout_s)
     in_force = decode_in_force(found.in_force) or [InForce(found.app_version, found.since_position)]
     by_member: dict[int, list[MemberCode]] = {}

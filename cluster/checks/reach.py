@@ -98,7 +98,7 @@ class MemberPath:
         ]
 
     def note(self, probe: Probe, length_bytes: int, now_ns: int, epoch_ms: int) -> None:
-        """Takes an answer."""
+        """Take an answer."""
         took_ns = now_ns - probe.asked_ns
         if took_ns < 0 or (probe.endpoint, length_bytes) not in self.wanted:
             return
@@ -135,7 +135,7 @@ class Doctors(Closing):
         self._sockets.close()
 
     def run(self, timeout_s: float) -> None:
-        """Asks and answers until every doctor has heard all that it wants, or the time is over."""
+        """Ask and answer until every doctor has heard all that it wants, or the time is over."""
         deadline_ns = int(self._clock.now() + timeout_s * SECOND_NS)
         next_ask_ns = 0
         while (now_ns := self._clock.now()) < deadline_ns:

@@ -97,7 +97,7 @@ def memory_used_bytes(config: NodeConfig) -> int:
 
 
 def check_memory(config: NodeConfig) -> None:
-    """Raises StorageFullError when the log does not fit into what is free of shared memory."""
+    """Raise StorageFullError when the log does not fit into what is free of shared memory."""
     term_length_bytes, free = config.cluster.log_term_length_bytes, free_bytes(config.aeron_dir)
     needed = memory_needed_bytes(term_length_bytes)
     if not config.node.own_driver or free >= needed:
@@ -120,7 +120,7 @@ def _size(length_bytes: int) -> str:
 
 
 def look_ahead(config: NodeConfig, log: Any) -> NodeConfig:
-    """Checks what the node needs before it starts, and says what it will not have.
+    """Check what the node needs before it starts, and say what it will not have.
 
     Returns the configuration with as many sessions and subscribers as there are descriptors for: with more of them none
     would be left for a member that has to catch up.

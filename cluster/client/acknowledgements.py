@@ -88,7 +88,7 @@ class Acknowledgements:
         on_acknowledged: Callable[[Acknowledged], object] | None,
         on_unsequenced: Callable[[Unsequenced], object] | None,
     ) -> None:
-        """Marks are sent every `interval_ns` while there is something to know; what became of a session that was lost
+        """Mark are sent every `interval_ns` while there is something to know; what became of a session that was lost
         is asked for `patience_ns`."""
         self._session = session
         self._loop = loop
@@ -122,7 +122,7 @@ class Acknowledgements:
     # Marks
 
     def begin(self, publication: ExclusivePublication | None, now_ns: int) -> bool:
-        """Says where the messages of this session, term and publication begin. False: nothing may be sent yet."""
+        """Say where the messages of this session, term and publication begin. False: nothing may be sent yet."""
         if publication is None:
             return False
         if self._session.session_id != self._session_id:
@@ -205,7 +205,7 @@ class Acknowledgements:
             self._advance(values.number - 1, values.log_position, is_executed=True)
 
     def _on_sequenced(self, values: Any) -> None:
-        """Says something only of what went the same way as the mark: of anything before, the service must tell."""
+        """Say something only of what went the same way as the mark: of anything before, the service must tell."""
         if self._first >= self._epoch_first and self._previous_id == NULL_VALUE:
             self._resolve(values.number, 0, [])
             self._advance(values.number - 1, values.log_position, is_executed=False)

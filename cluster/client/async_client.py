@@ -107,7 +107,7 @@ class AsyncClusterClient:
         return self._client.state
 
     async def open(self) -> None:
-        """Opens the session; `async with` does it."""
+        """Open the session; `async with` does it."""
         self._origin.check()
         self._loop = asyncio.get_running_loop()
         if self._client.descriptor is not None:
@@ -120,7 +120,7 @@ class AsyncClusterClient:
             raise self._failure
 
     async def send(self, payload: Payload, *, timeout_s: float | None = None, until: str = "") -> HandedOver:
-        """Waits until the message is taken, or for more with `until`. As ClusterClient.send."""
+        """Wait until the message is taken, or for more with `until`. As ClusterClient.send."""
         if not until:
             return await self._hand_over(payload, timeout_s)
         tracked = self._client.demand_acknowledgements(until)
@@ -137,7 +137,7 @@ class AsyncClusterClient:
         return handed_over
 
     async def _await(self, is_true: Callable[[], bool], seconds: float) -> None:
-        """Raises TimeoutError; whatever has ended the client."""
+        """Raise TimeoutError; whatever has ended the client."""
         self._senders += 1
         try:
             async with asyncio.timeout(seconds):
@@ -210,7 +210,7 @@ class AsyncClusterClient:
         group: str | None = None,
         timeout_s: float | None = None,
     ) -> QueryReply:
-        """Asks the service something that changes nothing. As ClusterClient.query."""
+        """Ask the service something that changes nothing. As ClusterClient.query."""
         if self._failure is not None:
             raise self._failure
         pending = self._client.start_query(
@@ -257,7 +257,7 @@ class AsyncClusterClient:
         return self._submit(payload, id).future
 
     def _check_open(self) -> None:
-        """Raises what keeps this client from taking a request."""
+        """Raise what keeps this client from taking a request."""
         self._origin.check()
         if self._failure is not None:
             raise self._failure.for_request(RequestOutcome.NOT_EXECUTED)
@@ -321,7 +321,7 @@ class AsyncClusterClient:
         timeout_s: float | None = None,
         return_exceptions: bool = False,
     ) -> AsyncIterator[Any]:
-        """Answers in the order of the payloads, with as many requests under way at a time as may be.
+        """Answer in the order of the payloads, with as many requests under way at a time as may be.
 
         Waits for as long as answers come: ClusterTimeoutError says that none came for `timeout_s` (default:
         message_timeout_s). An error ends the iteration, and has `requests`, those under way behind it; with
@@ -357,7 +357,7 @@ class AsyncClusterClient:
         return [one for one in answers if one is not None]
 
     async def _take(self, asked: Asked, seconds: float) -> None:
-        """Returns once it is done. Raises ClusterTimeoutError when no answer at all has come for so long."""
+        """Return once it is done. Raises ClusterTimeoutError when no answer at all has come for so long."""
         while not asked.future.done():
             before = self._answered
             try:
@@ -368,7 +368,7 @@ class AsyncClusterClient:
                     raise late(asked.pending, self._client.request_trouble) from None
 
     async def _ask(self, payload: Payload, request_id: bytes | None, seconds: float) -> Asked:
-        """Waits for room, for as long as answers come, and submits."""
+        """Wait for room, for as long as answers come, and submit."""
         while self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
             before = self._answered
             try:
@@ -391,7 +391,7 @@ class AsyncClusterClient:
         from_sequence: int | None = None,
         archives: Sequence[str] = (),
     ) -> AsyncFeedReader:
-        """Reads what the service publishes to a topic: `async for message in client.subscribe(...)`.
+        """Read what the service publishes to a topic: `async for message in client.subscribe(...)`.
 
         As ClusterClient.subscribe.
         """
@@ -450,7 +450,7 @@ class AsyncClusterClient:
         return message
 
     def close(self) -> None:
-        """Closes the session. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while
+        """Close the session. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while
         the loop runs. In a process that was forked from the client's it does nothing."""
         if self._origin.is_forked:  # whose selector is the parent's, too
             return

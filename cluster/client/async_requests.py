@@ -55,7 +55,7 @@ class AsyncPendingRequest:
         return self._pending.error
 
     async def result(self, timeout_s: float | None = None) -> Answer:
-        """Waits for the answer and returns it, or raises what was refused. As PendingRequest.result."""
+        """Wait for the answer and return it, or raise what was refused. As PendingRequest.result."""
         if not self._pending.is_done:
             await self._wait(self._pending, timeout_s)
         return self._pending.result()

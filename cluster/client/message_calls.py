@@ -80,7 +80,7 @@ class ClientCalls(RequestCalls):
         raise NotImplementedError
 
     def _work_at_polls(self) -> None:
-        """Requests or tracked messages need work at every poll from now on."""
+        """Request or tracked messages need work at every poll from now on."""
         raise NotImplementedError
 
     def _begin_acknowledging(self) -> None:
@@ -90,8 +90,9 @@ class ClientCalls(RequestCalls):
     # Messages
 
     def send(self, payload: Payload, *, timeout_s: float | None = None, until: str = "") -> HandedOver:
-        """Offers until the message is taken, polling meanwhile, and returns its position. Also through a change of the
-        leader.
+        """Offer a message until it is taken, polling meanwhile, and return its position.
+
+        A change of the leader does not end the wait.
 
         That the message was taken does not say that the log has it. With `until` "sequenced" this waits until it is in
         the log, on a quorum; with "executed", until the leader's service has executed it.
@@ -176,7 +177,7 @@ class ClientCalls(RequestCalls):
         )
 
     def await_sequenced(self, *, timeout_s: float | None = None) -> None:
-        """Polls until it is known of everything that was handed over whether the log has it: the rest was given back.
+        """Poll until it is known of everything that was handed over whether the log has it: the rest was given back.
 
         For a client that tracks its messages; before it is closed, for example. Raises ClusterTimeoutError.
         """
@@ -277,7 +278,7 @@ class ClientCalls(RequestCalls):
         from_sequence: int | None = None,
         archives: Sequence[str] = (),
     ) -> FeedReader:
-        """Reads what the service publishes to a topic: from now on, from a position of the log, or from a number.
+        """Read what the service publishes to a topic: from now on, from a position of the log, or from a number.
 
         It does not need the session, and keeps itself: iterate over it, or call its `poll`, and close it. Followers are
         asked first. `archives`: where members serve their archives, if not at the last of their five ports in a row.
@@ -319,7 +320,7 @@ class ClientCalls(RequestCalls):
         return [] if self._requests is None else self._requests.recovered
 
     def _fail_requests(self, error: OrdoError) -> None:
-        """Ends the requests under way with an error that has ended this client; those of a journal stay in it."""
+        """End the requests under way with an error that has ended this client; those of a journal stay in it."""
         if self._requests is not None:
             self._requests.fail(error)
 
@@ -330,7 +331,7 @@ class ClientCalls(RequestCalls):
 
     @property
     def outstanding_requests(self) -> int:
-        """Requests that are not answered."""
+        """Request that are not answered."""
         return 0 if self._requests is None else len(self._requests)
 
     @property
@@ -419,7 +420,7 @@ class ClientCalls(RequestCalls):
         late: Callable[[], OrdoError],
         park_ns: int = TICK_INTERVAL_NS,
     ) -> None:
-        """Polls until something is done; raises what `late` returns once the deadline has passed and nothing comes."""
+        """Poll until something is done; raise what `late` returns once the deadline has passed and nothing comes."""
         while not is_done():
             if self.poll() == 0 and not is_done():
                 if self._transport.clock.now() > deadline_ns:

@@ -149,7 +149,7 @@ class OperatorClient(Closing):
         question: bytes = b"",
         timeout_s: float,
     ) -> Response:
-        """Asks one member, and returns its answer. It is sent once at most."""
+        """Ask one member, and return its answer. It is sent once at most."""
         link = self._links[endpoint]
         deadline_ns = self._deadline(timeout_s)
         self._drive_until(lambda: link.state in (LinkState.OPEN, LinkState.REFUSED), deadline_ns)
@@ -211,7 +211,7 @@ class OperatorClient(Closing):
         return link.kind(f"{link.endpoint}: {link.trouble}")
 
     def _send(self, link: _Link, order: OperatorOrder, value: int, expected: int, question: bytes) -> int | None:
-        """Returns the correlation id, or None when it cannot be sent now."""
+        """Return the correlation id, or None when it cannot be sent now."""
         if link.state is not LinkState.OPEN or link.publication is None:
             return None
         correlation_id = self._secret.getrandbits(codecs.SECRET_ID_BITS)
@@ -308,7 +308,7 @@ class OperatorClient(Closing):
             link.state, link.trouble, link.kind = LinkState.REFUSED, _text(values.text), NotPermittedError
 
     def close(self) -> None:
-        """Ends the connections. Idempotent; in a process that was forked from the client's it does nothing."""
+        """End the connections. Idempotent; in a process that was forked from the client's it does nothing."""
         self._transport.close()
 
 
@@ -346,7 +346,7 @@ def parse_object(payload: bytes) -> dict[str, Any]:
 
 
 def parse_look(payload: bytes) -> MemberLook:
-    """Raises DecodeError when a member told no numbers where they belong."""
+    """Raise DecodeError when a member told no numbers where they belong."""
     found = parse_object(payload)
     counters, version = found.pop("counters", {}), str(found.pop("version", ""))
     try:

@@ -77,13 +77,13 @@ class PendingQuery:
         return self.reply
 
     def finish(self, reply: QueryReply | None, error: OrdoError | None = None) -> None:
-        """Sets the outcome and runs the callback; for the client that sent the query."""
+        """Set the outcome and run the callback; for the client that sent the query."""
         self.reply, self.error = reply, error
         if self._on_done is not None:
             self._on_done(self)
 
     def describe(self) -> str:
-        """Returns who was asked and what was demanded, in one line for messages."""
+        """Return who was asked and what was demanded, in one line for messages."""
         asked = f"member={'leader' if self.member_id is None else self.member_id}"
         if self.group is not None:
             asked = f"group={self.group}"
@@ -152,7 +152,7 @@ class ClientQueries:
         now_ns: int,
         on_done: Callable[[PendingQuery], object] | None,
     ) -> PendingQuery:
-        """Sends a query. Raises ClusterError for an unknown consistency or member, or a group that cannot be."""
+        """Send a query. Raises ClusterError for an unknown consistency or member, or a group that cannot be."""
         session = self._session
         allowed = {one.name.lower(): one for one in Consistency}
         if consistency not in allowed:
@@ -210,7 +210,7 @@ class ClientQueries:
         return pending.member_id is None and pending.sent_term_id != self._session.leadership_term_id
 
     def _send(self, pending: PendingQuery, now_ns: int) -> None:
-        """Sends the query where there is a member to send to; otherwise the next tick tries again."""
+        """Send the query where there is a member to send to; otherwise the next tick tries again."""
         session = self._session
         goes_to_leader = pending.member_id in (None, session.leader_member_id)
         publication = session.leader_ingress if goes_to_leader else self._member_ingress(pending, now_ns)
@@ -229,7 +229,7 @@ class ClientQueries:
             session.note_ingress_lost()
 
     def _member_ingress(self, pending: PendingQuery, now_ns: int) -> ExclusivePublication | None:
-        """Returns the publication to a member that does not lead, opened at first need, or None while it connects."""
+        """Return the publication to a member that does not lead, opened at first need, or None while it connects."""
         member_id = pending.member_id
         assert member_id is not None
         endpoint = self._endpoint(member_id)
@@ -252,7 +252,7 @@ class ClientQueries:
         pending.finish(reply, error)
 
     def fail_all(self, make_error: Callable[[], OrdoError]) -> None:
-        """Fails every query, because the session has ended."""
+        """Fail every query, because the session has ended."""
         for pending in list(self._pending.values()):
             self._finish(pending, None, make_error())
 

@@ -89,7 +89,7 @@ class RequestRun:
         return found
 
     def wait(self, pending: PendingRequest) -> OrdoError | None:
-        """Waits until a request is done: its error, or None. ClusterTimeoutError: no answer came for too long."""
+        """Wait until a request is done: its error, or None. ClusterTimeoutError: no answer came for too long."""
         self._begin()
         while not pending.is_done:
             if self._is_late():
@@ -97,7 +97,7 @@ class RequestRun:
         return pending.error
 
     def wait_for_all(self, pending: Sequence[PendingRequest]) -> None:
-        """Waits for each, until one is late."""
+        """Wait for each, until one is late."""
         for one in pending:
             if not one.is_done:
                 error = self.wait(one)
@@ -112,7 +112,7 @@ class RequestRun:
         self._due_ns = self._client._transport.clock.now() + self._timeout_ns
 
     def _is_late(self) -> bool:
-        """Polls once; True when no answer has come for as long as may be."""
+        """Poll once; True when no answer has come for as long as may be."""
         client = self._client
         try:
             count = client.poll()
@@ -230,7 +230,7 @@ class RequestCalls:
 
 
 def _top_up(run: RequestRun, waiting: deque[PendingRequest]) -> bool:
-    """Takes further payloads; False when there are no more."""
+    """Take further payloads; False when there are no more."""
     try:
         taken = run.submit_some()
     except OrdoError as error:

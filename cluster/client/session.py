@@ -275,7 +275,7 @@ class ClusterClient(ClientCalls, Closing):
         return self._transport.descriptor
 
     def poll(self, limit: int = POLL_LIMIT) -> int:
-        """Runs the transport and hands out up to `limit` messages; their number. Keeps the session alive.
+        """Run the transport and hand out up to `limit` messages; their number. Keeps the session alive.
 
         Raises SessionClosedError when the session is over.
         """
@@ -296,7 +296,7 @@ class ClusterClient(ClientCalls, Closing):
         group: str | None = None,
         timeout_s: float | None = None,
     ) -> QueryReply:
-        """Asks the service something that changes nothing and takes no place in the log; polls until it is answered.
+        """Ask the service something that changes nothing and take no place in the log; poll until it is answered.
 
         "linearizable": the answer shows everything that was answered to anybody before this call. "stale": it may be
         older, and says of which position it is; with `min_position` it is no older than that. `member_id` answers, the
@@ -352,7 +352,7 @@ class ClusterClient(ClientCalls, Closing):
             self._loop.leave()
 
     def park(self, timeout_s: float) -> None:
-        """Waits until something may have come in, or the timeout passed."""
+        """Wait until something may have come in, or the timeout passed."""
         clock, slice_ns = self._transport.clock, PARK_SLICE_NS
         deadline_ns = clock.now() + to_ns(timeout_s)
         while (left_ns := deadline_ns - (before_ns := clock.now())) > 0:
@@ -362,7 +362,7 @@ class ClusterClient(ClientCalls, Closing):
             self._keep_session()
 
     def flush(self) -> None:
-        """Sends at once what was offered. `poll` does so, too."""
+        """Send at once what was offered. `poll` does so, too."""
         self._loop.flush()
 
     @property
@@ -380,7 +380,7 @@ class ClusterClient(ClientCalls, Closing):
         return self._loop
 
     def close(self) -> None:
-        """Closes the session and gives the transport back. Idempotent. Requests under way fail with SessionClosedError;
+        """Close the session and give the transport back. Idempotent. Requests under way fail with SessionClosedError;
         those of a journal go on when it is opened again.
 
         Any thread may call it, and the handler of a signal: a call that is under way ends first, and the next one
@@ -481,7 +481,7 @@ class ClusterClient(ClientCalls, Closing):
         self._reopen_ns = now_ns + REOPEN_PAUSE_NS
 
     def _take_session(self, connect: SessionConnect, now_ns: int) -> None:
-        """Takes the new session into use at once, since a NewLeaderEvent may follow immediately."""
+        """Take the new session into use at once, since a NewLeaderEvent may follow immediately."""
         opened = connect.opened
         self._connect = None
         self._attempts = connect.attempts
@@ -537,14 +537,14 @@ class ClusterClient(ClientCalls, Closing):
             self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
 
     def _look_for_leader(self, now_ns: int) -> None:
-        """Waits for a NewLeaderEvent: the leader was lost, or another member leads than the one that was asked."""
+        """Wait for a NewLeaderEvent: the leader was lost, or another member leads than the one that was asked."""
         self.state = ClientState.AWAIT_NEW_LEADER
         timeout_ns = to_ns(self.settings.new_leader_timeout_s)
         self._deadline_ns = now_ns + max(timeout_ns, 2 * self._leader_heartbeat_timeout_ns)
         self._open_ingress()
 
     def _open_ingress(self) -> None:
-        """Opens a new publication to the leader: members do not accept one again that they have lost."""
+        """Open a new publication to the leader: members do not accept one again that they have lost."""
         self._loop.set_ingress(None)
         self._ingress_publications.close()
         endpoint = self._leader_endpoint
@@ -577,7 +577,7 @@ class ClusterClient(ClientCalls, Closing):
         return publication is not None and publication.offer(codecs.SESSION_KEEP_ALIVE.encode(**self._ids())) > 0
 
     def _keep_session(self) -> None:
-        """Runs the transport and keeps the session alive, unless the application does so already; delivers no messages.
+        """Run the transport and keep the session alive, unless the application does so already; deliver no messages.
 
         For a thread beside the application's, which calls nothing else.
         """
@@ -601,7 +601,7 @@ class ClusterClient(ClientCalls, Closing):
             keeper.close()
 
     def _await_new_leader(self, now_ns: int) -> None:
-        """Waits for a leader. If the same one can be reached again, the session goes on as before."""
+        """Wait for a leader. If the same one can be reached again, the session goes on as before."""
         self._ingress_publications.poll()
         image_is_open = self._image is not None and not self._image.is_closed
         is_there = image_is_open and self.leader_member_id in self._ingress_publications.connected
@@ -611,7 +611,7 @@ class ClusterClient(ClientCalls, Closing):
             self._become_closed(self._describe_loss(now_ns))
 
     def _describe_loss(self, now_ns: int) -> str:
-        """Says what is known. A member that can be reached need not lead any more: all of them hear clients."""
+        """Say what is known. A member that can be reached need not lead any more: all of them hear clients."""
         if self._service_failure:
             return f"{self._service_failure}; the log of the members says where (`ordo errors`)"
         if self.leader_member_id not in self._ingress_publications.connected:
@@ -717,7 +717,7 @@ class ClusterClient(ClientCalls, Closing):
         """For sessions that are sent more than a client's."""
 
     def _close_spare(self, table: Any, values: Any) -> None:
-        """Closes a session of another attempt to connect, which has opened after this one."""
+        """Close a session of another attempt to connect, which has opened after this one."""
         if (
             table is not codecs.SESSION_EVENT
             or values.code != EventCode.OK

@@ -111,5 +111,5 @@ class ClientSettings:
             )
 
     def read_credentials(self) -> bytes:
-        """Returns the current credentials."""
+        """Return the current credentials."""
         return self.credentials if isinstance(self.credentials, bytes) else self.credentials()

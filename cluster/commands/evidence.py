@@ -21,7 +21,7 @@ def evidence(
     target: Target,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON; what is not known is null")] = False,
 ) -> None:
-    """States that a member keeps because a quorum had another one: its service executed something otherwise.
+    """List the states that a member keeps because a quorum had another one: its service executed something otherwise.
 
     With --config those of this machine's member, running or not; with --endpoints those of all members that answer.
     """

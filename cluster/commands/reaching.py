@@ -119,7 +119,7 @@ def find_token_file(endpoints: str) -> Path | None:
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command, whose first parameter is a Target, the options that make one."""
+    """Give a command, whose first parameter is a Target, the options that make one."""
 
     @wraps(command)
     def wrapped(**given: Any) -> None:

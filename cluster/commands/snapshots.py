@@ -18,7 +18,7 @@ EXIT_NOT_LEADING = 1
 
 @reaching
 def snapshots(target: Target, as_json: JsonOption = False) -> None:
-    """Snapshots that members hold.
+    """List the snapshots that members hold.
 
     With --config those of this machine's member, running or not, with their recordings, damaged ones too; with
     --endpoints the whole ones of all members that answer.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def remote_status(target: Target, timeout_s: float, as_json: bool, is_verbose: bool) -> None:
-    """Prints what the members say; exits with EXIT_NO_QUORUM when none leads within the time."""
+    """Print what the members say; exit with EXIT_NO_QUORUM when none leads within the time."""
     with target.connect() as cluster:
         with suppress(NoQuorumError):  # what is found below says so
             cluster.find_leader(timeout_s)

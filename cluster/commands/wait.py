@@ -34,7 +34,7 @@ class Patience:
         self._end, self._next = orders.Deadline(timeout_s), orders.Deadline(TELL_AFTER_S)
 
     def wait(self, trouble: str) -> None:
-        """Pauses a moment; ends the command when the time is over."""
+        """Pause a moment; end the command when the time is over."""
         if self._end.is_over:
             print(f"ordo: not in time: {trouble}", file=sys.stderr)
             raise typer.Exit(EXIT_NO_QUORUM)

@@ -39,13 +39,13 @@ class ClusterHost(Protocol):
     @property
     def feeds(self) -> ContainerFeeds: ...
     def check_allowed(self, call: str) -> None:
-        """Raises ServiceCallError unless a callback is running that may call the cluster."""
+        """Raise ServiceCallError unless a callback is running that may call the cluster."""
 
     def on_control_sent(self) -> None:
         """Called after something was sent to the consensus module."""
 
     def idle(self) -> None:
-        """Runs the transport while a callback waits."""
+        """Run the transport while a callback waits."""
 
 
 class ContainerCluster:

@@ -161,7 +161,7 @@ def find_versions(names: Sequence[str]) -> dict[int, str]:
 
 
 def await_driver(aeron_dir: str, clock: SystemClock) -> None:
-    """Raises DriverTimeoutError when no driver has made its file in the folder in time."""
+    """Raise DriverTimeoutError when no driver has made its file in the folder in time."""
     deadline_ns = clock.now() + NODE_TIMEOUT_NS
     idle = BackoffIdle()
     while not os.path.exists(f"{aeron_dir}/{CNC_FILE_NAME}"):
@@ -171,7 +171,7 @@ def await_driver(aeron_dir: str, clock: SystemClock) -> None:
 
 
 def await_predecessor(build: Callable[[], ServiceContainer], clock: SystemClock) -> ServiceContainer:
-    """Builds the container once the mark file is free: a killed node's container may take a moment to go."""
+    """Build the container once the mark file is free: a killed node's container may take a moment to go."""
     deadline_ns = clock.now() + PREDECESSOR_TIMEOUT_NS
     idle = BackoffIdle()
     while True:
@@ -195,7 +195,7 @@ def _measure(
 
 
 def run_container(options: argparse.Namespace) -> None:
-    """Builds and runs the container; raises what ended it."""
+    """Build and run the container; raise what ended it."""
     as_json = None if options.log_format == "auto" else options.log_format == "json"
     configure_program(options.log_level, json=as_json)
     # Nothing less than SIGKILL: a container in a long callback would go on beside the one that a new node starts.

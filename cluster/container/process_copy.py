@@ -53,7 +53,7 @@ class SnapshotCopy(Protocol):
         """Whether the copy has ended, so that nothing of it is left."""
 
     def close(self) -> None:
-        """Ends the copy at once. Idempotent."""
+        """End the copy at once. Idempotent."""
 
 
 class Copier(Protocol):
@@ -66,7 +66,7 @@ class Copier(Protocol):
         """Why the process cannot be copied now; '' when it can."""
 
     def copy(self, write: Write) -> SnapshotCopy:
-        """Makes a copy that does `write` with the state of now. Raises SnapshotError where there is none to be had."""
+        """Make a copy that does `write` with the state of now. Raises SnapshotError where there is none to be had."""
 
 
 class ProcessCopier:

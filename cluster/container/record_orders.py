@@ -49,7 +49,7 @@ class RecordHost(Protocol):
     def log_position(self) -> int: ...
 
     def stand_still(self) -> None:
-        """Stops executing records and answering queries."""
+        """Stop executing records and answering queries."""
 
     def keep_state(self) -> None:
         """The same, and records the state as evidence."""
@@ -71,7 +71,7 @@ class RecordOrders:
         self.is_supported = False
 
     def start(self, counters: CountersReader, cluster_id: int) -> None:
-        """Learns from a counter of the module how many orders from before this start are to come."""
+        """Learn from a counter of the module how many orders from before this start are to come."""
         counter_id = find_counter(counters, CounterType.RECORD_ORDERS, cluster_id)
         self.is_supported = counter_id >= 0
         if self.is_supported:
@@ -80,7 +80,7 @@ class RecordOrders:
             self._host.hold |= HOLD_ORDERS
 
     def waits_before(self, position: int) -> bool:
-        """Looks up the next record; `hold` keeps the container from executing it."""
+        """Look up the next record; `hold` keeps the container from executing it."""
         marks = self._host.marks
         if marks is None or marks.get(position, "") is not None:
             return False
@@ -92,7 +92,7 @@ class RecordOrders:
         return True
 
     def on_failure(self, error: ServiceError, position: int, kind: str) -> None:
-        """Notes that the service raised at a record. It executes nothing more until the module has decided."""
+        """Note that the service raised at a record. It executes nothing more until the module has decided."""
         self.failure = error
         self._failed_position = position
         self._host.hold |= HOLD_FAILURE
@@ -100,7 +100,7 @@ class RecordOrders:
         self._host.ask_for_tick()
 
     def on_order(self, position: int, order: int, text: bytes) -> None:
-        """Carries out an order. Raises the service's failure when the service is to end with it."""
+        """Carry out an order. Raises the service's failure when the service is to end with it."""
         host = self._host
         if order == RecordOrder.STAND_STILL:
             host.stand_still()

@@ -89,7 +89,7 @@ class ContainerState(Enum):
 
 
 def open_recording_in(storage: Any, archive_dir: str) -> OpenRecording:
-    """Reads the segment files of another process's archive."""
+    """Read the segment files of another process's archive."""
     from ordo.archive.segments.reader import RecordingReader
 
     return lambda recording_id, position: RecordingReader.open(storage, archive_dir, recording_id, position)
@@ -208,7 +208,7 @@ class ServiceContainer(ContainerLoop):
         self.queries = ContainerQueries(self, self._client, self._queries_max, self._cluster_id, self.service_id)
 
     def on_close(self) -> None:
-        """Ends the service (`on_terminate`) and gives back what the container has in the driver. Idempotent."""
+        """End the service (`on_terminate`) and give back what the container has in the driver. Idempotent."""
         self._terminate()
         self._egress.disconnect_all()
         self.snapshots.close()
@@ -276,7 +276,7 @@ class ServiceContainer(ContainerLoop):
         self._client.wake_driver()
 
     def idle(self) -> None:
-        """Lets the transport go on while a callback waits. It does not belong to a copy of the service."""
+        """Let the transport go on while a callback waits. It does not belong to a copy of the service."""
         if self.snapshots.is_copy:
             return
         self._now_ns = self._clock.now()
@@ -286,7 +286,7 @@ class ServiceContainer(ContainerLoop):
     # Recovery
 
     def _recover(self) -> int:
-        """Starts the service once the node has said where: 1 when it did."""
+        """Start the service once the node has said where: 1 when it did."""
         counters = self._client.counters
         ids = [find_counter(counters, kind, self._cluster_id, self.service_id) for kind in NODE_COUNTERS]
         if min(ids) < 0:
@@ -353,7 +353,7 @@ class ServiceContainer(ContainerLoop):
         self.feeds.restore(snapshot.feeds)
 
     def _follow_log(self) -> int:
-        """Opens the log once the node records it: 1 when it did."""
+        """Open the log once the node records it: 1 when it did."""
         assert self._log_recording is not None
         recording_id = self._log_recording.value
         if recording_id < 0:
@@ -369,7 +369,7 @@ class ServiceContainer(ContainerLoop):
         return self.queries.poll()
 
     def answer_queries(self) -> int:
-        """Answers queries between two records, since the state within a callback belongs to no position."""
+        """Answer queries between two records, since the state within a callback belongs to no position."""
         return 0 if self.hold & HOLD_EGRESS else self.queries.answer()
 
     # Records
@@ -533,7 +533,7 @@ class ServiceContainer(ContainerLoop):
         self._connect(sessions if is_leading else [], announce)
 
     def _connect(self, sessions: list[ContainerSession], then: Callable[[], None]) -> None:
-        """Runs `then` once the sessions have their publications; at once when none is missing."""
+        """Run `then` once the sessions have their publications; at once when none is missing."""
         self._egress.connect(sessions)
         if not self._egress.pending:
             then()
@@ -608,7 +608,7 @@ class ServiceContainer(ContainerLoop):
         self._errors.record(error, where)
 
     def note_failure(self, error: Exception, where: str, payload: bytes | None = None) -> None:
-        """Keeps what the service raised, and puts it into the log, where its author looks. `payload`: the beginning of
+        """Keep what the service raised, and put it into the log, where its author looks. `payload`: the beginning of
         that of the message."""
         self._errors.record(error, where if payload is None else f"{where}, payload {payload!r}")
         shown = {} if payload is None else {"payload": repr(payload)}
@@ -661,7 +661,7 @@ class ServiceContainer(ContainerLoop):
     # Errors
 
     def invoke(self, callback: str, may_call: bool, *arguments: Any) -> None:
-        """Calls the service, unless the record is left out. What it raises becomes a ServiceError, which ends the
+        """Call the service, unless the record is left out. What it raises becomes a ServiceError, which ends the
         container or, where the callback is that of a record, has it stand still."""
         if may_call and self.marks is not None and self.log_position in self.marks:
             return
@@ -669,7 +669,7 @@ class ServiceContainer(ContainerLoop):
         self.attempt(callback, lambda: getattr(self.service, callback)(*arguments))
 
     def attempt(self, callback: str, action: Callable[[], object]) -> bool:
-        """Does something of the service's, under the name of a callback. False when it raised."""
+        """Do something of the service's, under the name of a callback. False when it raised."""
         self.callback = callback
         try:
             action()
@@ -704,7 +704,7 @@ class ServiceContainer(ContainerLoop):
         self.state = ContainerState.FAILED
 
     def keep_state(self) -> None:
-        """Records the state at which the service stands still, as evidence, unless it has executed half a record."""
+        """Record the state at which the service stands still, as evidence, unless it has executed half a record."""
         is_whole = self.state is ContainerState.RUNNING
         self.stand_still()
         self.snapshots.keep_state(self.log_position, self._now_ns, is_whole=is_whole)

@@ -38,13 +38,13 @@ def _extend_path(folder: Path | None) -> list[str]:
 
 
 def _describe(error: Exception) -> str:
-    """Returns an error of the user's module in one line, with file and line number."""
+    """Return an error of the user's module in one line, with file and line number."""
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     return f"{type(error).__name__} at {place_of(error)}: {' '.join(text.split())}"
 
 
 def load_service(name: str, folder: Path | None = None) -> type[Service]:
-    """Returns the class of `module:Class`, looked for on the path, in the current folder and, last, in `folder`, where
+    """Return the class of `module:Class`, looked for on the path, in the current folder and, last, in `folder`, where
     the configuration is.
 
     Raises ConfigurationError, also where one of these folders has a module of the name of one of Ordo's packages.

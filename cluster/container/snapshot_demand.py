@@ -15,7 +15,7 @@ def implements_snapshots(service_class: type) -> bool:
 
 
 def demand_snapshots(service: Service) -> None:
-    """Raises ServiceError for a service that does not say how to save its state: without it, a snapshot that is empty
+    """Raise ServiceError for a service that does not say how to save its state: without it, a snapshot that is empty
     would take the place of the log."""
     if not implements_snapshots(type(service)):
         raise ServiceError(

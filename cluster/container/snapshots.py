@@ -105,7 +105,7 @@ class ContainerSnapshots:
         return self.copier is not None and self.copier.is_copy
 
     def take(self, log_position: int, now_ns: int) -> None:
-        """Takes the state after the record that ends here; at once, or when the snapshot before is recorded."""
+        """Take the state after the record that ends here; at once, or when the snapshot before is recorded."""
         if self._point is not None:
             self._waiting_position = log_position
             self._hold()
@@ -121,7 +121,7 @@ class ContainerSnapshots:
             self._fail(error)
 
     def keep_state(self, log_position: int, now_ns: int, *, is_whole: bool) -> None:
-        """Writes down the state at which the service stands still because it is not that of the other members."""
+        """Write down the state at which the service stands still because it is not that of the other members."""
         if not is_whole:
             self._on_kept(log_position, codecs.NULL_VALUE)
             return
@@ -207,7 +207,7 @@ class ContainerSnapshots:
         return 1
 
     def _take_from_copy(self, now_ns: int) -> int:
-        """Takes messages from the copy as there is room for them, and returns their number."""
+        """Take messages from the copy as there is room for them, and return their number."""
         assert self._writer is not None
         copy = self._copy
         if copy is None or self._writer.has_unsent:
@@ -259,7 +259,7 @@ class ContainerSnapshots:
             self.take(log_position, self._heard_ns)
 
     def close(self) -> None:
-        """Gives up what is under way. Idempotent."""
+        """Give up what is under way. Idempotent."""
         self._keeper.close()
         self._give_up()
 

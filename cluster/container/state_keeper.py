@@ -35,7 +35,7 @@ class StateKeeper:
         return self._writer is not None
 
     def begin(self, log_position: int, messages: Iterable[bytes], now_ns: int) -> None:
-        """Records what the state at this position consists of."""
+        """Record what the state at this position consists of."""
         self._log_position = log_position
         self._writer = SnapshotWriter(self._client, self._stream_id, messages)
         self._moved_ns = now_ns
@@ -62,7 +62,7 @@ class StateKeeper:
         return 1
 
     def close(self) -> None:
-        """Gives up what is under way. Idempotent."""
+        """Give up what is under way. Idempotent."""
         if self._writer is not None:
             self._writer.close()
         self._writer = None

@@ -51,7 +51,7 @@ class ServiceVersions:
         return app_version in self._code
 
     def prepare(self) -> None:
-        """Makes the instance that a container begins with. Raises ServiceError when the constructor raised."""
+        """Make the instance that a container begins with. Raises ServiceError when the constructor raised."""
         self._prepared[self.lowest] = self.make(self.lowest)
 
     def make(self, app_version: int) -> Service:
@@ -97,10 +97,10 @@ class VersionHost(Protocol):
     def on_control_sent(self) -> None: ...
     def record_error(self, error: Exception) -> None: ...
     def invoke(self, callback: str, may_call: bool, *arguments: object) -> None:
-        """Calls the service; what it raises ends the container."""
+        """Call the service; what it raises ends the container."""
 
     def attempt(self, callback: str, action: Callable[[], None]) -> bool:
-        """Does something that belongs to the record being executed. False when it raised, and the service failed."""
+        """Do something that belongs to the record being executed. False when it raised, and the service failed."""
 
 
 class VersionSwitch:
@@ -113,12 +113,12 @@ class VersionSwitch:
         self.in_force = versions.lowest
 
     def announce(self) -> None:
-        """Tells the module what code there is."""
+        """Tell the module what code there is."""
         codes = encode_codes(self._versions.describe(self._host.service))
         self._host.control.send(ordo_codecs.SERVICE_VERSIONS.encode(service_id=self._service_id, versions=codes))
 
     def choose(self, app_version: int) -> bool:
-        """Takes an instance of the version that a snapshot, or the log from its beginning on, is of; nothing was
+        """Take an instance of the version that a snapshot, or the log from its beginning on, is of; nothing was
         executed yet. False, standing still, where there is none."""
         if app_version not in self._versions:
             self._lack(app_version)
@@ -173,7 +173,7 @@ class VersionSwitch:
             self._host.record_error(error)
 
     def _lack(self, app_version: int) -> None:
-        """Executes nothing more, and says so to the module, which looks for a way past the stretch."""
+        """Execute nothing more, and say so to the module, which looks for a way past the stretch."""
         host = self._host
         host.hold |= HOLD_VERSION
         host.stand_still()

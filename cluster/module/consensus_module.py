@@ -329,13 +329,13 @@ class ConsensusModule:
         self.counters.distrust.set(int(self.core.distrust))
 
     def end(self) -> None:
-        """Asks the node to stop, as a leader after handing over; at once when it is called again."""
+        """Ask the node to stop, as a leader after handing over; at once when it is called again."""
         if self.transfer.is_stopping:
             self.has_ended = True
         self.transfer.stop()
 
     def on_close(self) -> None:
-        """Leaves the log cleanly: a leader's followers see the end of the stream and elect at once."""
+        """Leave the log cleanly: a leader's followers see the end of the stream and elect at once."""
         self.upkeep.close()
         self.log.leave()
         self.counters.set_state(ModuleState.CLOSED)
@@ -360,7 +360,7 @@ class ConsensusModule:
         return self.clock_watch.now_ms()
 
     def append(self, record: bytes) -> bool:
-        """Appends a record as the serving leader. Returns False while nothing is sequenced."""
+        """Append a record as the serving leader. Returns False while nothing is sequenced."""
         is_held = self.transfer.is_under_way or self.control.is_suspended or self.room.is_out or self._ends
         return self.is_leader and not is_held and self.sequencer.append(record) > 0
 
@@ -381,7 +381,7 @@ class ConsensusModule:
     # -- from the sequencer ----------------------------------------------------------------------------------------
 
     def on_ingress(self, image: Image, message: bytes, cluster_time: int) -> int:
-        """Takes a client's message that is no session message. Returns 1 when it is dealt with, 0 to see it again."""
+        """Take a client's message that is no session message. Returns 1 when it is dealt with, 0 to see it again."""
         try:
             found = codecs.decode(message)
         except DecodeError:
@@ -403,7 +403,7 @@ class ConsensusModule:
         self.sessions.note_mark(session_id, number, position)
 
     def on_query(self, image: Image, message: bytes) -> None:
-        """Takes a client's query; every member does, in any state."""
+        """Take a client's query; every member does, in any state."""
         self._take_ingress(self.queries.on_query, message, image, self._seams.clock.now())
 
     def on_operator(self, image: Image, message: bytes) -> None:
@@ -537,7 +537,7 @@ class ConsensusModule:
             self._serve(record.values.leadership_term_id)
 
     def touch_sessions(self) -> None:
-        """Restarts the timeout of every session."""
+        """Restart the timeout of every session."""
         self.sessions.touch(self.cluster_time)
 
     # -- snapshots -------------------------------------------------------------------------------------------------
@@ -547,7 +547,7 @@ class ConsensusModule:
         return self.executor.position
 
     def begin_snapshot(self, record: LogRecord) -> None:
-        """Begins a snapshot of the state after the ClusterActionRequest that was just executed."""
+        """Begin a snapshot of the state after the ClusterActionRequest that was just executed."""
         values = record.values
         self.upkeep.schedule.note(record.position, values.timestamp)
         app_version = self.upkeep.versions.log.at(record.position)[MAIN_SERVICE_ID]
@@ -640,7 +640,7 @@ class ConsensusModule:
             self.control.poll(now_ns)
 
     def advance_join(self, now_ns: int) -> None:
-        """Steps of a follower on its way into the leader's log."""
+        """Step of a follower on its way into the leader's log."""
         lost = self.log.take_loss(now_ns)
         if lost is not None:
             self.core.on_log_lost(*lost, now_ns)
@@ -674,7 +674,7 @@ class ConsensusModule:
         self.upkeep.refuse(member_id, position, start_position, self.leadership_term_id, self._seams.clock.now())
 
     def start_again(self, reason: str) -> None:
-        """Ends the node, to be built anew from its folders."""
+        """End the node, to be built anew from its folders."""
         self.announce("cluster.restart", reason)
         self.starts_again = self.has_ended = True
 
@@ -685,7 +685,7 @@ class ConsensusModule:
     # -- what consensus asks for -----------------------------------------------------------------------------------
 
     def carry_out(self, now_ns: int) -> None:
-        """Carries out the core's commands in order until none is left."""
+        """Carry out the core's commands in order until none is left."""
         while pending := self.core.take_commands():
             for command in pending:
                 self._carry_out_one(command, now_ns)
@@ -771,7 +771,7 @@ class ConsensusModule:
         self.core.on_appended(self.sequencer.append_position, now_ns)
 
     def broadcast(self, message: messages.Message) -> None:
-        """Sends to all members, with introductions for those whose older configuration may lack the sender."""
+        """Send to all members, with introductions for those whose older configuration may lack the sender."""
         if isinstance(message, messages.CanvassPosition) and self.membership.is_of_the_log:
             for introduction in self._introductions():
                 self.contacts.broadcast(introduction)

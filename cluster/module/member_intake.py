@@ -33,14 +33,14 @@ class IntakeHost(Protocol):
     @property
     def leadership_term_id(self) -> int: ...
     def carry_out(self, now_ns: int) -> None:
-        """Carries out what consensus asks for."""
+        """Carry out what consensus asks for."""
 
     def send(self, member_id: int, message: messages.Message) -> None: ...
     def on_stranger(self, source_identity: str, message: bytes) -> None:
-        """Takes what is no message between members: a backup's perhaps. Raises DecodeError."""
+        """Take what is no message between members: a backup's perhaps. Raises DecodeError."""
 
     def on_invalid_request(self, detail: str) -> None:
-        """Counts what was refused, with one line."""
+        """Count what was refused, with one line."""
 
 
 class MemberIntake:
@@ -69,7 +69,7 @@ class MemberIntake:
         self._room = room
 
     def on_consensus(self, source: ConsensusSource, buffer: bytes, now_ns: int) -> None:
-        """Takes a message of the consensus stream. It counts only once its stream is proven to be a member's."""
+        """Take a message of the consensus stream. It counts only once its stream is proven to be a member's."""
         try:
             found = ordo_codecs.decode(buffer)
             message = consensus_codec.decode(buffer)
@@ -128,7 +128,7 @@ class MemberIntake:
             self._host.on_invalid_request(f"consensus: {error.message}")
 
     def _on_introduction(self, source: ConsensusSource, message: messages.Introduction) -> None:
-        """Learns of a member from another one. No member's word about itself is accepted."""
+        """Learn of a member from another one. No member's word about itself is accepted."""
         if not self._core.may_introduce(source.member_id):
             if source.member_id != NULL_MEMBER:
                 self._host.on_invalid_request(

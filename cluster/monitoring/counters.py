@@ -55,7 +55,7 @@ class LeaderProgress(NamedTuple):
 
 
 def leader_progress(aeron_dir: Path) -> LeaderProgress | None:
-    """Returns the positions, or None while the node does not lead or has not committed the first record of its term.
+    """Return the positions, or None while the node does not lead or has not committed the first record of its term.
 
     That record lies beyond what the node recovered at its start, which tells it from a position of an earlier run.
     """

@@ -48,7 +48,7 @@ class NodeCollector(Collector):
         self._labels = [str(subject.cluster_id), str(subject.member_id)]
 
     def describe(self) -> list[Family]:
-        """Returns nothing, so that the registry does not collect once at registration."""
+        """Return nothing, so that the registry does not collect once at registration."""
         return []
 
     def collect(self) -> Iterator[Family]:

@@ -65,7 +65,7 @@ class HealthServer(ThreadingMixIn, HTTPServer):
                 del self._open[request]
 
     def service_actions(self) -> None:
-        """Ends connections that are past their time; the server calls it every half second."""
+        """End connections that are past their time; the server calls it every half second."""
         now_ns = _now_ns()
         with self._lock:
             late = [one for one, (_, deadline_ns) in self._open.items() if now_ns >= deadline_ns]
@@ -112,7 +112,7 @@ class HealthHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged."""
+        """Request are not logged."""
 
 
 def _now_ms() -> int:
@@ -124,7 +124,7 @@ def _now_ns() -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serves until it is told to end, or its parent is gone."""
+    """Serve until it is told to end, or its parent is gone."""
     parser = argparse.ArgumentParser(prog="python -m ordo.cluster.monitoring.metrics_main", description=__doc__)
     parser.add_argument("--listener", type=int, required=True, help="file descriptor of the listening socket, -1: none")
     parser.add_argument("--trace-endpoint", default="", help="URL of a collector's traces")

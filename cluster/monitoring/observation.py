@@ -82,7 +82,7 @@ class Observation:
 
 
 def observe(subject: Subject, now_ms: int, *, wants_all: bool = False) -> Observation:
-    """Looks at a node; cheap unless all counters are wanted. `now_ms` is wall-clock time."""
+    """Look at a node; cheap unless all counters are wanted. `now_ms` is wall-clock time."""
     try:
         with open_cnc(subject.aeron_dir) as cnc:
             age_ms = now_ms - cnc.to_driver.consumer_heartbeat_ms

@@ -125,7 +125,7 @@ def look_twice(look: Callable[[], Looks], interval_s: float) -> list[Row]:
 
 
 def run_screen(look: Callable[[], Looks], console: Console, interval_s: float) -> None:
-    """Draws until somebody quits. Standard input must be a terminal."""
+    """Draw until somebody quits. Standard input must be a terminal."""
     top, view, clock = Top(), View(), SystemClock()
     with _keys() as read_keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while not view.has_ended:
@@ -147,7 +147,7 @@ def split_keys(text: str) -> list[str]:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], list[str]]]:
-    """Reads keys without waiting for a line; the terminal is as before afterwards."""
+    """Read keys without waiting for a line; the terminal is as before afterwards."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
 

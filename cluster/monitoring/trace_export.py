@@ -122,7 +122,7 @@ class TraceExport:
                 self.export(spans)
 
     def export(self, spans: list[Span]) -> None:
-        """Says it once where a collector does not take them, and once when it does again."""
+        """Say it once where a collector does not take them, and once when it does again."""
         has_failed = not self._exporter.export(spans)
         if has_failed != self._has_failed:
             what = "does not take spans; those of now are lost" if has_failed else "takes spans again"

@@ -113,6 +113,6 @@ class ContainerProcess:
 
 
 def end_containers(containers: Iterable[ContainerProcess], meanwhile: Callable[[], object] | None) -> None:
-    """Ends those that run, all at once; `meanwhile` as `end_children` has it."""
+    """End those that run, all at once; `meanwhile` as `end_children` has it."""
     running = [one.process for one in containers if one.process is not None and one.is_alive()]
     end_children(running, STOP_TIMEOUT_S, meanwhile)

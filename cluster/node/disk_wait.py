@@ -41,7 +41,7 @@ class DiskWait:
         self._end = threading.Event()
 
     def wait(self, error: StorageFullError) -> bool:
-        """Returns True once there is room again, False when the process is told to end."""
+        """Return True once there is room again, False when the process is told to end."""
         self._announce(
             "node.waits",
             member_id=self._member_id,

@@ -75,7 +75,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _public_key(config: NodeConfig) -> str:
-    """Returns this node's public key, or says that nothing is encrypted."""
+    """Return this node's public key, or say that nothing is encrypted."""
     if not config.encryption.is_on:
         return "none" if config.node.own_driver else "as its driver has it"
     return public_text(read_secret(str(config.encryption.key_file)).public)

@@ -52,7 +52,7 @@ class MetricsProcess:
         return None if self._listener is None else int(self._listener.getsockname()[1])
 
     def watch(self, now_ns: int) -> None:
-        """Starts the process when it does not run, at most once in RESTART_INTERVAL_NS."""
+        """Start the process when it does not run, at most once in RESTART_INTERVAL_NS."""
         if (self._listener is None and not self._config.tracing.endpoint) or now_ns < self._next_start_ns:
             return
         if self._process is None or self._process.poll() is not None:
@@ -76,7 +76,7 @@ class MetricsProcess:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[] if listener is None else [listener])
 
     def close(self) -> None:
-        """Ends the process and lets the port go."""
+        """End the process and let the port go."""
         if self._process is not None and self._process.poll() is None:
             end_children([self._process], STOP_TIMEOUT_S)
         if self._listener is not None:

@@ -197,7 +197,7 @@ class Node:
         return store, lost_state
 
     def _claim(self, store: StateStore) -> Claim:
-        """Takes the folder for this start. Raises ClusterError where it is of another member or cluster."""
+        """Take the folder for this start. Raises ClusterError where it is of another member or cluster."""
         config = self.config
         owner = Owner(config.cluster.cluster_id, config.node.member_id)
         draw = self._seams.random.secret("start").getrandbits(START_DRAW_BITS)
@@ -405,7 +405,7 @@ class Node:
         return self.cycle.do_work(now_ns)
 
     def leave(self) -> None:
-        """Leaves the log in good order; a leader's driver goes on until the followers can have seen its end."""
+        """Leave the log in good order; a leader's driver goes on until the followers can have seen its end."""
         is_leading = self.module.sequencer.leading_term_id >= 0
         self.module.on_close()
         deadline_ns = self._seams.clock.now() + FAREWELL_NS
@@ -419,7 +419,7 @@ class Node:
             self.driver.park(now_ns, PARK_NS)
 
     def close(self) -> None:
-        """Closes in reverse order of building; the first error is raised when all are done."""
+        """Close in reverse order of building; the first error is raised when all are done."""
         failures: list[Exception] = []
         while self._closers:
             try:
@@ -431,7 +431,7 @@ class Node:
 
 
 def run_node(config: NodeConfig, service_names: Sequence[str] = ()) -> int:
-    """Runs a node until it is told to end (SIGTERM, SIGINT, shutdown of the cluster); the exit status.
+    """Run a node until it is told to end (SIGTERM, SIGINT, shutdown of the cluster); the exit status.
 
     `service_names`, module:Class, by service id, take the place of those that the configuration names.
     `python -O` would remove the assertions that guard the log, and is refused.
@@ -512,7 +512,7 @@ def _run_once(
 
 
 def _stop_reason(module: ConsensusModule, causes: list[str]) -> str:
-    """Returns what ended the node first. A cause comes before what it causes: a cluster that ends ends its services."""
+    """Return what ended the node first. A cause comes before what it causes: a cluster that ends ends its services."""
     if module.core.is_removed:
         return "removed from the cluster"
     if module.termination.is_under_way:
@@ -529,7 +529,7 @@ def _one_line(error: Exception) -> OrdoError:
 
 
 def _close(node: Node, children: Sequence[ContainerProcess], *, has_failed: bool) -> tuple[int, str]:
-    """Ends the containers first, so that none outlives its node. Returns the exit status, and what went wrong.
+    """End the containers first, so that none outlives its node. Returns the exit status, and what went wrong.
 
     A container may wait for an answer of the driver, which goes on unless the node `has_failed`, perhaps in the driver.
     """

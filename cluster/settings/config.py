@@ -183,7 +183,7 @@ class NodeSection(Settings):
 
     @property
     def subscribers_max(self) -> int:
-        """Feeds are served where the archive is."""
+        """Feed are served where the archive is."""
         return self.max_subscribers if self.max_replays else 0
 
     @property
@@ -289,7 +289,7 @@ Role = Literal["ingress", "queries", "consumers", "administration", "operator", 
 
 
 def check_role(role: str) -> str:
-    """Returns a role of a client of a cluster. Raises ValueError for what is none."""
+    """Return a role of a client of a cluster. Raises ValueError for what is none."""
     if role.startswith(TOPIC_ROLE):
         try:
             check_topic_role(role)
@@ -573,7 +573,7 @@ class NodeConfig(Settings):
 
 
 def load_config(path: Path, key_file: Path | None = None, trusted_file: Path | None = None) -> NodeConfig:
-    """Reads node.toml. Raises ConfigurationError: one line for each wrong key, with its value and what is allowed.
+    """Read node.toml. Raises ConfigurationError: one line for each wrong key, with its value and what is allowed.
 
     `key_file` and `trusted_file` go before those of the file, in which a path that is relative begins beside it.
     """

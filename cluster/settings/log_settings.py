@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def apply_log_settings(config: NodeConfig) -> None:
-    """Sets the log of this process up as `[node]` says."""
+    """Set the log of this process up as `[node]` says."""
     configure_logging(config.node.log_level, json=config.node.logs_json)
 
 

@@ -41,7 +41,7 @@ class Member:
 
 
 def parse_members(text: str) -> tuple[Member, ...]:
-    """Parses `id,ingress,consensus,log,catchup,archive|...`; further values of a member (up to two) are ignored.
+    """Parse `id,ingress,consensus,log,catchup,archive|...`; further values of a member (up to two) are ignored.
 
     Raises ConfigurationError when a member has fewer than 6 or more than 8 values.
     """

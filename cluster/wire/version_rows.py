@@ -65,7 +65,7 @@ def encode_codes(codes: Iterable[Code]) -> bytes:
 
 
 def decode_codes(data: bytes) -> list[Code]:
-    """Raises DecodeError where these are no rows, or more than any container has."""
+    """Raise DecodeError where these are no rows, or more than any container has."""
     if len(data) % _CODE.size or len(data) > ROWS_MAX * _CODE.size:
         raise DecodeError(f"versions: {len(data)} bytes are no rows of {_CODE.size}, or more than {ROWS_MAX}")
     return [Code(*row) for row in _CODE.iter_unpack(data)]
@@ -102,7 +102,7 @@ def encode_members(rows: Iterable[MemberCode]) -> bytes:
 
 
 def decode_members(data: bytes) -> list[MemberCode]:
-    """Raises DecodeError where these are no rows."""
+    """Raise DecodeError where these are no rows."""
     return [MemberCode(*row) for row in _rows(_MEMBER, data)]
 
 
@@ -112,7 +112,7 @@ def encode_services(rows: Iterable[MemberCode]) -> bytes:
 
 
 def decode_services(data: bytes) -> list[MemberCode]:
-    """Raises DecodeError where these are no rows."""
+    """Raise DecodeError where these are no rows."""
     return [MemberCode(*row) for row in _rows(_SERVICE, data)]
 
 
@@ -122,7 +122,7 @@ def encode_in_force(rows: Iterable[InForce]) -> bytes:
 
 
 def decode_in_force(data: bytes) -> list[InForce]:
-    """Raises DecodeError where these are no rows."""
+    """Raise DecodeError where these are no rows."""
     return [InForce(*row) for row in _rows(_IN_FORCE, data)]
 
 
@@ -137,5 +137,5 @@ def encode_levels(rows: Iterable[MemberLevel]) -> bytes:
 
 
 def decode_levels(data: bytes) -> list[MemberLevel]:
-    """Raises DecodeError where these are no rows."""
+    """Raise DecodeError where these are no rows."""
     return [MemberLevel(*row) for row in _rows(_LEVEL, data, "levels")]

@@ -179,7 +179,7 @@ class LiveStream:
         self.end(str(error))
 
     def end(self, reason: str) -> None:
-        """Leaves the stream. Idempotent."""
+        """Leave the stream. Idempotent."""
         if self.is_ended:
             return
         self.state, self.reason = LiveState.ENDED, reason

@@ -121,7 +121,7 @@ class LogSource:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         if self.is_ended:
             return self._driver.work() + self._session.work(now_ns)
         work_count = self._driver.work() + self._session.work(now_ns)
@@ -201,7 +201,7 @@ class LogSource:
         self.state = SourceState.READY
 
     def begin(self, position: int, length_bytes: int | None = None) -> None:
-        """Replays from a position on, where an entry begins; call once, when READY. The log is followed for ever, or
+        """Replay from a position on, where an entry begins; call once, when READY. The log is followed for ever, or
         for `length_bytes`: `rewind` allows another one then."""
         assert self.state is SourceState.READY
         if position < self.start_position:
@@ -222,7 +222,7 @@ class LogSource:
         )
 
     def rewind(self) -> None:
-        """Gives up a replay of `length_bytes`, which the archive ends by itself. READY again."""
+        """Give up a replay of `length_bytes`, which the archive ends by itself. READY again."""
         assert self.state is SourceState.REPLAYING and self._length is not None and self._subscription is not None
         self._subscription.close()
         self._subscription = self._image = None
@@ -288,7 +288,7 @@ class LogSource:
         return self._live is not None and self._live.is_live
 
     def _attend_live(self, patience: LivePatience, now_ns: int) -> None:
-        """Asks for the shared stream once the replay has caught up; leaves the node, and so its stream, if too slow."""
+        """Ask for the shared stream once the replay has caught up; leave the node, and so its stream, if too slow."""
         live = self._live
         if live is None:
             if self._has_caught_up and self._length is None and now_ns >= patience.due_ns:
@@ -343,7 +343,7 @@ class LogSource:
     # --- entries ------------------------------------------------------------------------------------------------------
 
     def poll(self, handler: Callable[[int, bytes], object], limit: int) -> int:
-        """Calls `handler(position, record)` for what has come, at most `limit` fragments; returns how many.
+        """Call `handler(position, record)` for what has come, at most `limit` fragments; return how many.
 
         With a filter, `position` goes on over what the archive left out.
         """
@@ -366,7 +366,7 @@ class LogSource:
         return count
 
     def poll_block(self, handler: Callable[[int, memoryview], object], limit_bytes: int) -> int:
-        """Calls `handler(position, frames)` once for whole frames as they stand in the log; returns their bytes.
+        """Call `handler(position, frames)` once for whole frames as they stand in the log; return their bytes.
 
         `position` is that of the first frame, and the view is readable inside the call only.
         """
@@ -386,13 +386,13 @@ class LogSource:
         self.end(str(error))
 
     def end(self, reason: str) -> None:
-        """Gives the node up, for a reason of its own or of who reads or records it."""
+        """Give the node up, for a reason of its own or of who reads or records it."""
         if not self.is_ended:
             self.reason = reason
             self.close()
 
     def close(self) -> None:
-        """Gives up session and replay. Idempotent."""
+        """Give up session and replay. Idempotent."""
         self.state = SourceState.ENDED
         if self._adding is not None:
             self._adding.abandon()

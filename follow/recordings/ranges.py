@@ -49,7 +49,7 @@ class Access:
     token_file: str = ""
 
     def settings(self, address: str) -> ArchiveClientSettings:
-        """Raises ConfigurationError for an address that is none, or that has no host."""
+        """Raise ConfigurationError for an address that is none, or that has no host."""
         return ArchiveClientSettings.at(
             address,
             message_timeout_s=min(self.timeout_s / 2, SESSION_TIMEOUT_S),
@@ -83,7 +83,7 @@ class Survey:
 
 
 def survey(addresses: Sequence[str], access: Access | None = None, unawaited: Collection[str] = ()) -> Survey:
-    """Asks all nodes at once how much of the log they have, committed.
+    """Ask all nodes at once how much of the log they have, committed.
 
     Waits until one has answered, then a little for the others, though not for those in `unawaited`. Raises ArchiveError
     when none of them answers within the access's timeout.
@@ -147,7 +147,7 @@ class _Surveyor:
                 self._problems[address] = str(error)
 
     def _note_refusal(self, address: str, source: LogSource) -> None:
-        """Raises ArchiveError when every node refuses."""
+        """Raise ArchiveError when every node refuses."""
         if source.is_refused:
             self._refused.add(address)
         if len(self._refused) == len(self._addresses):
@@ -302,7 +302,7 @@ class RangeReader(Closing):
         self._source = LogSource(self._transport.client, settings, now_ns, record_filter=self._record_filter)
 
     def _attend(self, source: LogSource, now_ns: int) -> None:
-        """Leaves a node that has ended its replay, or is silent."""
+        """Leave a node that has ended its replay, or is silent."""
         if not source.is_ended and now_ns - self._silent_ns < self._silence_ns:
             return
         self.problem = f"{source.address}: {source.reason or 'sends nothing'}"
@@ -321,7 +321,7 @@ class RangeReader(Closing):
             self._pause_until_ns = now_ns + RETRY_PAUSE_NS
 
     def close(self) -> None:
-        """Ends the replay. Idempotent."""
+        """End the replay. Idempotent."""
         self._transport.close(before=self._end_replay)
 
     def _end_replay(self) -> None:

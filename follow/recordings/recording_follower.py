@@ -40,7 +40,7 @@ class Refusals:
         self._refused.clear()
 
     def check(self, too_old: Collection[str] = ()) -> None:
-        """Raises ArchiveError when every node refuses these credentials, but for those in `too_old`, which have the
+        """Raise ArchiveError when every node refuses these credentials, but for those in `too_old`, which have the
         place no longer."""
         if self._refused and self._refused | set(too_old) == self._addresses:
             others = "; the other nodes have deleted this part of the log" if self._refused != self._addresses else ""
@@ -103,7 +103,7 @@ class RecordingFollower:
         self._too_old: dict[str, int] = {}
 
     def check_allowed(self) -> None:
-        """Raises ArchiveError when every node refuses these credentials."""
+        """Raise ArchiveError when every node refuses these credentials."""
         self._refusals.check()
 
     @property
@@ -160,7 +160,7 @@ class RecordingFollower:
         self._probe = self._open_next(now_ns)
 
     def _look(self, now_ns: int) -> None:
-        """Asks another node than the leader; less often each time, since all may be down, or full."""
+        """Ask another node than the leader; less often each time, since all may be down, or full."""
         if self.source_address is None or self._stream_id is None:
             return  # nothing is read yet; or it is recorded, by who has chosen the node
         has_rested = now_ns - self._look_ns >= LOOK_PAUSE_NS_MAX
@@ -235,7 +235,7 @@ class RecordingFollower:
         return len(addresses) == len({settings.control_channel for settings in self._nodes})
 
     def _attend_probe(self) -> None:
-        """Changes to the other node when it spares the leader, or answers and this one does not, or has more and
+        """Change to the other node when it spares the leader, or answers and this one does not, or has more and
         nothing has come since it was asked."""
         probe, source = self._probe, self._source
         if probe is None or source is None:
@@ -270,7 +270,7 @@ class RecordingFollower:
         return probe.end_position >= known_position and self.position >= probe.start_position
 
     def _take(self, probe: LogSource) -> None:
-        """Reads this node from now on."""
+        """Read this node from now on."""
         assert self._source is not None
         self._drop(self._source)
         self._source = probe
@@ -285,7 +285,7 @@ class RecordingFollower:
         self._closing.append(source)
 
     def poll_records(self, handler: Callable[[int, bytes], object], limit: int) -> int:
-        """Calls `handler(position, record)` for what has come, at most `limit` fragments; returns how many."""
+        """Call `handler(position, record)` for what has come, at most `limit` fragments; return how many."""
         if self._source is None:
             return 0
 
@@ -304,7 +304,7 @@ class RecordingFollower:
         return count
 
     def close(self) -> None:
-        """Gives up both sources. Idempotent."""
+        """Give up both sources. Idempotent."""
         for source in (self._source, self._probe):
             if source is not None:
                 source.close()

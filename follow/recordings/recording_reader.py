@@ -46,7 +46,7 @@ class RecordingReader(Closing, Generic[Item]):
         return self._transport.descriptor
 
     def poll(self, handler: Callable[[Item], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Calls `handler` for what has come, at most `limit` fragments; returns how many. Does not wait."""
+        """Call `handler` for what has come, at most `limit` fragments; return how many. Does not wait."""
         raise NotImplementedError
 
     def take(self) -> Item | None:
@@ -78,12 +78,12 @@ class RecordingReader(Closing, Generic[Item]):
             silent_since_ns = self._transport.clock.now()
 
     def _check_open(self) -> None:
-        """Raises ForkedError, and TransportError once this reader is closed."""
+        """Raise ForkedError, and TransportError once this reader is closed."""
         with self._transport.use:
             pass
 
     def keep_alive(self) -> None:
-        """Tells the node that this reader is still there, while `poll` is not called. Hands out nothing."""
+        """Tell the node that this reader is still there, while `poll` is not called. Hands out nothing."""
         self._drive(lambda: 0)
 
     def _drive(self, hand_out: Callable[[], int]) -> int:
@@ -104,6 +104,6 @@ class RecordingReader(Closing, Generic[Item]):
         return self._transport.is_closed
 
     def close(self) -> None:
-        """Ends the connection to the node. Idempotent. A call that is under way ends first; then loops over this reader
+        """End the connection to the node. Idempotent. A call that is under way ends first; then loops over this reader
         end, and its calls raise TransportError. In a process that was forked from the reader's it does nothing."""
         self._transport.close(before=self._follower.close)

@@ -38,7 +38,7 @@ class FeedSearch:
         return None if self._low < 0 else self._begin_of(self._low)
 
     def work(self) -> bool:
-        """Takes a step; whether `position` is known now. A source that ends on the way is left as it is."""
+        """Take a step; whether `position` is known now. A source that ends on the way is left as it is."""
         source, middle = self.source, (self._low + self._high) // 2
         if source.state is SourceState.READY:
             if self._high - self._low <= 1:

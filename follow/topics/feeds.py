@@ -173,7 +173,7 @@ class FeedFollower(RecordingFollower):
             self._is_from_start = self._is_from_start or len(self._without) == len(self._nodes)
 
     def poll_messages(self, handler: Callable[[FeedMessage], object], limit: int) -> int:
-        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many.
+        """Call `handler(message)` for what has come, at most `limit` fragments; return how many.
 
         Raises ArchiveError when what is wanted was deleted, ClusterError when a message is missing.
         """
@@ -297,7 +297,7 @@ class FeedReader(RecordingReader[FeedMessage]):
         return self._transport.descriptor
 
     def poll(self, handler: Callable[[FeedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many. Does not wait.
+        """Call `handler(message)` for what has come, at most `limit` fragments; return how many. Does not wait.
 
         What the handler raises is raised here; the message counts as handed out. Raises ArchiveError when no node has
         what is wanted any more, ClusterError when a message is missing.

@@ -57,7 +57,7 @@ class _Filler:
         """What was read and is in no batch yet."""
 
     def fill(self, append: Callable[[Any], object]) -> int:
-        """Polls, and fills a batch; returns how many fragments were looked at, or 1 while something waits."""
+        """Poll, and fill a batch; return how many fragments were looked at, or 1 while something waits."""
         count = 0
         for _ in range(POLLS_MAX):
             if self._length_bytes >= BATCH_BYTES_MAX:
@@ -90,7 +90,7 @@ class LogBatches:
     """Of the committed log."""
 
     def __init__(self, request: Any, addresses: Sequence[str], credentials: bytes) -> None:
-        """Raises ConfigurationError, TransportError."""
+        """Raise ConfigurationError, TransportError."""
         self.reader = LogReader(
             addresses,
             from_position="live" if request.live else request.from_position,
@@ -124,7 +124,7 @@ class TopicBatches:
     """Of a topic."""
 
     def __init__(self, request: Any, addresses: Sequence[str], credentials: bytes) -> None:
-        """Raises ConfigurationError, TransportError."""
+        """Raise ConfigurationError, TransportError."""
         begin = request.WhichOneof("begin")
         position: FeedStart = "live"
         if begin == "from_position":

@@ -31,7 +31,7 @@ class Bounds:
             await self._freed.wait()
 
     def give(self, requests: int, length_bytes: int) -> None:
-        """Gives room back."""
+        """Give room back."""
         self.requests -= requests
         self.bytes -= length_bytes
         self._freed.set()

@@ -53,7 +53,7 @@ async def refuse(
     log_position: int = -1,
     outcome: RequestOutcome | None = None,
 ) -> NoReturn:
-    """Ends a call. `outcome`: what became of the request that it was for."""
+    """End a call. `outcome`: what became of the request that it was for."""
     metadata = [(LOG_POSITION, str(log_position))] if log_position >= 0 else []
     if outcome is not None:
         metadata.append((OUTCOME, outcome.value))
@@ -64,14 +64,14 @@ async def refuse(
 
 
 async def refuse_with(context: Any, error: OrdoError) -> NoReturn:
-    """Ends a call with an error of ours."""
+    """End a call with an error of ours."""
     if isinstance(error, SessionsFullError):
         await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
     await refuse(context, status_of(error), error.message, outcome=error.outcome)
 
 
 async def write(context: Any, message: Any, keep: Keep) -> None:
-    """Sends a message of a stream; `keep` is called from time to time until the caller has taken it."""
+    """Send a message of a stream; `keep` is called from time to time until the caller has taken it."""
     writing = asyncio.ensure_future(context.write(message))
     try:
         while not writing.done():

@@ -26,7 +26,7 @@ class DescriptorShares(NamedTuple):
 
 
 def share_out(limit: int, sessions: int, visits: int) -> DescriptorShares:
-    """Returns the shares of a process that may open `limit` files, for so many sessions and visits at once.
+    """Return the shares of a process that may open `limit` files, for so many sessions and visits at once.
 
     A quarter of what these leave is for connections to the console, at most 256, the rest for those of gRPC callers.
     Raises ConfigurationError where too few are left for callers.

@@ -111,7 +111,7 @@ class GatewaySessions:
     # The event loop's
 
     def flush(self) -> None:
-        """Sends what was given to a session, at the end of this turn of the loop."""
+        """Send what was given to a session, at the end of this turn of the loop."""
         if not self._will_flush and not self._is_closed:
             self._will_flush = True
             self._loop.call_soon(self._cycle)
@@ -174,7 +174,7 @@ class GatewaySessions:
                 session.client.close()
 
     def close(self) -> None:
-        """Closes all sessions. Idempotent."""
+        """Close all sessions. Idempotent."""
         if self._is_closed or self._transport.use.is_forked:  # the loop's selector is the parent's, too
             return
         self._is_closed = True

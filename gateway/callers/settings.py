@@ -103,7 +103,7 @@ def _is_address(text: str) -> bool:
 
 
 def read_file(path: str) -> bytes:
-    """Raises ConfigurationError where the file cannot be read."""
+    """Raise ConfigurationError where the file cannot be read."""
     try:
         return Path(path).read_bytes()
     except OSError as error:

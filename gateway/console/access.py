@@ -69,7 +69,7 @@ class Logins:
         return login
 
     def begin(self, watch: Watch, response: web.Response) -> None:
-        """Lets a browser in: its cookie goes with the response."""
+        """Let a browser in: its cookie goes with the response."""
         for key in [key for key, login in self._logins.items() if login.is_over]:
             del self._logins[key]
         while len(self._logins) >= LOGINS_MAX:
@@ -87,7 +87,7 @@ class Logins:
         )
 
     def end(self, request: web.Request, response: web.Response) -> None:
-        """Forgets a browser."""
+        """Forget a browser."""
         self._logins.pop(request.cookies.get(self.cookie, ""), None)
         response.del_cookie(self.cookie, path="/", httponly=True, samesite="Strict", secure=self._is_encrypted)
 

@@ -68,7 +68,7 @@ class Connections:
         return len(self._open)
 
     def start(self, tls: ssl.SSLContext | None) -> None:
-        """Begins to accept."""
+        """Begin to accept."""
         self._accepting = asyncio.create_task(self._accept(tls))
 
     async def _accept(self, tls: ssl.SSLContext | None) -> None:
@@ -135,7 +135,7 @@ class Connections:
         return self._open.get(protocol) if isinstance(protocol, asyncio.Protocol) else None
 
     def close_silent(self) -> None:
-        """Closes connections that are past their time; call it every second."""
+        """Close connections that are past their time; call it every second."""
         self._forget_closed()
         now_s = time.monotonic()
         for one in self._open.values():
@@ -143,7 +143,7 @@ class Connections:
                 one.transport.abort()
 
     def stop(self) -> None:
-        """Accepts no more, and ends what is still in its handshake. Idempotent."""
+        """Accept no more connections, and end those that are still in its handshake. Idempotent."""
         if self._accepting is not None:
             self._accepting.cancel()
             self._accepting = None

@@ -105,7 +105,7 @@ class MessageBrowser:
         return max((one for one in (*boundaries, *self._known) if one <= from_position), default=oldest)
 
     def _fill(self, reader: LogReader, wanted: Wanted, found: deque[LogEntry], committed: int) -> bool:
-        """Reads until there is enough. Returns whether time ended it."""
+        """Read until there is enough. Returns whether time ended it."""
         began_s = heard_s = time.monotonic()
         skip_to = -1 if wanted.from_position is None else wanted.from_position
 

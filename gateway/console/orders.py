@@ -27,7 +27,7 @@ _CLUSTER: dict[str, tuple[str, Callable[[Any, int | None], object]]] = {
 
 
 def give_order(settings: GatewaySettings, credentials: bytes, name: str, target: int | None) -> str:
-    """Carries out one order, and returns what was done. Blocks. Raises what ordo.cluster.admin.orders raises."""
+    """Carry out one order, and return what was done. Blocks. Raises what ordo.cluster.admin.orders raises."""
     if name not in _CLUSTER:
         raise ConfigurationError(f"order {name[:40]!r}: must be one of {', '.join(_CLUSTER)}")
     text, give = _CLUSTER[name]
@@ -59,7 +59,7 @@ class Consumers:
         return rows
 
     def give_order(self, name: str, consumer: str) -> str:
-        """Pauses or resumes one consumer, and returns what was done."""
+        """Pause or resume one consumer, and return what was done."""
         if name == "pause-consumer":
             self._do(lambda found: found.pause(consumer))
             return f"consumer {consumer} is paused"
@@ -80,7 +80,7 @@ class Consumers:
                 raise
 
     def close_unused(self) -> None:
-        """Ends the session when nobody has looked for a while."""
+        """End the session when nobody has looked for a while."""
         if self._lock.acquire(blocking=False):
             try:
                 if self._orders is not None and time.monotonic() - self._used_s > CONSUMERS_UNUSED_S:

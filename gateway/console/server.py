@@ -102,7 +102,7 @@ class Console:
         """host:port that it listens on."""
 
     async def start(self) -> None:
-        """Raises ConfigurationError for an address that cannot be listened on."""
+        """Raise ConfigurationError for an address that cannot be listened on."""
         app = web.Application(middlewares=[self._guard], client_max_size=BODY_BYTES_MAX)
         for path in PAGE:
             app.router.add_get(path, self._send_page)
@@ -135,7 +135,7 @@ class Console:
             raise ConfigurationError(f"--console {self._settings.console}: {error.strerror or error}") from None
 
     async def stop(self) -> None:
-        """Ends all streams and closes what was opened. Idempotent."""
+        """End all streams and close what was opened. Idempotent."""
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
@@ -162,7 +162,7 @@ class Console:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuses what another site may have asked for, and turns errors of ours into one line."""
+        """Refuse what another site may have asked for, and turn errors of ours into one line."""
         assert self._connections is not None
         self._connections.begin(request.protocol)
         try:

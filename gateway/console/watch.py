@@ -57,13 +57,13 @@ class Watch:
         return self._is_stopped.is_set()
 
     async def open(self) -> None:
-        """Begins. Raises NotPermittedError where the members let nobody look with these credentials,
+        """Begin. Raises NotPermittedError where the members let nobody look with these credentials,
         ClusterTimeoutError where none answers."""
         self._thread.start()
         await asyncio.shield(self._opened)
 
     def stop(self) -> None:
-        """Ends the thread, soon. Idempotent."""
+        """End the thread, soon. Idempotent."""
         self._is_stopped.set()
         self.changed.set()
 

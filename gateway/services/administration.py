@@ -162,7 +162,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
         )
 
     async def _order(self, context: Any, give: Callable[[RemoteMember, float], T]) -> T:
-        """Gives an order to the leader."""
+        """Give an order to the leader."""
 
         def find_and_give(cluster: RemoteCluster, timeout_s: float) -> T:
             return give(cluster.find_leader(min(FIND_TIMEOUT_S, timeout_s)), timeout_s)
@@ -170,7 +170,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
         return await self._operations.on_cluster(context, find_and_give)
 
     async def _ask(self, context: Any, question: Callable[[RemoteMember, float], T]) -> T:
-        """Asks the leader, or where there is none another member."""
+        """Ask the leader, or where there is none another member."""
 
         def find_and_ask(cluster: RemoteCluster, timeout_s: float) -> T:
             return question(cluster.any_member(min(FIND_TIMEOUT_S, timeout_s)), timeout_s)

@@ -51,7 +51,7 @@ class ArchiveCalls(ordo_pb2_grpc.ArchivesServicer):
 
 
 def _list(visit: Visit[Any], member_id: int | None) -> Generator[Any]:
-    """Raises what is wrong where one member was named, or where the archives refuse the credentials."""
+    """Raise what is wrong where one member was named, or where the archives refuse the credentials."""
     members = visit.find_members() if member_id is None else [visit.find_member(member_id)]
     refusals, has_answer = [], False
     for index, member in enumerate(members):

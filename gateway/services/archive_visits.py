@@ -80,7 +80,7 @@ class Visit(Generic[T]):
                 self._archive = None
 
     def check(self) -> None:
-        """Raises VisitEndedError once nobody waits for more."""
+        """Raise VisitEndedError once nobody waits for more."""
         if self._has_ended.is_set():
             raise VisitEndedError
 
@@ -90,7 +90,7 @@ class Visit(Generic[T]):
         return next(self._found, None)
 
     def keep(self) -> None:
-        """Says to the archive that this visit goes on, although it takes nothing."""
+        """Say to the archive that this visit goes on, although it takes nothing."""
         if self._archive is not None:
             self._archive.work()
 
@@ -116,7 +116,7 @@ class ArchiveVisits:
         self._streams = Bounds(settings.archive_calls_max, 0)
 
     async def collect(self, context: Any, look: Look[T]) -> list[T]:
-        """Returns all that is found. That is quick, so callers wait for each other."""
+        """Return all that is found. That is quick, so callers wait for each other."""
         found: list[T] = []
 
         async def enter() -> Bounds:
@@ -130,7 +130,7 @@ class ArchiveVisits:
         return found
 
     async def stream(self, context: Any, look: Look[T]) -> None:
-        """Sends what is found, each before the next is looked for."""
+        """Send what is found, each before the next is looked for."""
 
         async def enter() -> Bounds:
             if not self._streams.take(1, 0):
@@ -167,7 +167,7 @@ class ArchiveVisits:
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: ask another one for the rest")
 
     async def _carry_out(self, visit: Visit[T], give: Callable[[T, Keep], Awaitable[None]], bounds: Bounds) -> bool:
-        """Returns whether all was found: False where the gateway stops before. The room is free again when the visit's
+        """Return whether all was found: False where the gateway stops before. The room is free again when the visit's
         thread has ended."""
         loop = asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, "ordo-archive")

@@ -26,7 +26,7 @@ class Operations:
         self._one_at_a_time = asyncio.Lock()
 
     async def on_cluster(self, context: Any, operation: Callable[[Any, float], T]) -> T:
-        """Calls `operation(cluster, timeout_s)` with a RemoteCluster, and returns what it returns."""
+        """Call `operation(cluster, timeout_s)` with a RemoteCluster, and return what it returns."""
 
         def carry_out(credentials: bytes, timeout_s: float) -> T:
             with remote_cluster(self._settings, credentials) as cluster:

@@ -133,7 +133,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         deadline: Deadline,
         length_bytes: int,
     ) -> None:
-        """Returns when the request was executed; refuses the call when it was not, or that is not known in time."""
+        """Return when the request was executed; refuse the call when it was not, or that is not known in time."""
         session.calls += 1
         try:
             self._sessions.flush()

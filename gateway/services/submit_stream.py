@@ -69,7 +69,7 @@ class SubmitStreams:
         self._stopping = stopping
 
     async def serve(self, batches: Any, context: Any) -> None:
-        """Carries out one stream, to its end or its deadline."""
+        """Carry out one stream, to its end or its deadline."""
         deadline = Deadline(context, self._settings.timeout_s)
         session = await session_of(context, self._sessions, self._settings, deadline)
         stream = _Stream(self._settings, self._sessions, self._bounds, self._round_trips, session)
@@ -126,7 +126,7 @@ class _Stream:
     # Requests
 
     async def read(self, batches: Any) -> None:
-        """Takes requests for as long as there is room for them."""
+        """Take requests for as long as there is room for them."""
         try:
             async for batch in batches:
                 problem = self._check(batch)
@@ -172,7 +172,7 @@ class _Stream:
     # Answers
 
     async def write(self, context: Any) -> _End:
-        """Sends answers as they come, until there are no more: how the stream ends."""
+        """Send answers as they come, until there are no more: how the stream ends."""
         while True:
             run = self._pending.take(BATCH_ANSWERS_MAX, BATCH_BYTES_MAX)
             if run is not None:
@@ -207,7 +207,7 @@ class _Stream:
         return self._problem or _End(grpc.StatusCode.OK)
 
     async def _wait(self) -> _End | None:
-        """Waits for something to do; says how the stream ends when the cluster is silent for too long."""
+        """Wait for something to do; say how the stream ends when the cluster is silent for too long."""
         self.changed.clear()
         first = self._pending.first
         try:
@@ -230,7 +230,7 @@ class _Stream:
         return _End(grpc.StatusCode.DEADLINE_EXCEEDED, text, SAID[outcome])
 
     def give_up(self) -> None:
-        """Forgets what has no answer."""
+        """Forget what has no answer."""
         for request in self._pending.take_all():
             if request.outcome is None:
                 self._session.relay.abandon(request)

@@ -29,7 +29,7 @@ class Subscriptions:
         self._count = 0
 
     async def serve_log(self, request: Any, context: Any) -> None:
-        """Carries out one subscription to the log. Callers must be ones that the cluster lets in."""
+        """Carry out one subscription to the log. Callers must be ones that the cluster lets in."""
         problem = _problem_of(request)
         if problem:
             await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
@@ -59,7 +59,7 @@ class Subscriptions:
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: go on from the last position")
 
     async def _send(self, batches: Batches, context: Any) -> None:
-        """Sends what comes, and at once where the subscription begins; at its end, how far it went."""
+        """Send what comes, and at once where the subscription begins; at its end, how far it went."""
 
         async def keep() -> None:
             batches.reader.keep_alive()

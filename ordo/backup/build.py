@@ -32,7 +32,7 @@ CLUSTER = "cluster"
 
 
 def build_member(folder: BackupFolder, plan: Plan, directory: Path, records: Sequence[bytes], term_id: int) -> int:
-    """Fills a new folder; returns the position at which the member's log ends. Raises OrdoError, StorageError."""
+    """Fill a new folder; return the position at which the member's log ends. Raises OrdoError, StorageError."""
     storage = FileStorage(open_lmdb)
     archive_dir, cluster_dir = directory / ARCHIVE, directory / CLUSTER
     for made in (directory, archive_dir, cluster_dir):
@@ -69,7 +69,7 @@ def build_member(folder: BackupFolder, plan: Plan, directory: Path, records: Seq
 
 
 def _copy(source: str, catalog: Catalog, descriptor: RecordingDescriptor, end: int, directory: Path, alias: str) -> int:
-    """Copies a recording up to a position; returns its id in the new archive."""
+    """Copy a recording up to a position; return its id in the new archive."""
     channel = descriptor.original_channel if alias in descriptor.original_channel else f"aeron:ipc?{alias}"
     added = catalog.add(descriptor._replace(recording_id=-1, stop_position=end, original_channel=channel))
     for base in range(base_of(descriptor, descriptor.start_position), end, descriptor.segment_length):
@@ -97,7 +97,7 @@ def _copy_file(source: Path, target: Path, length_bytes: int, full_bytes: int) -
 
 
 def _append(storage: FileStorage, directory: Path, log_id: int, position: int, records: Sequence[bytes]) -> int:
-    """Appends records to the copied log as a leader does, through a publication that is recorded, and checks all of
+    """Append records to the copied log as a leader does, through a publication that is recorded, and check all of
     the archive. Returns where the log ends."""
     transport = ClientTransport.embedded("restore", clients_max=4)
     try:

@@ -70,7 +70,7 @@ class BackupFolder(Closing):
         self._remove_fragments()
 
     def _remove_fragments(self) -> None:
-        """Purges recordings of snapshots that never became whole."""
+        """Purge recordings of snapshots that never became whole."""
         kept = {one for entry in self.store.load().snapshots for one in entry.recording_ids}
         for descriptor in self.archive.recordings():
             if descriptor.stream_id != LOG_STREAM_ID and descriptor.recording_id not in kept:
@@ -80,7 +80,7 @@ class BackupFolder(Closing):
         return _contents(self.archive.recordings(), self.store)
 
     def write_cluster(self, values: dict[str, Any]) -> None:
-        """Remembers the cluster that the backup is of."""
+        """Remember the cluster that the backup is of."""
         write_json(self.path / CLUSTER, {"format": FORMAT, **values})
 
     def write_status(self, values: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def _contents(recordings: list[RecordingDescriptor], store: StateStore) -> Conte
 
 
 def demand_backup(path: Path) -> None:
-    """Raises ConfigurationError unless there is a backup in a folder."""
+    """Raise ConfigurationError unless there is a backup in a folder."""
     if not (path / ARCHIVE).is_dir() or not (path / STATE).exists():
         raise ConfigurationError(f"{path}: there is no backup in this folder; `ordo backup run` makes one")
 
@@ -132,7 +132,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
-    """Replaces a file as a whole. Raises StorageError."""
+    """Replace a file as a whole. Raises StorageError."""
     part = path.with_name(path.name + ".part")
     try:
         part.write_text(json.dumps(values, indent=1) + "\n")

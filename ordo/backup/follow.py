@@ -219,7 +219,7 @@ class Backup:
         return "following" if self._log.source_address is not None else "looking for a node that has the log"
 
     def close(self) -> None:
-        """Ends in good order; everything that is here stays."""
+        """End in good order; everything that is here stays."""
         if self._query is not None:
             self._query.close()
         if self._snapshot is not None:
@@ -229,6 +229,6 @@ class Backup:
 
 
 def demand_addresses(addresses: Sequence[str]) -> None:
-    """Raises ConfigurationError where there is none."""
+    """Raise ConfigurationError where there is none."""
     if not addresses:
         raise ConfigurationError("--endpoints: give HOST:PORT,... of some members' ingress")

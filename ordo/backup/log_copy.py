@@ -94,7 +94,7 @@ class LogCopy:
         return work_count
 
     def _begin(self, source: LogSource) -> None:
-        """Records the replay that has come."""
+        """Record the replay that has come."""
         self._source = source
         found = source.descriptor
         assert source.image is not None and found is not None
@@ -145,7 +145,7 @@ class LogCopy:
         self._renew()
 
     def _renew(self) -> None:
-        """Begins a new stretch with the oldest log that a node has."""
+        """Begin a new stretch with the oldest log that a node has."""
         self._stop()
         self._follower.close()
         self.recording_id = self._source = None
@@ -162,7 +162,7 @@ class LogCopy:
         self._follower = self._follow(self._follower.position)
 
     def close(self) -> None:
-        """Ends the recording in good order. Raises ArchiveError, StorageError."""
+        """End the recording in good order. Raises ArchiveError, StorageError."""
         self._stop()
         self._follower.close()
         if self._failure is not None:

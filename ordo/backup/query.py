@@ -138,7 +138,7 @@ class MemberQuery:
             )
 
     def close(self) -> None:
-        """Gives the streams up. Idempotent."""
+        """Give the streams up. Idempotent."""
         for _, resource, _ in self._asked.take():
             if resource is not None:
                 resource.close()

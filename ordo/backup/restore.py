@@ -92,7 +92,7 @@ def parse_time(text: str) -> int:
 
 
 def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -> Restored:
-    """Makes the data folder of each member whose configuration is given. Raises ConfigurationError, OrdoError; no
+    """Make the data folder of each member whose configuration is given. Raises ConfigurationError, OrdoError; no
     folder is left half made then."""
     demand_backup(path)
     _check_configs(configs)

@@ -32,7 +32,7 @@ class CheckedSnapshot(NamedTuple):
 
 
 def check_snapshot(archive: Archive, entry: SnapshotEntry) -> CheckedSnapshot:
-    """Reads all of a snapshot. Raises SnapshotError, ArchiveError, DecodeError, ClusterError for what is none."""
+    """Read all of a snapshot. Raises SnapshotError, ArchiveError, DecodeError, ClusterError for what is none."""
     module_messages = [message.payload for message in archive.reader(entry.module_recording_id, None).messages()]
     services, digests = [], []
     for recording_id in entry.service_recording_ids:
@@ -72,7 +72,7 @@ class _Part:
         return 0 if self._recording is None else self._recording.durable_position - self._recording.start_position
 
     def work(self, now_ns: int) -> int:
-        """Raises ArchiveError when the member does not give it, StorageError."""
+        """Raise ArchiveError when the member does not give it, StorageError."""
         source = self._source
         work_count = source.work(now_ns)
         if source.state is SourceState.READY:
@@ -179,6 +179,6 @@ class SnapshotCopy:
                 self._archive.purge(part.recording_id)
 
     def close(self) -> None:
-        """Ends what is under way; the next start removes what has come."""
+        """End what is under way; the next start removes what has come."""
         for part in self._parts:
             part.close()

@@ -93,7 +93,7 @@ class Survey:
             self.sessions.discard(entry.session_id)
 
     def advance(self, messages: Iterable[RecordedMessage], position: int) -> bool:
-        """Takes the records up to a position; whether one ends there."""
+        """Take the records up to a position; whether one ends there."""
         for message in messages:
             if message.position > position:
                 break
@@ -101,7 +101,7 @@ class Survey:
         return self.position == position
 
     def advance_to_time(self, messages: Iterable[RecordedMessage], timestamp: int) -> bool:
-        """Takes the records of a time, ms, and before; whether a later one proves that these are all."""
+        """Take the records of a time, ms, and before; whether a later one proves that these are all."""
         for message in messages:
             entry = decode_entry(message.position, message.payload)
             if entry is not None and entry.timestamp > timestamp:

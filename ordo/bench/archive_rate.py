@@ -122,7 +122,7 @@ def _record_until(bench: _Bench, recording: Recording, position: int) -> float:
 
 
 def _drive(bench: _Bench) -> None:
-    """Lets the driver and the client follow what happened."""
+    """Let the driver and the client follow what happened."""
     for _ in range(3):
         bench.driver.do_work(bench.clock.now())
         bench.client.do_work(bench.clock.now())

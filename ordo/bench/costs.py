@@ -39,7 +39,7 @@ class LoadProcess:
         self._await("ready")
 
     def run(self) -> float:
-        """Sends the messages of the plan and returns the seconds that they took."""
+        """Send the messages of the plan and return the seconds that they took."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
@@ -115,7 +115,7 @@ def _processes(cluster: LocalCluster, client_pid: int) -> dict[str, list[int]]:
 
 
 def _trace(pid: int, path: Path) -> subprocess.Popen[bytes]:
-    """Counts the system calls of a process and its threads into a file until it gets SIGINT."""
+    """Count the system calls of a process and its threads into a file until it gets SIGINT."""
     return subprocess.Popen(
         ["strace", "-c", "-f", "-U", "time-percent,total-time,avg-time,calls,errors,name", "-o", str(path),
          "-p", str(pid)], stderr=subprocess.PIPE,

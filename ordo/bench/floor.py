@@ -69,7 +69,7 @@ def _process(bound: socket.socket, role: str, spin_ns: int, *ports: int) -> Iter
 
 
 def main(arguments: list[str]) -> None:
-    """Runs one peer: `lead FD SPIN_NS CLIENT FIRST SECOND` or `follow FD SPIN_NS LEADER`."""
+    """Run one peer: `lead FD SPIN_NS CLIENT FIRST SECOND` or `follow FD SPIN_NS LEADER`."""
     role, descriptor, spin_ns, *ports = arguments
     if role == "lead":
         client_port, first_port, second_port = map(int, ports)

@@ -34,7 +34,7 @@ class SpanCollector(Closing, ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/v1/traces"
 
     def take(self, body: bytes) -> int:
-        """Keeps the spans of one request. Returns the HTTP status of the response."""
+        """Keep the spans of one request. Returns the HTTP status of the response."""
         for part in ExportTraceServiceRequest.FromString(body).resource_spans:
             for span in (span for scope in part.scope_spans for span in scope.spans):
                 self.counts[span.trace_id] += 1
@@ -64,4 +64,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged."""
+        """Request are not logged."""

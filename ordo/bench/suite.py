@@ -111,7 +111,7 @@ QUICK = Effort(
 
 
 def run_suite(what: str, json_path: Path | None, *, quick: bool, console: Console | None = None) -> Figures:
-    """Runs `rtt`, `throughput` or `all`; prints the figures, writes them to `json_path` if given, and returns them."""
+    """Run `rtt`, `throughput` or `all`; print the figures, write them to `json_path` if given, and return them."""
     console = console or output_console()
     effort = QUICK if quick else FULL
     figures: Figures = {"machine": describe_machine(), "configuration": describe_configuration(effort), "quick": quick}
@@ -329,7 +329,7 @@ def _native_throughput(
 
 
 def show(console: Console, figures: Figures) -> None:
-    """Prints the figures that are there."""
+    """Print the figures that are there."""
     machine = figures["machine"]
     where = f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback"
     console.print(where, markup=False, soft_wrap=True)

@@ -131,7 +131,7 @@ def describe(traces: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show_waterfall(console: Console, figures: Mapping[str, Any]) -> None:
-    """Prints a table for each kind of cluster, if they were measured."""
+    """Print a table for each kind of cluster, if they were measured."""
     for kind, steps in figures.get("waterfall_us", {}).items():
         table = TextTable(title=f"one request, {kind}", title_justify="left")
         table.add_column("what has happened", no_wrap=True)

@@ -98,7 +98,7 @@ class OrderBook:
         self._heaps: tuple[list[int], list[int]] = ([], [])  # bids negated, so that the top is the best
 
     def match(self, side: int, quantity: int, limit: int | None) -> list[Fill]:
-        """Takes up to `quantity` from the other side, best price first, oldest first, no worse than `limit`."""
+        """Take up to `quantity` from the other side, best price first, oldest first, no worse than `limit`."""
         other = 1 - side
         heap, levels = self._heaps[other], self._levels[other]
         fills: list[Fill] = []
@@ -115,7 +115,7 @@ class OrderBook:
         return fills
 
     def _take(self, level: Level, quantity: int, fills: list[Fill]) -> int:
-        """Executes against one level and returns what is left of `quantity`."""
+        """Execute against one level and return what is left of `quantity`."""
         price = level.price
         maker = level.oldest
         while maker is not None and quantity:
@@ -128,7 +128,7 @@ class OrderBook:
         return quantity
 
     def rest(self, order_id: int, client_id: int, side: int, quantity: int, price: int) -> None:
-        """Puts an order that crosses nothing, with an id that is not in the book, behind all others of its price."""
+        """Put an order that crosses nothing, with an id that is not in the book, behind all others of its price."""
         levels = self._levels[side]
         level = levels.get(price)
         if level is None:
@@ -139,7 +139,7 @@ class OrderBook:
         self.orders[order_id] = order
 
     def reduce(self, order: Order, quantity: int) -> None:
-        """Takes `quantity` off a resting order, which keeps its place, or leaves the book when nothing is left."""
+        """Take `quantity` off a resting order, which keeps its place, or leave the book when nothing is left."""
         if quantity >= order.quantity:
             order.level.unlink(order)
             del self.orders[order.order_id]

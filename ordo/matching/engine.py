@@ -70,7 +70,7 @@ class MatchingCore:
         }
 
     def apply(self, request: bytes) -> bytes:
-        """Applies one request (protocol.py) and returns its answer; b"" for bytes too short to be a request."""
+        """Apply one request (protocol.py) and return its answer; b"" for bytes too short to be a request."""
         if self.executions:
             self.executions = []
         if len(request) < 32:
@@ -116,7 +116,7 @@ class MatchingCore:
         self, book: OrderBook, flags: int, instrument: int, client_id: int, sequence: int,
         order_id: int, quantity: int, price: int,
     ) -> bytes:  # fmt: skip
-        """Matches an order that is known to be valid and rests what is left of it, if it may rest."""
+        """Match an order that is known to be valid and rest what is left of it, if it may rest."""
         side = flags & FLAG_SELL
         fills = book.match(side, quantity, None if flags & FLAG_ANY_PRICE else price)
         if not fills:

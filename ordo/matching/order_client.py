@@ -30,10 +30,10 @@ class Connection(Protocol):
         """A position > 0, or a negative result code: not taken."""
 
     def poll(self, limit: int) -> int:
-        """Calls back for up to `limit` messages; their number."""
+        """Call back for up to `limit` messages; their number."""
 
     def park(self, timeout_s: float) -> None:
-        """Waits until something may have come, or the timeout."""
+        """Wait until something may have come, or the timeout."""
 
 
 class OrderClient:
@@ -76,7 +76,7 @@ class OrderClient:
         return len(self._pending)
 
     def run(self, requests: Iterable[bytes], on_cycle: Callable[[], None] | None = None) -> None:
-        """Sends all requests and returns when each has its answer; `on_cycle` is called now and then meanwhile.
+        """Send all requests and return when each has its answer; `on_cycle` is called now and then meanwhile.
 
         Sequence numbers must follow each other. Raises ClusterTimeoutError when nothing is answered for too long.
         """
@@ -99,11 +99,11 @@ class OrderClient:
                 self._connection.park(PARK_NS / 1e9)
 
     def on_new_leader(self) -> None:
-        """Sends everything again that was not answered: what the old leader did not commit is lost."""
+        """Send everything again that was not answered: what the old leader did not commit is lost."""
         self._begin_resend(self._clock_ns())
 
     def on_message(self, payload: bytes) -> None:
-        """Takes one message of the session; those that are no answers to this client's requests are ignored."""
+        """Take one message of the session; those that are no answers to this client's requests are ignored."""
         if len(payload) < ANSWER.size or payload[0] != _ANSWER_KIND:
             return
         sequence = ANSWER.unpack_from(payload)[4]
@@ -130,7 +130,7 @@ class OrderClient:
         self._gap_seen = False
 
     def _send_again(self) -> int:
-        """Sends again as many requests as the connection takes now. Returns their number."""
+        """Send again as many requests as the connection takes now. Returns their number."""
         sent = 0
         assert self._to_resend is not None
         while True:

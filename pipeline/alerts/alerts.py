@@ -37,7 +37,7 @@ class Rules:
     terms: bool = False
 
     def __post_init__(self) -> None:
-        """Raises PipelineError for bounds that cannot hold."""
+        """Raise PipelineError for bounds that cannot hold."""
         if self.window_us <= 0 or (self.gap_us is not None and self.gap_us <= 0):
             raise PipelineError("window and gap must be above 0 seconds")
         if self.rate_min is not None and self.rate_max is not None and self.rate_min > self.rate_max:
@@ -78,7 +78,7 @@ class Summary:
     """Position, time, term."""
 
     def add_window(self, rules: Rules, window: int, count: int) -> None:
-        """Takes the next window, or more of the last one."""
+        """Take the next window, or more of the last one."""
         last, counted = self.tail or self.head
         if window == last:
             grown = (last, counted + count)

@@ -43,7 +43,7 @@ class Arrivals:
         return {key: asdict(log) for key, log in self._logs.items()}
 
     def take(self, positions: Mapping[str, int], began_s: float) -> list[Alert]:
-        """Takes the last position of each log, as of a batch that began at `began_s`; returns what was silent then."""
+        """Take the last position of each log, as of a batch that began at `began_s`; return what was silent then."""
         if positions:
             self._logs = {key: log for key, log in self._logs.items() if log.position != NEVER}
         for key, position in positions.items():

@@ -67,7 +67,7 @@ def _read(recording: Recording) -> tuple[int, str]:
 
 
 def _differ(nodes: Mapping[str, set[str]], *, is_of_one: bool) -> bool:
-    """Snapshots at one position, of one service or nobody knows of which: then nodes must have the same ones, as far as
+    """Snapshot at one position, of one service or nobody knows of which: then nodes must have the same ones, as far as
     each has any."""
     if is_of_one:
         return len(set().union(*nodes.values())) > 1

@@ -77,7 +77,7 @@ class BatchWatch:
         self._keep()
 
     def look(self, status: Callable[[], Mapping[str, Any]]) -> None:
-        """Tells of silence, where by its status the query has found nothing new."""
+        """Tell of silence, where by its status the query has found nothing new."""
         now_s = self._clock()
         if not has_found_nothing(status()):
             return
@@ -102,7 +102,7 @@ def watch(
     once: bool = False,
     name: str = "all logs",
 ) -> None:
-    """Follows `log`, a stream with COLUMNS; with `once` up to what there is now, otherwise until it is stopped.
+    """Follow `log`, a stream with COLUMNS; with `once` up to what there is now, otherwise until it is stopped.
 
     `name` stands for the log in an alert as long as nothing was read of it. `tell` is called for each alert. Where it
     raises, the query ends, and the next one tells the same alert again.

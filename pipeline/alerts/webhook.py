@@ -34,7 +34,7 @@ class Webhook:
         self._url, self._timeout_s, self._sleep, self._now = url, timeout_s, sleep, now
 
     def __call__(self, alert: Alert) -> None:
-        """Raises PipelineError when nobody took the alert in time."""
+        """Raise PipelineError when nobody took the alert in time."""
         deadline, wait_s = self._now() + self._timeout_s, _WAIT_FIRST_S
         while True:
             problem = self._post(alert)

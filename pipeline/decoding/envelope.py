@@ -62,19 +62,19 @@ class Envelope(NamedTuple):
 
 
 def parse(message: bytes) -> Envelope | None:
-    """Returns the envelope of a message, or None when it has no such header."""
+    """Return the envelope of a message, or None when it has no such header."""
     if len(message) < HEADER.size or message[:4] != MAGIC:
         return None
     return Envelope._make([*HEADER.unpack_from(message)[1:], bytes(message[HEADER.size :])])
 
 
 def roll(before: int, payload: bytes) -> int:
-    """Returns the rolling hash extended by one message; the hash of no messages is 0."""
+    """Return the rolling hash extended by one message; the hash of no messages is 0."""
     return int.from_bytes(blake2b(HASH.pack(before) + payload, digest_size=8).digest(), "little")
 
 
 def roll_all(payloads: Iterable[bytes]) -> int:
-    """Returns the rolling hash after these messages."""
+    """Return the rolling hash after these messages."""
     value = 0
     for payload in payloads:
         value = roll(value, payload)

@@ -137,14 +137,14 @@ class SbeSchema:
 
     @classmethod
     def load(cls, path: str) -> SbeSchema:
-        """Raises PipelineError when the file is no SBE schema."""
+        """Raise PipelineError when the file is no SBE schema."""
         try:
             return _Loader(Path(path)).load()
         except (ElementTree.ParseError, OSError, KeyError, ValueError) as error:
             raise PipelineError(f"{path} cannot be read as an SBE schema: {error!r}") from error
 
     def columns(self) -> dict[str, pa.DataType]:
-        """Returns the Arrow type of each message, by its name."""
+        """Return the Arrow type of each message, by its name."""
         return {block.name: block.arrow() for block in self.messages.values()}
 
     def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:

@@ -39,7 +39,7 @@ def chunks(recordings: list[Recording], exported: dict[str, int], chunk_bytes: i
 
 
 def check_columns(names: Iterable[str], *chosen: Iterable[str]) -> None:
-    """Raises PipelineError for a column to partition or sort by that the export does not have."""
+    """Raise PipelineError for a column to partition or sort by that the export does not have."""
     allowed = list(names)
     for name in (name for part in chosen for name in part):
         if name not in allowed:

@@ -49,7 +49,7 @@ def export_delta(
     commit: str = "auto",
     on_progress: Callable[[Chunk, int, int], None] = lambda chunk, done, total: None,
 ) -> dict[str, int]:
-    """Appends what is new, and returns the position up to which the table has each recording.
+    """Append what is new, and return the position up to which the table has each recording.
 
     Raises PipelineError when another export to the same table has come between; what that one wrote stands.
     """
@@ -157,7 +157,7 @@ def _with_day(log: LocalLog, schema: pa.Schema, decoder: PayloadDecoder | None) 
 
 
 def compact(table: str, sort_by: tuple[str, ...] = (), storage: dict[str, str] | None = None) -> tuple[int, int]:
-    """Makes few large files of many small ones, ordered by `sort_by` (Z-order); how many files became how many.
+    """Make few large files of many small ones, ordered by `sort_by` (Z-order); how many files became how many.
 
     The rows stay the same, and so does how far the table goes. The old files stay until they are vacuumed.
     """

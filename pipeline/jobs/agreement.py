@@ -61,7 +61,7 @@ class CompareTask:
 
 
 def reference_of(logs: list[AuditedLog]) -> AuditedLog:
-    """Returns the log that all others are compared with; of several equally good ones, the first."""
+    """Return the log that all others are compared with; of several equally good ones, the first."""
     return max(logs, key=lambda log: (log.term_last, log.recording.limit))
 
 
@@ -109,12 +109,12 @@ def compare_range(task: CompareTask) -> list[dict[str, Any]]:
 
 
 def field_name(offset: int) -> str:
-    """Returns the name of the field that a frame has at a byte offset."""
+    """Return the name of the field that a frame has at a byte offset."""
     return next(name for begin, name in reversed(FRAME_FIELDS) if offset >= begin)
 
 
 def named_odd(differences: list[dict[str, Any]], log_count: int) -> list[dict[str, Any]]:
-    """Adds `odd`: the node that is alone with what it has, where a majority shows it."""
+    """Add `odd`: the node that is alone with what it has, where a majority shows it."""
     others = log_count - 1
     at = Counter(difference["position"] for difference in differences)
     for difference in differences:

@@ -99,7 +99,7 @@ def _facts(
 
 
 def audit_segment(task: AuditTask) -> dict[str, Any]:
-    """Returns the counts and findings of one segment."""
+    """Return the counts and findings of one segment."""
     recording, segment = task.recording, task.segment
     cursor = open_cursor(segment, recording.descriptor, segment.start, segment.end, True, recording.exact)
     result = SegmentAudit(cursor, recording.is_log).run().result()
@@ -112,7 +112,7 @@ def audit_segment(task: AuditTask) -> dict[str, Any]:
 
 
 def _node_facts(recording: Recording, results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Sums over a recording's segments, and what only shows between segments."""
+    """Sum over a recording's segments, and what only shows between segments."""
     kinds: dict[str, int] = {}
     for result in results:
         for kind, count in result["kinds"].items():

@@ -73,7 +73,7 @@ def _list_problems(report: Report, facts: dict[str, Any]) -> None:
 
 
 def describe_status(facts: dict[str, Any]) -> str:
-    """Returns in words what a clean audit has shown."""
+    """Return in words what a clean audit has shown."""
     said = "clean: every byte is what was written"
     if facts["compared_to"] is None:
         return said
@@ -89,7 +89,7 @@ def describe_shorter(member: dict[str, Any]) -> str:
 
 
 def describe(problem: dict[str, Any]) -> str:
-    """Returns one line for a finding or a difference."""
+    """Return one line for a finding or a difference."""
     if "fault" in problem:
         return (f"node {problem['node']}, {problem['segment']}: {problem['fault']} expected={problem['expected']} "
                 f"actual={problem['actual']}")  # fmt: skip
@@ -100,7 +100,7 @@ def describe(problem: dict[str, Any]) -> str:
 
 
 def describe_end(end: dict[str, Any]) -> str:
-    """Returns one line for an end of a log that was never committed."""
+    """Return one line for an end of a log that was never committed."""
     return (f"uncommitted end of {end['node']}: {end['bytes']:,} bytes from position {end['position']}, where term "
             f"{end['cut_off_by_term']} begins on {end['reference']}")  # fmt: skip
 

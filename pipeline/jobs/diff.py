@@ -44,7 +44,7 @@ def diff(left: LocalLog, right: LocalLog, compare: Iterable[str] = COMPARED_DEFA
 
 
 def checked_columns(compare: Iterable[str]) -> tuple[str, ...]:
-    """Raises PipelineError for a column that is none, or cannot be compared."""
+    """Raise PipelineError for a column that is none, or cannot be compared."""
     columns = tuple(compare)
     for name in columns:
         if name not in COMPARABLE:
@@ -73,7 +73,7 @@ def _shown(row: Row | None) -> Row | None:
 
 
 def describe(difference: dict[str, Any]) -> str:
-    """Returns one line for a pair that differs."""
+    """Return one line for a pair that differs."""
     sides = []
     for side in ("left", "right"):
         row = difference[side]

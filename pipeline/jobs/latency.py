@@ -48,7 +48,7 @@ class SentField:
 
     @classmethod
     def parse(cls, text: str) -> SentField:
-        """Raises PipelineError for anything else."""
+        """Raise PipelineError for anything else."""
         match = _FIELD.fullmatch(text)
         if match is None:
             raise PipelineError(f"sent={text!r}: write <i64|u64|i64be|u64be>@<offset>:<ns|us|ms>, such as i64@0:ns")

@@ -91,7 +91,7 @@ def _observe(depth: int, record: dict[str, Any], effects: list[Effect], cluster:
 
 
 def _fills(record: dict[str, Any], answer: bytes | int) -> list[dict[str, Any]]:
-    """Returns the trades of an answer; none for any other message."""
+    """Return the trades of an answer; none for any other message."""
     if not isinstance(answer, bytes) or len(answer) < ANSWER.size or answer[0] != ANSWER_KIND or answer[1] != ACCEPTED:
         return []
     _, _, instrument, _, _, order_id, _, _, count, _ = ANSWER.unpack_from(answer)

@@ -67,7 +67,7 @@ Observer = Callable[[dict[str, Any], list[Effect], ReplayCluster], list[dict[str
 
 
 def emit_effects(record: dict[str, Any], effects: list[Effect], cluster: ReplayCluster) -> list[dict[str, Any]]:
-    """Returns every effect as a row of EMITTED_SCHEMA."""
+    """Return every effect as a row of EMITTED_SCHEMA."""
     return [
         {
             "position": record["position"],
@@ -130,7 +130,7 @@ def _observe(
 
 
 def describe_status(facts: dict[str, Any]) -> str:
-    """Returns the verdict in one line."""
+    """Return the verdict in one line."""
     coverage, first = facts["coverage"], facts["first_difference"]
     if facts["status"] == DIFFERS:
         return f"differs first at position {first['position']:,}: {first['what']}"

@@ -63,7 +63,7 @@ class Report:
         )
 
     def cut(self, rows: int, shown: int, file_name: str = "") -> None:
-        """Says so when a table has only the first of its rows; `file_name` has all, or the JSON file."""
+        """Say so when a table has only the first of its rows; `file_name` has all, or the JSON file."""
         if rows > shown:
             place = file_name or "the JSON file"
             self.line(f"The first {shown:,} of {rows:,} rows; {place} beside this page has all.")
@@ -72,7 +72,7 @@ class Report:
         self.table(("what", "value"), list(values.items()))
 
     def picture(self, figure: Any, caption: str) -> None:
-        """Adds a matplotlib figure, which the page holds as PNG."""
+        """Add a matplotlib figure, which the page holds as PNG."""
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=130, bbox_inches="tight")
         data = base64.b64encode(buffer.getvalue()).decode()
@@ -82,7 +82,7 @@ class Report:
         )
 
     def write(self, folder: str, name: str) -> Path:
-        """Writes the page and returns its path."""
+        """Write the page and return its path."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         page = (
@@ -113,7 +113,7 @@ def _cell(value: Any, name: str) -> str:
 
 
 def utc(moment: datetime) -> datetime:
-    """Returns the moment in UTC, with its zone: Spark hands out local times without one."""
+    """Return the moment in UTC, with its zone: Spark hands out local times without one."""
     return moment.astimezone(UTC)
 
 

@@ -99,7 +99,7 @@ class Totals:
 
 
 def write_page(rows: KeptRows, totals: Totals, folder: str) -> str:
-    """Writes the page that shows the rows of `sessions`."""
+    """Write the page that shows the rows of `sessions`."""
     report = Report("Sessions", {**rows.facts("sessions"), "close_reasons": totals.reasons})
     report.line(f"{rows.count:,} sessions, {totals.messages:,} messages")
     report.table(("closed by", "sessions"), sorted(totals.reasons.items()))

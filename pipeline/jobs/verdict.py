@@ -38,7 +38,7 @@ class ServiceRaisedError(PipelineError):
 
 
 def guarded(which: str, position: int, call: Callable[[], T]) -> T:
-    """Guards calls into a service's code: whatever it raises becomes a ServiceRaisedError."""
+    """Guard calls into a service's code: whatever it raises becomes a ServiceRaisedError."""
     try:
         return call()
     except Exception as error:
@@ -50,7 +50,7 @@ def guarded(which: str, position: int, call: Callable[[], T]) -> T:
 def open_cluster(
     service: str, stretch: Stretch, which: str = "service", before: SnapshotState | None = None
 ) -> ReplayCluster:
-    """Returns the service as it is at the beginning of a stretch of the log; `before`: the snapshot, if it was read."""
+    """Return the service as it is at the beginning of a stretch of the log; `before`: the snapshot, if it was read."""
     make = make_service(service)
     if before is None and stretch.before is not None:
         before = read_snapshot(stretch.before)
@@ -171,7 +171,7 @@ def run_stretch(service: str, baseline: str | None, stretch: Stretch) -> dict[st
 def described(
     record: dict[str, Any] | None, position: int, what: str, expected: str | None, actual: str | None
 ) -> dict[str, Any]:
-    """Returns a difference as plain values."""
+    """Return a difference as plain values."""
     shown = record and {
         "kind": record["kind"], "session_id": record["session_id"], "cluster_time": record["cluster_time"],
         "payload": record["payload"].hex(),

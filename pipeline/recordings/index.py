@@ -42,7 +42,7 @@ class SegmentIndex:
 
 
 def index_directory() -> Path:
-    """Returns the folder in which indexes are kept: ORDO_INDEX_DIR, or one below the home folder."""
+    """Return the folder in which indexes are kept: ORDO_INDEX_DIR, or one below the home folder."""
     if configured := os.environ.get("ORDO_INDEX_DIR"):
         return Path(configured)
     try:
@@ -92,7 +92,7 @@ def scan_range(recording: Recording, segment: Segment, start: int, end: int, blo
 
 
 def _extend(recording: Recording, segment: Segment, known: SegmentIndex) -> SegmentIndex:
-    """Scans on from the last block, which may have been cut short by the end of what could be read then."""
+    """Scan on from the last block, which may have been cut short by the end of what could be read then."""
     kept = known.blocks[:-1]
     start = int(known.blocks[-1]["start"]) if len(known.blocks) else known.scanned_to
     found = scan_range(recording, segment, start, segment.end, BLOCK_BYTES)
@@ -146,7 +146,7 @@ def _load(path: Path, segment: Segment) -> SegmentIndex | None:
 
 
 def _save(path: Path, segment: Segment, index: SegmentIndex) -> None:
-    """Stores an index. A failure to do so is not an error: the next read scans again."""
+    """Store an index. A failure to do so is not an error: the next read scans again."""
     header = {
         "format": _FORMAT,
         "start": segment.start,

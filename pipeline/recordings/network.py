@@ -72,7 +72,7 @@ class NetworkLog:
     """What was purged is passed over."""
 
     def survey(self, unawaited: tuple[str, ...] = ()) -> Survey:
-        """Raises PipelineError when no node answers."""
+        """Raise PipelineError when no node answers."""
         try:
             return survey(self.addresses, self.access, unawaited)
         except OrdoError as error:
@@ -104,7 +104,7 @@ def layout_of(found: Survey) -> RecordingDescriptor:
 
 
 def check_not_lost(position: int, found: Survey, lenient: bool) -> None:
-    """Raises DataLossError when the log begins above a position that was asked for."""
+    """Raise DataLossError when the log begins above a position that was asked for."""
     if position < found.start_position and not lenient:
         raise DataLossError(
             f"position {position} was asked for, and the log begins at {found.start_position}: what was between was "
@@ -160,7 +160,7 @@ class Frames:
         self.length_bytes = 0
 
     def add(self, position: int, frames: bytes) -> None:
-        """Appends frames; the first of a piece says where it begins."""
+        """Append frames; the first of a piece says where it begins."""
         if not self._parts and not self._rest:
             self.base = position
             self.length_bytes = 0
@@ -189,7 +189,7 @@ class Frames:
             yield batch
 
     def forget(self, position: int) -> None:
-        """Keeps only what begins at the position or behind it."""
+        """Keep only what begins at the position or behind it."""
         self._rest = self._rest[position - self.base :]
         self.base = position
         self._is_written = False

@@ -27,7 +27,7 @@ _IDENTITY = ("start_timestamp", "initial_term_id", "segment_length", "term_lengt
 
 
 def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[StoredSegment]:
-    """Copies what is new, checked, and gives each segment when the manifest has it.
+    """Copy what is new, checked, and give each segment when the manifest has it.
 
     Raises CorruptRecordingError, and PipelineError when the place has the copy of another archive, or log was purged
     before it was copied.
@@ -109,7 +109,7 @@ def checked_bytes(store: Store, segment: StoredSegment) -> bytes:
 
 
 def fetch_archive(store: Store, folder: str) -> Iterator[StoredSegment]:
-    """Makes an archive folder of a copy, for whatever reads folders; gives each segment as it comes.
+    """Make an archive folder of a copy, for whatever reads folders; give each segment as it comes.
 
     Checks what it fetches. Recordings get ids in the order of the copy. Raises PipelineError.
     """

@@ -77,7 +77,7 @@ class Store:
         return (type(self), (self.url, self.options))
 
     def put(self, name: str, data: bytes) -> None:
-        """Raises PipelineError."""
+        """Raise PipelineError."""
         try:
             if "file" not in self._files.protocol:
                 self._files.pipe_file(f"{self._root}/{name}", data)

@@ -82,7 +82,7 @@ class ReadOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> ReadOptions:
-        """Raises PipelineError for an unknown option or a value that is not allowed."""
+        """Raise PipelineError for an unknown option or a value that is not allowed."""
         values = {name.lower(): value for name, value in given.items()}
         for name in values:
             if name not in DESCRIPTIONS:

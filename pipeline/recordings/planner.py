@@ -74,7 +74,7 @@ def plan(
     partitions: int | None = None,
     time_unit: int | None = None,
 ) -> list[tuple[Run, ...]]:
-    """Runs for each task, in log order within a recording. A task never holds runs of two recordings."""
+    """Run for each task, in log order within a recording. A task never holds runs of two recordings."""
     chosen = [
         (recording, time_unit if time_unit is not None else time_unit_of(recording), _segments(recording, predicates))
         for recording in recordings
@@ -223,7 +223,7 @@ def _split(recording: Recording, segment: Segment, block: Any, length_bytes: int
 
 
 def whole_runs(recording: Recording, start: int, end: int, time_unit: int, exact: bool) -> tuple[Run, ...]:
-    """Runs over all of [start, end), where `start` is between messages; needs no index and reads nothing.
+    """Run over all of [start, end), where `start` is between messages; needs no index and read nothing.
 
     `exact`: a message ends at `end`, and everything below it was written, so that anything else there is damage.
     """
@@ -279,7 +279,7 @@ def _cursor_of(run: Run, verify: bool) -> MessageCursor:
 
 
 def _check_end(run: Run, position: int) -> None:
-    """Checks a run that ended early: only a message that goes on beyond its end, or padding, may be the reason."""
+    """Check a run that ended early: only a message that goes on beyond its end, or padding, may be the reason."""
     if position < run.end:
         term_end = run.walk_from - run.walk_from % run.descriptor.term_length + run.descriptor.term_length
         beyond = MessageCursor(run.path, run.descriptor, run.segment_base, position, term_end, False, True)
@@ -288,7 +288,7 @@ def _check_end(run: Run, position: int) -> None:
 
 
 def _build_index(run: Run) -> None:
-    """Builds the index of the segment that this run begins. The next plan uses it, if it is made on this machine."""
+    """Build the index of the segment that this run begins. The next plan uses it, if it is made on this machine."""
     start = max(run.segment_base, run.descriptor.start_position)
     recording = Recording(run.node, os.path.dirname(run.path), run.descriptor, run.index_end, run.exact)
     segment_index(recording, Segment(run.path, run.segment_base, start, run.index_end, True))

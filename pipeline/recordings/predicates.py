@@ -51,13 +51,13 @@ class Predicates:
     node: Values = None
 
     def narrowed(self, column: str, low: int, high: int) -> Predicates:
-        """Returns the predicates with one more range."""
+        """Return the predicates with one more range."""
         old_low, old_high = getattr(self, column)
         changes: dict[str, Any] = {column: (max(old_low, low), min(old_high, high))}
         return replace(self, **changes)
 
     def among(self, column: str, values: Any) -> Predicates:
-        """Returns the predicates with one more list of allowed values."""
+        """Return the predicates with one more list of allowed values."""
         known = getattr(self, column)
         wanted = frozenset(values)
         changes: dict[str, Any] = {column: wanted if known is None else known & wanted}
@@ -69,7 +69,7 @@ class Predicates:
         return max(low, self.cluster_time[0]), min(high, self.cluster_time[1])
 
     def row_selection(self, time_unit: int) -> RowSelection:
-        """Returns the selection that the native decoder applies to the rows of one recording."""
+        """Return the selection that the native decoder applies to the rows of one recording."""
         low, high = self.times(time_unit)
         timed = (low, high) != (INT64_MIN, INT64_MAX)
         return RowSelection(

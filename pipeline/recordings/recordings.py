@@ -70,7 +70,7 @@ class Recording:
 
     @property
     def key(self) -> str:
-        """Names the recording in streaming offsets."""
+        """The name of the recording in streaming offsets."""
         return f"{self.node}/{self.recording_id}"
 
     @property
@@ -215,7 +215,7 @@ def is_copy(path: str) -> bool:
 
 
 def _told_apart(recordings: list[Recording]) -> list[Recording]:
-    """Copies are called by their addresses where their nodes have one name."""
+    """Copy are called by their addresses where their nodes have one name."""
     places = Counter(node for node, _ in {(entry.node, entry.directory) for entry in recordings})
     return [
         replace(entry, node=entry.directory) if entry.copied and places[entry.node] > 1 else entry

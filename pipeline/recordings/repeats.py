@@ -160,7 +160,7 @@ def _snapshots(recording: Recording, storage: Any) -> Iterator[container_snapsho
 
 
 def advance(scan: RepeatScan, recording: Recording, upto: int, partition_bytes: int) -> None:
-    """Reads a recording of the log on, up to a position."""
+    """Read a recording of the log on, up to a position."""
     upto = min(upto, recording.limit)
     if upto <= scan.reached:
         return
@@ -176,7 +176,7 @@ def advance(scan: RepeatScan, recording: Recording, upto: int, partition_bytes: 
 
 
 def advance_network(scan: RepeatScan, log: NetworkLog, found: Survey, upto: int, partition_bytes: int) -> None:
-    """Reads the log of nodes on, up to a position."""
+    """Read the log of nodes on, up to a position."""
     if upto <= scan.reached:
         return
     wanted = Predicates(kind=DECIDING)
@@ -185,7 +185,7 @@ def advance_network(scan: RepeatScan, log: NetworkLog, found: Survey, upto: int,
 
 
 def key_of(task: tuple[Run, ...] | NetworkRun) -> str:
-    """Names the log that a task reads, as `Recording.key` does."""
+    """The name of the log that a task reads, as `Recording.key` does."""
     if isinstance(task, NetworkRun):
         return NETWORK_KEY
     return f"{task[0].node}/{task[0].descriptor.recording_id}"

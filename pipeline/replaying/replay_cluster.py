@@ -73,7 +73,7 @@ class SnapshotState(NamedTuple):
 
 
 def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
-    """Raises PipelineError when the messages are no service snapshot, or not a whole one."""
+    """Raise PipelineError when the messages are no service snapshot, or not a whole one."""
     stream = iter(messages)
     try:
         head = container_snapshot.decode(stream)
@@ -182,7 +182,7 @@ class ReplayCluster:
         return self.effects
 
     def take_snapshot(self) -> SnapshotState:
-        """Returns the state of the service after the last record."""
+        """Return the state of the service after the last record."""
         messages: list[bytes] = []
         writer = SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)
         self.service.on_take_snapshot(writer)
@@ -229,7 +229,7 @@ class ReplayCluster:
         return 1
 
     def publish(self, topic: str, payload: Payload) -> int:
-        """Notes what goes to a feed, with its number in the topic as far as this replay goes."""
+        """Note what goes to a feed, with its number in the topic as far as this replay goes."""
         data = to_bytes(payload)
         check_publication(topic, len(data))
         sequence = self._sequences[topic] = self._sequences.get(topic, 0) + 1
@@ -240,7 +240,7 @@ class ReplayCluster:
         """Every offer is taken at once, so there is nothing to wait for."""
 
     def on_egress(self, session: ReplaySession, payload: bytes) -> int:
-        """Notes what a session offers to its client."""
+        """Note what a session offers to its client."""
         if session.id not in self._sessions:
             return OfferResult.CLOSED
         self._note("egress", session.id, to_bytes(payload))
@@ -261,7 +261,7 @@ class ReplayCluster:
         self._call(session, record["payload"])
 
     def _on_request(self, record: dict[str, Any]) -> None:
-        """Executes what a client asks for by requests."""
+        """Execute what a client asks for by requests."""
         message = replay_requests.parse(bytes(record["payload"]))
         session = self._sessions.get(message.session_id) if message is not None else None
         if message is None or session is None:
@@ -368,7 +368,7 @@ class OfferCheck:
 
 
 def lockstep(left: Iterable[Effect], right: Iterable[Effect]) -> tuple[Effect | None, Effect | None] | None:
-    """Returns the first pair that differs, or None."""
+    """Return the first pair that differs, or None."""
     one, two = list(left), list(right)
     if one == two:
         return None
@@ -380,6 +380,6 @@ def lockstep(left: Iterable[Effect], right: Iterable[Effect]) -> tuple[Effect | 
 
 
 def iterate(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yields the rows of record batches."""
+    """Yield the rows of record batches."""
     for batch in batches:
         yield from batch.to_pylist()

@@ -40,7 +40,7 @@ def join_identity(high: int, low: int) -> bytes:
 
 
 def parse(record: bytes) -> OpenIdentity | Request | None:
-    """Returns the request that a record holds, or None for a record of another kind."""
+    """Return the request that a record holds, or None for a record of another kind."""
     if len(record) < _HEADER.size:
         return None
     block_length, template_id, schema_id, _ = _HEADER.unpack_from(record)

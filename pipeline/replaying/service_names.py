@@ -14,7 +14,7 @@ from ordo.service_api.service import ClusteredService, Service
 
 
 def make_service(name: str) -> Callable[[], Service]:
-    """Makes instances of the class `module:Class`. Raises PipelineError when there is none."""
+    """Make instances of the class `module:Class`. Raises PipelineError when there is none."""
     module_name, separator, class_name = name.partition(":")
     if not separator:
         raise PipelineError(f"service={name!r}: must be module:Class, such as mypackage.counter:Counter")

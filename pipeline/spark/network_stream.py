@@ -139,7 +139,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._seen
 
     def _check_not_another(self, after: int, found: Survey) -> None:
-        """Raises DataLossError when all nodes end below the offset for long: they have another log.
+        """Raise DataLossError when all nodes end below the offset for long: they have another log.
 
         A node that has just started knows of less than it had.
         """

@@ -33,14 +33,14 @@ class KeptRows:
 
 
 def rows_of(frame: DataFrame) -> Iterator[Row]:
-    """Brings the rows here a partition at a time."""
+    """Bring the rows here a partition at a time."""
     return (row.asDict() for row in frame.toLocalIterator())
 
 
 def keep_rows(
     found: Iterable[Row], folder: str, name: str, on_row: Callable[[Row], None] = lambda row: None
 ) -> KeptRows:
-    """Keeps the first rows; beyond KEPT_MAX all go to `<name>.jsonl`, a row a line."""
+    """Keep the first rows; beyond KEPT_MAX all go to `<name>.jsonl`, a row a line."""
     kept = KeptRows()
     target = Path(folder) / f"{name}.jsonl"
     target.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def check_java() -> None:
-    """Raises PipelineError when Spark would find no Java."""
+    """Raise PipelineError when Spark would find no Java."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") or (home and os.access(os.path.join(home, "bin", "java"), os.X_OK)):
         return

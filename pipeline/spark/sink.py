@@ -58,7 +58,7 @@ class WriteOptions:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteOptions:
-        """Raises PipelineError for what is missing or not allowed."""
+        """Raise PipelineError for what is missing or not allowed."""
         values = {
             name.lower(): value for name, value in given.items() if name.lower() not in ("path", "checkpointlocation")
         }
@@ -122,7 +122,7 @@ def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) ->
 
 
 def tell_refusals(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Logs how many messages the service refused. They are in the log all the same, and are not sent again."""
+    """Log how many messages the service refused. They are in the log all the same, and are not sent again."""
     sent = [message.sent for message in messages if isinstance(message, Written)]
     if refused := sum(one.refused for one in sent):
         first = next(one.first_refusal for one in sent if one.refused)

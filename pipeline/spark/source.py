@@ -309,7 +309,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _check_loss(self, start: dict[str, int], recordings: list[Recording]) -> None:
-        """Raises DataLossError where going on from the offset would skip or repeat in silence."""
+        """Raise DataLossError where going on from the offset would skip or repeat in silence."""
         known = {recording.key: recording for recording in recordings}
         if not self._options.fail_on_data_loss:
             return
@@ -368,7 +368,7 @@ def _key(runs: tuple[Run, ...]) -> str:
 
 
 def _bounded_bytes(begin: dict[str, int], wanted: dict[str, int], bytes_max: int) -> dict[str, int]:
-    """Ends that share `bytes_max` among the recordings that have something new, lowest share first."""
+    """End that share `bytes_max` among the recordings that have something new, lowest share first."""
     left, ends = bytes_max, dict(begin)
     pending = sorted((key for key in wanted if wanted[key] > begin[key]), key=lambda key: wanted[key] - begin[key])
     for index, key in enumerate(pending):
@@ -381,7 +381,7 @@ def _bounded_bytes(begin: dict[str, int], wanted: dict[str, int], bytes_max: int
 def _bounded_rows(
     recordings: list[Recording], begin: dict[str, int], wanted: dict[str, int], rows_max: int
 ) -> dict[str, int]:
-    """Ends that share `rows_max` messages among the recordings that have something new."""
+    """End that share `rows_max` messages among the recordings that have something new."""
     left, ends = rows_max, dict(begin)
     pending = [recording for recording in recordings if wanted[recording.key] > begin[recording.key]]
     for index, recording in enumerate(pending):

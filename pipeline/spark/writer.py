@@ -119,7 +119,7 @@ class SequencedWriter:
         return self._sent
 
     def _confirm(self, rows: Iterator[bytes]) -> int:
-        """Passes over the rows that are written, and says so to the service; how many they are."""
+        """Pass over the rows that are written, and say so to the service; how many they are."""
         state = self._ask(OPEN)
         count = rolled = 0
         while True:
@@ -147,7 +147,7 @@ class SequencedWriter:
             pause_s = min(2 * pause_s, ASK_AGAIN_S_MAX)
 
     def _take_answer(self) -> None:
-        """Waits for the oldest answer. A STATE instead of the service's own says that the message was not applied."""
+        """Wait for the oldest answer. A STATE instead of the service's own says that the message was not applied."""
         sequence, pending = self._unanswered.popleft()
         try:
             state = self._state(self._answer(pending))
@@ -160,7 +160,7 @@ class SequencedWriter:
             raise self._refusal("another try of this write has begun meanwhile")
 
     def _ask(self, kind: int, sequence: int = 0, body: bytes = b"") -> _State:
-        """Raises WriteRefusedError where the state ends this attempt."""
+        """Raise WriteRefusedError where the state ends this attempt."""
         try:
             state, refusal = self._state(self._answer(self._submit(kind, sequence, body))), ""
         except RejectedError as refused:  # by the service, to which the filter would not have shown it

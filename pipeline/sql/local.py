@@ -65,7 +65,7 @@ class LocalLog:
             yield from self._read(task)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Returns an Arrow stream reader, which can be read once."""
+        """Return an Arrow stream reader, which can be read once."""
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
 
     def to_arrow(self, threads: int | None = None) -> pa.Table:
@@ -82,7 +82,7 @@ class LocalLog:
         return frame
 
     def to_pandas(self) -> pd.DataFrame:
-        """Returns the rows as a pandas data frame."""
+        """Return the rows as a pandas data frame."""
         load_library("pandas")
         return self.to_arrow().to_pandas()
 

@@ -52,7 +52,7 @@ def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Ite
 
 
 def _offer(database: Any, log: LocalLog, sql: str, decoder: PayloadDecoder | None) -> None:
-    """Makes table `log`: a stream where the query asks for each row once, else rows in the database's file."""
+    """Make table `log`: a stream where the query asks for each row once, else rows in the database's file."""
     rows = decoded(log, decoder)
     check(database, sql, rows.schema.empty_table())
     columns = columns_of(database, sql, tuple(rows.schema.names))

@@ -52,7 +52,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def check(database: Any, sql: str, empty: Any) -> None:
-    """Raises PipelineError for what gives no rows, and DuckDB's own error for what it refuses, before the log is read.
+    """Raise PipelineError for what gives no rows, and DuckDB's own error for what it refuses, before the log is read.
     `empty`: a table with the log's columns."""
     database.register("log", empty)
     if database.sql(sql) is None:

@@ -29,14 +29,14 @@ def archive_endpoint(endpoint: str) -> str:
 
 
 def check_list(name: str, endpoints: object) -> None:
-    """Raises ConfigurationError for one endpoint in place of a list, which would be taken for a list of letters."""
+    """Raise ConfigurationError for one endpoint in place of a list, which would be taken for a list of letters."""
     if isinstance(endpoints, str | bytes) or not isinstance(endpoints, Iterable):
         text = endpoints if isinstance(endpoints, str) else "10.0.0.1:20000"
         raise ConfigurationError(f"{name} is a {type(endpoints).__name__}, must be a list: give [{text!r}]")
 
 
 def endpoint_table(endpoints: Endpoints, ingress_channel: str) -> dict[int, str]:
-    """Returns what a user has named, by member id. Raises ConfigurationError."""
+    """Return what a user has named, by member id. Raises ConfigurationError."""
     check_list("ingress_endpoints", endpoints)
     table = dict(endpoints) if isinstance(endpoints, Mapping) else dict(enumerate(endpoints))
     if ingress_channel.startswith("aeron:ipc"):
@@ -54,7 +54,7 @@ def endpoint_table(endpoints: Endpoints, ingress_channel: str) -> dict[int, str]
 
 
 def check_own_driver(ingress_channel: str, *, is_encrypted: bool) -> None:
-    """Raises ConfigurationError where messages cannot travel so from a driver of the client's own."""
+    """Raise ConfigurationError where messages cannot travel so from a driver of the client's own."""
     if ingress_channel.startswith("aeron:ipc"):
         raise ConfigurationError(
             f"ingress_channel={ingress_channel!r}: needs aeron_dir, the folder of the leader's driver on this machine"
@@ -69,7 +69,7 @@ def _is_endpoint(text: object) -> bool:
 
 
 def endpoints_from_dns(endpoint: str) -> EndpointSource:
-    """Returns a source of all addresses that a name has, as `host:port`; for a name that stands for the whole cluster.
+    """Return a source of all addresses that a name has, as `host:port`; for a name that stands for the whole cluster.
 
     The first look-up is waited for. Later ones go on in the background while the last result is used, so that a slow
     resolver holds up nobody. Raises ConfigurationError for what is no `host:port`.
@@ -107,7 +107,7 @@ class _DnsEndpoints:
 
 
 def endpoints_from_file(path: str | Path) -> EndpointSource:
-    """Returns a source that reads a file each time: a line for each member, `host:port` or `id=host:port`.
+    """Return a source that reads a file each time: a line for each member, `host:port` or `id=host:port`.
 
     Empty lines, and what follows a #, are left out. It raises ConfigurationError for a file that is not so.
     """
@@ -135,7 +135,7 @@ class NamedEndpoints:
     """What the user of a client has named, asked again where that is a source."""
 
     def __init__(self, endpoints: Endpoints | EndpointSource, ingress_channel: str) -> None:
-        """Raises ConfigurationError."""
+        """Raise ConfigurationError."""
         self._source = endpoints if callable(endpoints) else None
         self._channel = ingress_channel
         named = endpoints() if callable(endpoints) else endpoints
@@ -143,7 +143,7 @@ class NamedEndpoints:
         self.by_id = dict(named) if isinstance(named, Mapping) else {}
 
     def renew(self) -> dict[int, str] | None:
-        """Returns the table when it is another one than before, otherwise None. A source that fails changes nothing."""
+        """Return the table when it is another one than before, otherwise None. A source that fails changes nothing."""
         if self._source is None:
             return None
         try:

@@ -17,7 +17,7 @@ class SessionKeeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread. Idempotent."""
+        """End the thread. Idempotent."""
         self._stopped.set()
         if self._thread is not threading.current_thread():
             self._thread.join()

@@ -62,7 +62,7 @@ class JournalStore(Protocol):
         """Everything appended so far is on disk when this returns."""
 
     def replace(self, data: bytes) -> None:
-        """Replaces the content atomically; the new content is on disk when this returns."""
+        """Replace the content atomically; the new content is on disk when this returns."""
 
     def close(self) -> None: ...
 
@@ -117,7 +117,7 @@ class JournalFile:
             os.fdatasync(self._descriptor)
 
     def replace(self, data: bytes) -> None:
-        """Writes a second file, with a lock of its own, and renames it over the first."""
+        """Write a second file, with a lock of its own, and rename it over the first."""
         self._origin.check()
         with self._errors():
             descriptor = self._open(f"{self._path}.new", os.O_CREAT | os.O_TRUNC)
@@ -156,7 +156,7 @@ class Journal:
         self._state = JournalState(b"", 0)
 
     def recover(self, identity: bytes, incarnation: int) -> JournalState:
-        """Returns what was written before; a new journal begins with the arguments.
+        """Return what was written before; a new journal begins with the arguments.
 
         Raises ConfigurationError for a file that is no journal, or that of another identity.
         """
@@ -175,7 +175,7 @@ class Journal:
         return JournalState(**{**vars(state), "requests": dict(state.requests), "ids": dict(state.ids)})
 
     def begin_again(self, identity: bytes, incarnation: int) -> None:
-        """Empties the journal, for a client that begins anew."""
+        """Empty the journal, for a client that begins anew."""
         self._state = JournalState(identity, incarnation)
         self._write_anew()
 
@@ -194,7 +194,7 @@ class Journal:
         self._append(_pack_request(number, payload, request_id))
 
     def confirm(self, confirmed: int) -> None:
-        """Notes that every request up to this number was answered."""
+        """Note that every request up to this number was answered."""
         state = self._state
         _drop_confirmed(state, confirmed)
         self._append(_NUMBER.pack(CONFIRMED, confirmed))
@@ -202,7 +202,7 @@ class Journal:
             self._write_anew()
 
     def sync(self) -> None:
-        """Makes the appended requests durable; called before any of them is sent."""
+        """Make the appended requests durable; called before any of them is sent."""
         if self._is_dirty and self._synced:
             self._store.sync()
         self._is_dirty = False
@@ -248,7 +248,7 @@ def _frame(body: bytes) -> bytes:
 
 
 def _read(data: bytes) -> tuple[JournalState | None, int]:
-    """Returns the state after the last whole record, and the offset where that record ends."""
+    """Return the state after the last whole record, and the offset where that record ends."""
     state: JournalState | None = None
     offset = 0
     while offset + _HEAD.size <= len(data):

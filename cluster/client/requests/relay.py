@@ -60,7 +60,7 @@ class RelayedRequests(RelayWindow):
     # Calls
 
     def open(self, identity: bytes, on_done: Callable[[RelayedRequest], object]) -> RelayedRequest:
-        """Asks how far the cluster is with an identity; when it is done, its `line` knows."""
+        """Ask how far the cluster is with an identity; when it is done, its `line` knows."""
         line = self._line_of(identity)
         request = RelayedRequest(line, 0, b"", on_done)
         line.openers.append(request)
@@ -70,7 +70,7 @@ class RelayedRequests(RelayWindow):
         return request
 
     def abandon(self, request: RelayedRequest) -> tuple[Outcome, str]:
-        """Forgets a request that nobody waits for any more, and returns what is known of it."""
+        """Forget a request that nobody waits for any more, and return what is known of it."""
         line = request.line
         outcome, text = self._explain(request)
         same = line.openers if request.number == 0 else line.pending.get(request.number, [])
@@ -120,7 +120,7 @@ class RelayedRequests(RelayWindow):
         self._active[line.identity] = self._dirty[line.identity] = line
 
     def _retire(self, line: IdentityLine) -> None:
-        """Takes a line without anything under way out of the cycle, and forgets the oldest of too many such."""
+        """Take a line without anything under way out of the cycle, and forget the oldest of too many such."""
         if not line.is_idle:
             return
         self._active.pop(line.identity, None)
@@ -160,7 +160,7 @@ class RelayedRequests(RelayWindow):
             self._check(now_ns)
 
     def _check(self, now_ns: int) -> None:
-        """Sends again what was not answered, and asks how far the cluster is."""
+        """Send again what was not answered, and ask how far the cluster is."""
         for line in list(self._active.values()):
             if line.retry_ns == 0:
                 self._set_retry(line, now_ns)
@@ -179,7 +179,7 @@ class RelayedRequests(RelayWindow):
         line.retry_ns = now_ns + (wait_ns << line.doublings)
 
     def _send_line(self, line: IdentityLine) -> bool:
-        """Sends what may be sent. False: the ingress takes no more."""
+        """Send what may be sent. False: the ingress takes no more."""
         if line.is_asking:
             if not self._send_open(line):
                 return False
@@ -248,7 +248,7 @@ class RelayedRequests(RelayWindow):
         self._by_position[open_position] = line
 
     def _lose(self, line: IdentityLine, outcome: Outcome, text: str) -> None:
-        """Fails all that is under way of an identity. What comes later opens it anew."""
+        """Fail all that is under way of an identity. What comes later opens it anew."""
         lost = line.take_all()
         self._forget(line)
         self._active.pop(line.identity, None)
@@ -257,7 +257,7 @@ class RelayedRequests(RelayWindow):
             self._end(request, outcome, text)
 
     def close(self, text: str) -> None:
-        """Ends all requests: those that were sent may be executed."""
+        """End all requests: those that were sent may be executed."""
         for line in list(self._active.values()):
             for request in line.take_all():
                 self._end(request, Outcome.UNKNOWN if request.is_sent else Outcome.NOT_SENT, text)

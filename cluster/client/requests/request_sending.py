@@ -19,7 +19,7 @@ class RequestSession(LeaderSession, Protocol):
         """The leader's ingress turned out to be gone."""
 
     def note_sent(self, count: int = 1) -> None:
-        """Notes that messages were sent, which keep the session alive by themselves."""
+        """Note that messages were sent, which keep the session alive by themselves."""
 
 
 def encode_open(session: LeaderSession, identity: bytes, incarnation: int, known_position: int) -> bytes:

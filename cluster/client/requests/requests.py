@@ -149,12 +149,12 @@ class ClientRequests(RequestWindow):
             self._retry_ns = now_ns + (self._retry_interval_ns << self._doublings)
 
     def _rewind(self) -> None:
-        """Marks everything without an answer to be sent again."""
+        """Mark everything without an answer to be sent again."""
         self._sent = self._confirmed
         self._retry_ns = 0
 
     def _note_confirmed(self) -> None:
-        """Notes that the application has taken every answer given before this call."""
+        """Note that the application has taken every answer given before this call."""
         lowest = next(iter(self._pending), self._number + 1)
         if lowest - 1 == self._confirmed:
             return
@@ -189,7 +189,7 @@ class ClientRequests(RequestWindow):
             self.fail(IdentityError(f"identity {self.identity.hex()} belongs to another principal"))
 
     def _number_waiting(self, values: Any, now_ns: int) -> None:
-        """Gives numbers to the requests that wait for one. One with an id waits, and those after it, while the cluster
+        """Give numbers to the requests that wait for one. One with an id waits, and those after it, while the cluster
         may be about to take ids."""
         self._takes_ids = self._takes_ids or values.takes_ids == 1
         while self._unnumbered:
@@ -272,7 +272,7 @@ class ClientRequests(RequestWindow):
         return error
 
     def fail(self, error: OrdoError) -> None:
-        """Fails all requests: this identity or this client cannot be used any more. A journal is left as it is."""
+        """Fail all requests: this identity or this client cannot be used any more. A journal is left as it is."""
         self._failure = error
         lost = [*self._pending.values(), *self._unnumbered]
         self._pending.clear()
@@ -281,7 +281,7 @@ class ClientRequests(RequestWindow):
             pending.finish(None, error.for_request(_outcome_of(pending)))
 
     def close(self, error: OrdoError) -> None:
-        """Fails the requests without an answer with this error; they stay in the journal. Idempotent."""
+        """Fail the requests without an answer with this error; they stay in the journal. Idempotent."""
         if self._journal is not None:
             if self._failure is None:
                 self._note_confirmed()

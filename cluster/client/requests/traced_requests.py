@@ -48,7 +48,7 @@ class SpanSender:
                 self._exporter.export(spans)
 
     def close(self) -> None:
-        """Sends what is left, which takes up to ten seconds where the collector does not take it. Idempotent."""
+        """Send what is left, which takes up to ten seconds where the collector does not take it. Idempotent."""
         if not self._thread.is_alive():
             return
         self._queue.put(None)

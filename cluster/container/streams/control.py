@@ -27,7 +27,7 @@ class ControlHandler(Protocol):
     def on_request_ack(self, log_position: int) -> None: ...
 
     def on_record_order(self, log_position: int, order: int, text: bytes) -> None:
-        """Receives the decision about a record that the service failed at, or is not to execute."""
+        """Receive the decision about a record that the service failed at, or is not to execute."""
 
 
 class ContainerControl:
@@ -57,7 +57,7 @@ class ContainerControl:
             self._waiting.append(message)
 
     def flush(self) -> int:
-        """Sends what waits as far as there is room, and returns the number of messages."""
+        """Send what waits as far as there is room, and return the number of messages."""
         count = 0
         while self._waiting and self._publication.offer(self._waiting[0]) > 0:
             self._waiting.popleft()
@@ -78,7 +78,7 @@ class ContainerControl:
         self._next_ack_id += 1
 
     def send_snapshot_begun(self, log_position: int, session_id: int) -> None:
-        """Reports that the service goes on while its snapshot of this position is written, in this session."""
+        """Report that the service goes on while its snapshot of this position is written, in this session."""
         self.send(
             ordo_codecs.SNAPSHOT_BEGUN.encode(
                 log_position=log_position, service_id=self._service_id, session_id=session_id
@@ -86,19 +86,19 @@ class ContainerControl:
         )
 
     def send_snapshot_digest(self, log_position: int, digest: bytes) -> None:
-        """Sends the digest of the snapshot that the next ack refers to."""
+        """Send the digest of the snapshot that the next ack refers to."""
         self.send(
             ordo_codecs.SNAPSHOT_DIGEST.encode(log_position=log_position, service_id=self._service_id, digest=digest)
         )
 
     def send_snapshot_failure(self, log_position: int, text: str) -> None:
-        """Says why the next ack has no part of the snapshot of this position."""
+        """Say why the next ack has no part of the snapshot of this position."""
         self.send(
             ordo_codecs.SNAPSHOT_FAILURE.encode(log_position=log_position, service_id=self._service_id, text=_cut(text))
         )
 
     def send_state_kept(self, log_position: int, recording_id: int) -> None:
-        """Reports where the state is recorded at which the service stands still; NULL_VALUE: nowhere."""
+        """Report where the state is recorded at which the service stands still; NULL_VALUE: nowhere."""
         self.send(
             ordo_codecs.STATE_KEPT.encode(
                 log_position=log_position, recording_id=recording_id, service_id=self._service_id
@@ -106,7 +106,7 @@ class ContainerControl:
         )
 
     def send_failure(self, log_position: int, error: str, text: str, *, is_held: bool) -> None:
-        """Reports that the service has stopped at a record."""
+        """Report that the service has stopped at a record."""
         self.send(
             ordo_codecs.SERVICE_FAILURE.encode(
                 log_position=log_position, is_held=int(is_held), error=_cut(error), text=_cut(text)
@@ -125,7 +125,7 @@ class ContainerControl:
         return int(self._publication.max_message_length) - codecs.SESSION_HEADER_LENGTH_BYTES
 
     def poll(self) -> int:
-        """Hands out what the consensus module asked for, and returns the number of messages."""
+        """Hand out what the consensus module asked for, and return the number of messages."""
         return int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
 
     def _on_message(self, message: bytes, _header: Any) -> None:

@@ -49,7 +49,7 @@ class EgressPublications:
             session.connect(egress.publication)
 
     def poll(self) -> int:
-        """Processes the driver's answers and returns their number."""
+        """Process the driver's answers and return their number."""
         answers = self._asked.take()
         for key, publication, error in answers:
             if error is not None:
@@ -77,7 +77,7 @@ class EgressPublications:
             del self._egresses[key]
 
     def disconnect_all(self) -> None:
-        """Closes every publication. One that the driver has not confirmed yet is closed when it does."""
+        """Close every publication. One that the driver has not confirmed yet is closed when it does."""
         for egress in list(self._egresses.values()):
             for session in list(egress.sessions):
                 self.disconnect(session)

@@ -70,7 +70,7 @@ class FeedHost(Protocol):
     @property
     def time(self) -> int: ...
     def check_allowed(self, call: str) -> None:
-        """Raises ServiceCallError unless a callback is running that may call the cluster."""
+        """Raise ServiceCallError unless a callback is running that may call the cluster."""
 
     def ask_for_tick(self) -> None: ...
     def note_written(self) -> None: ...
@@ -93,7 +93,7 @@ class ContainerFeeds:
     # The service
 
     def publish(self, topic: str, payload: Payload) -> int:
-        """Takes a message for a topic. Returns its sequence number. Raises ServiceError, ServiceCallError."""
+        """Take a message for a topic. Returns its sequence number. Raises ServiceError, ServiceCallError."""
         self._host.check_allowed("publish")
         data = to_bytes(payload, "what cluster.publish is given")
         check_publication(topic, len(data), self._topics)
@@ -116,7 +116,7 @@ class ContainerFeeds:
         return found.sequence
 
     def _count(self, length_bytes: int) -> None:
-        """Counts what one record publishes."""
+        """Count what one record publishes."""
         if self._record_position != self._host.log_position:
             self._record_position, self._record_bytes, self._record_count = self._host.log_position, 0, 0
         if self._record_bytes + length_bytes > RECORD_BYTES_MAX:
@@ -127,7 +127,7 @@ class ContainerFeeds:
     # Streams
 
     def flush(self) -> int:
-        """Sends what was published, and returns the number of messages; `hold` says where some of it waits."""
+        """Send what was published, and return the number of messages; `hold` says where some of it waits."""
         host, count = self._host, 0
         while self._waiting:
             _, topic, message = self._waiting[0]
@@ -152,7 +152,7 @@ class ContainerFeeds:
         return count
 
     def _open(self, topic: Topic) -> None:
-        """Publishes a topic from where it stands. Its stream takes nothing before the archive records it."""
+        """Publish a topic from where it stands. Its stream takes nothing before the archive records it."""
         term_id, offset = divmod(topic.position, FEED_TERM_LENGTH_BYTES)
         channel = (
             f"aeron:ipc?alias={feed_alias(topic.name)}|mtu={FEED_MTU_BYTES}|term-length={FEED_TERM_LENGTH_BYTES}"
@@ -187,7 +187,7 @@ class ContainerFeeds:
             )
 
     def restore(self, states: Iterable[Any]) -> None:
-        """Goes on from a snapshot: what the recordings have behind it is published again."""
+        """Go on from a snapshot: what the recordings have behind it is published again."""
         for state in states:
             topic = Topic(state.topic, state.sequence, state.position, state.log_position)
             self._topics[topic.name] = topic
@@ -210,7 +210,7 @@ class ContainerFeeds:
         return all(recorded.get(session_id, -1) >= position for session_id, position in positions.items())
 
     def close(self) -> None:
-        """Ends the streams. Idempotent."""
+        """End the streams. Idempotent."""
         for topic in self._topics.values():
             if topic.publication is not None:
                 topic.publication.close()

@@ -72,10 +72,10 @@ class QueryHost(Protocol):
     def sessions(self) -> Mapping[int, ContainerSession]: ...
     def set_queries(self, subscription: Subscription) -> None: ...
     def tick_by(self, deadline_ns: int) -> None:
-        """Asks for a tick no later than this."""
+        """Ask for a tick no later than this."""
 
     def ask_for_tick(self) -> None:
-        """Asks for a tick at once."""
+        """Ask for a tick at once."""
 
     def note_written(self) -> None:
         """Something was written that the driver should send."""
@@ -104,7 +104,7 @@ class ContainerQueries:
         container.set_queries(self._subscription)
 
     def poll(self) -> int:
-        """Takes up what the consensus module sent, and returns the number of queries."""
+        """Take up what the consensus module sent, and return the number of queries."""
         taken = int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
         self._note_next()
         return taken
@@ -139,7 +139,7 @@ class ContainerQueries:
         self._container.next_query_position = self._by_position[0][0] if self._by_position else NO_QUERY
 
     def answer(self) -> int:
-        """Asks the service what can be asked, ANSWER_LIMIT at most, and returns the number of queries looked at."""
+        """Ask the service what can be asked, ANSWER_LIMIT at most, and return the number of queries looked at."""
         looked_at = 0
         while self._by_position and looked_at < ANSWER_LIMIT:
             if self._by_position[0][0] > self._container.executed_position:
@@ -190,7 +190,7 @@ class ContainerQueries:
     # -- the tick --------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """Does what has nothing to do with a record, and returns the number of answers sent."""
+        """Do what has nothing to do with a record, and return the number of answers sent."""
         self._now_ns = now_ns
         sent = self._responses.work(now_ns)
         if sent:

@@ -70,7 +70,7 @@ class ResponsePublications:
             self.waiting -= 1
 
     def work(self, now_ns: int) -> int:
-        """Takes up the driver's answers, sends what waits, closes what is idle. Returns the number of answers sent."""
+        """Take up the driver's answers, send what waits, and close what is idle. Returns the number of answers sent."""
         before = self.waiting
         for key, publication, error in self._asked.take():
             if error is not None:

@@ -112,7 +112,7 @@ class ConsumerTable:
     # The log
 
     def execute(self, command: ConsumerCommand, session_id: int, position: int, time: int) -> list[Notice]:
-        """Executes a command whose record ends at `position` and bears this cluster time, in ms."""
+        """Execute a command whose record ends at `position` and bears this cluster time, in ms."""
         self._position, self._time = position, time
         consumer = self._consumers.get(command.name)
         if command.kind in (CommandKind.LIST, CommandKind.DESCRIBE):
@@ -296,7 +296,7 @@ class ConsumerTable:
         }
 
     def _settle(self, consumer: DurableConsumer, before: dict[int, tuple[Any, ...]], asking: int) -> list[Notice]:
-        """Hands out work, and tells the members whose part has changed, but for the one that asked."""
+        """Hand out work, and tell the members whose part has changed, but for the one that asked."""
         if self._consumers.get(consumer.name) is not consumer:
             text = f"consumer {consumer.name!r} was removed"
             return [
@@ -409,7 +409,7 @@ class ConsumerTable:
             yield json.dumps(_state(self._consumers[name]), separators=(",", ":")).encode()
 
     def restore(self, states: Iterable[bytes]) -> None:
-        """Takes what `snapshot` gave. Raises SnapshotError where it is not that."""
+        """Take what `snapshot` gave. Raises SnapshotError where it is not that."""
         for text in states:
             try:
                 consumer = _restored(json.loads(text))

@@ -86,7 +86,7 @@ class SharedWork:
     # Commands
 
     def extend(self, from_position: int, to_position: int, found: Iterable[Row]) -> bool:
-        """Takes what a member has read. False where it does not begin where the reading stands, or is not in order."""
+        """Take what a member has read. False where it does not begin where the reading stands, or is not in order."""
         rows = list(found)
         positions = [row.position for row in rows]
         is_rising = all(one < other for one, other in zip([from_position, *positions], positions, strict=False))
@@ -127,19 +127,19 @@ class SharedWork:
         self._forget_done()
 
     def take_back(self, time: int) -> None:
-        """Takes back what was not acknowledged in time."""
+        """Take back what was not acknowledged in time."""
         for item in list(self._items.values()):
             if item.owner != NULL_VALUE and item.due <= time:
                 self._put_back(item, 0)
         self._forget_done()
 
     def seek(self, position: int) -> None:
-        """Begins anew at a position: nothing is with anybody."""
+        """Begin anew at a position: nothing is with anybody."""
         self.floor = self.frontier = position
         self._items.clear()
 
     def hand_out(self, members: list[int], time: int) -> None:
-        """Gives what waits to members in turn, as far as they have room."""
+        """Give what waits to members in turn, as far as they have room."""
         held = self.by_owner()
         room = {member: self.in_flight_max - len(held.get(member, ())) for member in members}
         owners: dict[int, int] = {item.key: item.owner for item in self._items.values() if item.owner != NULL_VALUE}
@@ -184,7 +184,7 @@ class SharedWork:
             del self.dead[:-DEAD_MAX]
 
     def _forget_done(self) -> None:
-        """Moves the floor behind what is done from the beginning on."""
+        """Move the floor behind what is done from the beginning on."""
         for position in list(self._items):
             if not self._items[position].is_done:
                 return

@@ -60,7 +60,7 @@ class ContainerConsumers:
         self._hold_due_ns = 0
 
     def on_command(self, record: bytes, position: int) -> None:
-        """Executes a ConsumerCommand. One that makes no sense, or is of a session that is closed, changes nothing."""
+        """Execute a ConsumerCommand. One that makes no sense, or is of a session that is closed, changes nothing."""
         command = decode_command(record)
         if command is None:
             return
@@ -77,13 +77,13 @@ class ContainerConsumers:
             self._tell(self.table.execute(command, session_id, position, self._host.time))
 
     def on_report(self, record: bytes) -> None:
-        """Executes an AppReport. One that makes no sense, or is of a session that is closed, changes nothing."""
+        """Execute an AppReport. One that makes no sense, or is of a session that is closed, changes nothing."""
         report = decode_report(record)
         if report is not None and report.session_id in self._host.sessions:
             self.instances.take(report)
 
     def on_difference(self, record: bytes, position: int) -> None:
-        """Executes an AppDifference, as `on_report`."""
+        """Execute an AppDifference, as `on_report`."""
         report = decode_difference(record)
         if report is not None and report.session_id in self._host.sessions:
             self.differences.take(report._replace(log_position=position))
@@ -112,7 +112,7 @@ class ContainerConsumers:
             self._tell_hold()
 
     def work(self, now_ns: int) -> None:
-        """Tells the consensus module from where on the log is held, when that has changed; once a second at most."""
+        """Tell the consensus module from where on the log is held, when that has changed; once a second at most."""
         is_begun = self._told_position is not None
         if is_begun and self.table.hold_position != self._told_position and now_ns >= self._hold_due_ns:
             self._hold_due_ns = now_ns + HOLD_INTERVAL_NS

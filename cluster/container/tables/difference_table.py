@@ -32,7 +32,7 @@ class DifferenceTable:
         self._groups: dict[str, dict[Key, DifferenceReport]] = {}
 
     def take(self, report: DifferenceReport) -> None:
-        """Takes one whose `log_position` is beyond those of all others. Forgets the oldest of its group where there are
+        """Take one whose `log_position` is beyond those of all others. Forgets the oldest of its group where there are
         too many, and the group that has been silent for longest where there are too many groups."""
         rows = self._groups.setdefault(report.group, {})
         key = report.instance, report.app_version, report.input_position, report.output_index
@@ -44,11 +44,11 @@ class DifferenceTable:
             del self._groups[min(self._groups, key=lambda group: _newest_position(self._groups[group]))]
 
     def rows(self, group: str) -> list[DifferenceReport]:
-        """Returns what is kept of a group, in the order of the log."""
+        """Return what is kept of a group, in the order of the log."""
         return list(self._groups.get(group, {}).values())
 
     def describe(self, group: str, after_log_position: int) -> str:
-        """Returns a JSON list of the group's differences that were told behind this position of the log: as many as go
+        """Return a JSON list of the group's differences that were told behind this position of the log: as many as go
         into an answer, none when there are no more."""
         found: list[str] = []
         for report in self.rows(group):
@@ -65,7 +65,7 @@ class DifferenceTable:
             yield encode_difference(report, 0)
 
     def restore(self, messages: Iterable[bytes]) -> None:
-        """Takes what `snapshot` gave. Raises SnapshotError where it is not that."""
+        """Take what `snapshot` gave. Raises SnapshotError where it is not that."""
         for message in messages:
             report = decode_difference(message)
             if report is None:

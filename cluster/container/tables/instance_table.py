@@ -23,19 +23,19 @@ class InstanceTable:
         self._reports: dict[int, InstanceReport] = {}
 
     def get(self, session_id: int) -> InstanceReport | None:
-        """Returns the session's newest report, or None."""
+        """Return the session's newest report, or None."""
         return self._reports.get(session_id)
 
     def take(self, report: InstanceReport) -> None:
-        """Takes a report of an open session."""
+        """Take a report of an open session."""
         self._reports[report.session_id] = report
 
     def close_session(self, session_id: int) -> None:
-        """Forgets what the session has reported, if anything."""
+        """Forget what the session has reported, if anything."""
         self._reports.pop(session_id, None)
 
     def describe(self, after_session_id: int, log_position: int, time: int) -> str:
-        """Returns a JSON list of the instances whose sessions come after this one: as many as go into an answer, none
+        """Return a JSON list of the instances whose sessions come after this one: as many as go into an answer, none
         when there are no more. `log_position` and `time` are those of now."""
         rows: list[str] = []
         for session_id in sorted(self._reports):
@@ -51,7 +51,7 @@ class InstanceTable:
             yield encode_report(self._reports[session_id], 0)
 
     def restore(self, messages: Iterable[bytes]) -> None:
-        """Takes what `snapshot` gave. Raises SnapshotError where it is not that."""
+        """Take what `snapshot` gave. Raises SnapshotError where it is not that."""
         for message in messages:
             report = decode_report(message)
             if report is None:

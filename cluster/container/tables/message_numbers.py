@@ -72,7 +72,7 @@ class MessageNumbers:
         self._closed: dict[int, _Numbers] = {}
 
     def mark(self, session: CountedSession, mark: Any) -> dict[str, Any]:
-        """Executes a MessageMark; what MessagesMarked says of it, besides of its record."""
+        """Execute a MessageMark; what MessagesMarked says of it, besides of its record."""
         numbers = self._open.get(session.id)
         if numbers is None:
             numbers = self._open[session.id] = _Numbers(mark.number, mark.number)
@@ -124,7 +124,7 @@ class MessageNumbers:
             yield _encode(session_id, numbers, sessions[session_id].next_number, True)
 
     def restore(self, rows: Iterable[Any], sessions: Mapping[int, CountedSession]) -> None:
-        """Takes up what the SessionNumbers of a snapshot say."""
+        """Take up what the SessionNumbers of a snapshot say."""
         for row in rows:
             numbers = _Numbers(
                 row.first_number, row.known_number, row.previous_session_id, row.next_number, decode_gaps(row.gaps)

@@ -23,13 +23,13 @@ class ControlHost(TermHost, Protocol):
     """The member that carries the orders out."""
 
     def begin_snapshot(self, record: LogRecord) -> None:
-        """Begins a snapshot of the state after the ClusterActionRequest that was just executed."""
+        """Begin a snapshot of the state after the ClusterActionRequest that was just executed."""
 
     def touch_sessions(self) -> None:
-        """Counts every session as heard now."""
+        """Count every session as heard now."""
 
     def update_ingress(self) -> None:
-        """Opens or closes the ingress, depending on whether the cluster is suspended."""
+        """Open or close the ingress, depending on whether the cluster is suspended."""
 
 
 class ClusterControl:
@@ -65,7 +65,7 @@ class ClusterControl:
         return self._is_suspension_asked or bool(self._counters.state == ModuleState.SUSPENDED)
 
     def execute(self, record: LogRecord) -> None:
-        """Executes a ClusterActionRequest of the committed log."""
+        """Execute a ClusterActionRequest of the committed log."""
         action = record.values.action
         if action == ClusterAction.SNAPSHOT and record.values.flags == 0:
             self._host.begin_snapshot(record)
@@ -73,7 +73,7 @@ class ClusterControl:
             self._suspend(action == ClusterAction.SUSPEND)
 
     def _suspend(self, is_suspended: bool) -> None:
-        """Suspends or resumes. The leader restarts all session timeouts, since no session was heard meanwhile."""
+        """Suspend or resume. The leader restarts all session timeouts, since no session was heard meanwhile."""
         self._is_suspended_by_log = is_suspended
         self._is_suspension_asked = False
         self._counters.set_state(ModuleState.SUSPENDED if is_suspended else ModuleState.ACTIVE)
@@ -84,12 +84,12 @@ class ClusterControl:
     # -- the leader ------------------------------------------------------------------------------------------------
 
     def lead(self) -> None:
-        """Takes up control as a leader. A suspended cluster accepts no order but to resume."""
+        """Take up control as a leader. A suspended cluster accepts no order but to resume."""
         toggle = ControlToggle.SUSPEND if self._is_suspended_by_log else ControlToggle.NEUTRAL
         self._counters.control_toggle.set(toggle)
 
     def lose_leadership(self) -> None:
-        """Drops pending orders, which may never be committed."""
+        """Drop pending orders, which may never be committed."""
         self._counters.control_toggle.set(ControlToggle.INACTIVE)
         self._snapshot_position = NULL_VALUE
         if self._is_suspension_asked:
@@ -104,12 +104,12 @@ class ClusterControl:
             self._counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
 
     def ask_snapshot(self) -> bool:
-        """Asks for a snapshot as an operator does. Returns False while something else is asked for."""
+        """Ask for a snapshot as an operator does. Returns False while something else is asked for."""
         toggle = self._counters.control_toggle
         return bool(toggle.compare_and_set(ControlToggle.NEUTRAL, ControlToggle.SNAPSHOT))
 
     def poll(self, now_ns: int) -> None:
-        """Carries out the operator's pending request, if there is one."""
+        """Carry out the operator's pending request, if there is one."""
         toggle = self._counters.control_toggle
         value = toggle.value
         if value == ControlToggle.NEUTRAL or self._transfer.is_under_way:
@@ -126,7 +126,7 @@ class ClusterControl:
         return is_active and not self._termination.is_under_way
 
     def _begin(self, order: int, now_ns: int) -> None:
-        """Carries out an order to a cluster that is active."""
+        """Carry out an order to a cluster that is active."""
         if order == ControlToggle.SUSPEND:
             if self._append(ClusterAction.SUSPEND) > 0:
                 self._is_suspension_asked = True
@@ -148,7 +148,7 @@ class ClusterControl:
         self._host.update_ingress()
 
     def _append(self, action: ClusterAction) -> int:
-        """Appends a ClusterActionRequest. Returns the log position after it, or a negative result code."""
+        """Append a ClusterActionRequest. Returns the log position after it, or a negative result code."""
         length_bytes = codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES
         record = codecs.CLUSTER_ACTION_REQUEST.encode(
             leadership_term_id=self._host.leadership_term_id,

@@ -60,7 +60,7 @@ class FeedRecorder:
         self.work()
 
     def work(self) -> None:
-        """Begins what waits for room. Raises what has ended a recording."""
+        """Begin what waits for room. Raises what has ended a recording."""
         if self._failure is not None:
             raise ClusterError(f"a feed is not recorded any more: {self._failure}") from self._failure
         waiting, self._waiting = self._waiting, []
@@ -129,7 +129,7 @@ class FeedRecorder:
     # Retention
 
     def purge(self, log_start_position: int) -> int:
-        """Deletes segments whose messages all are of log that this node has deleted. Returns the count of files."""
+        """Delete segments whose messages all are of log that this node has deleted. Returns the count of files."""
         count = 0
         for topic, recording in self._recordings.items():
             try:
@@ -165,7 +165,7 @@ class FeedRecorder:
             subscription.close()
 
     def close(self) -> None:
-        """Ends the recordings. Idempotent."""
+        """End the recordings. Idempotent."""
         self._waiting.clear()
         for topic in list(self._subscriptions):
             self._forget(topic)

@@ -39,7 +39,7 @@ class LogExecutor:
         self.position = position
 
     def add(self, position: int, record: bytes) -> LogRecord:
-        """Takes a record from the scanner; raises ClusterError for one that is not the cluster's."""
+        """Take a record from the scanner; raise ClusterError for one that is not the cluster's."""
         found = ordo_codecs.decode_any(record)
         if found is None:
             raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
@@ -53,7 +53,7 @@ class LogExecutor:
         return NO_RECORD if self._paused or not self._queue else self._queue[0].position
 
     def execute(self, commit_position: int) -> int:
-        """Executes what is committed, and returns the number of records."""
+        """Execute what is committed, and return the number of records."""
         count = 0
         while not self._paused and self._queue and self._queue[0].position <= commit_position:
             record = self._queue.popleft()
@@ -82,7 +82,7 @@ class LogExecutor:
         self._paused = False
 
     def truncate(self, position: int) -> None:
-        """Drops the records beyond `position`, where the log was truncated."""
+        """Drop the records beyond `position`, where the log was truncated."""
         assert position >= self.position, f"truncating executed records: {position=} executed={self.position}"
         while self._queue and self._queue[-1].position > position:
             self._queue.pop()

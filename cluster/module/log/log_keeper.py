@@ -86,7 +86,7 @@ class LogKeeper:
         return int(self._archive.descriptor(self.recording_id).start_position)
 
     def open(self, recovery: Recovery, announce: Callable[[str, str], None]) -> None:
-        """Starts with the log at rest, at its recovered end."""
+        """Start with the log at rest, at its recovered end."""
         self.recording_id = recovery.log_recording_id
         if self.recording_id != NULL_VALUE:
             self._tell_lengths(announce)
@@ -108,7 +108,7 @@ class LogKeeper:
         return min(self._archive.descriptor(self.recording_id).term_length // 8, MAX_MESSAGE_LENGTH)
 
     def _tell_lengths(self, announce: Callable[[str, str], None]) -> None:
-        """Says that settings which only a new log has are not in force."""
+        """Say that settings which only a new log has are not in force."""
         found, wanted = self._archive.descriptor(self.recording_id), self._parameters
         if (found.term_length, found.mtu) != (wanted.term_length_bytes, wanted.mtu_bytes):
             announce(
@@ -121,7 +121,7 @@ class LogKeeper:
     # -- leading
 
     def lead(self, leadership_term_id: int, base_position: int, others: list[Member], now_ns: int) -> int:
-        """Opens the log publication at `base_position`, to these members, and records it; its session id."""
+        """Open the log publication at `base_position`, to these members, and record it; return its session id."""
         self._leader_log = LeaderLog(
             self._archive,
             self._client,
@@ -140,7 +140,7 @@ class LogKeeper:
     def append_first_record(
         self, leadership_term_id: int, base_position: int, cluster_time: int, app_version: int
     ) -> int:
-        """Appends the NewLeadershipTermEvent; the position after it."""
+        """Append the NewLeadershipTermEvent; the position after it."""
         assert self._leader_log is not None
         end = self._sequencer.position_after(codecs.NEW_LEADERSHIP_TERM_EVENT.block_length + codecs.HEADER_LENGTH_BYTES)
         record = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
@@ -183,7 +183,7 @@ class LogKeeper:
     def on_append_position(
         self, message: messages.AppendPosition, leadership_term_id: int
     ) -> messages.StopCatchup | None:
-        """Ends a member's catch-up when it is live and near; the message that tells it so."""
+        """End a member's catch-up when it is live and near; the message that tells it so."""
         leader_log = self._leader_log
         if (
             leader_log is None
@@ -197,7 +197,7 @@ class LogKeeper:
         return messages.StopCatchup(leadership_term_id, message.follower_member_id)
 
     def send_to(self, others: list[Member], is_final: bool, now_ns: int) -> None:
-        """Sends to the new set of members; removed ones receive the live log until their removal is committed."""
+        """Send to the new set of members; removed ones receive the live log until their removal is committed."""
         if self._leader_log is not None:
             self._leader_log.send_to(others, is_final, now_ns)
 
@@ -209,7 +209,7 @@ class LogKeeper:
     # -- following
 
     def join(self, command: commands.JoinLog) -> None:
-        """Subscribes to the leader's log; `advance_join` does the rest.
+        """Subscribe to the leader's log; `advance_join` does the rest.
 
         A damaged tail was kept until now and is dropped here, since this leader has the log to copy.
         """
@@ -241,7 +241,7 @@ class LogKeeper:
         return self._join.from_position if joined else None
 
     def _subscribe(self, join: commands.JoinLog) -> bool:
-        """Subscribes to the log; False while the driver still holds the endpoints of an earlier subscription."""
+        """Subscribe to the log; False while the driver still holds the endpoints of an earlier subscription."""
         try:
             self._follower_log = FollowerLog(
                 self._archive,
@@ -271,7 +271,7 @@ class LogKeeper:
         )
 
     def stop_catchup(self, leadership_term_id: int) -> bool:
-        """Ends the replay, since the log is live. Returns False for a message about another join."""
+        """End the replay, since the log is live. Returns False for a message about another join."""
         if self._join is None or self._join.leadership_term_id != leadership_term_id or self._follower_log is None:
             return False
         self._follower_log.stop_catchup()
@@ -293,7 +293,7 @@ class LogKeeper:
         return None if self._follower_log is None else self._find_follower_loss(self._follower_log, now_ns)
 
     def _find_follower_loss(self, log: FollowerLog, now_ns: int) -> tuple[str, bool] | None:
-        """Returns why a follower's log was lost, and whether cleanly. One too far behind needs a replay."""
+        """Return why a follower's log was lost, and whether cleanly. One too far behind needs a replay."""
         if log.has_ended:
             return "the leader has closed its log", True
         position, notified = log.position, self._sequencer.notified_position
@@ -337,7 +337,7 @@ class LogKeeper:
         self._sequencer.attach_recording(recording)
 
     def leave(self) -> None:
-        """Brings the log to rest; every durable record of it is scanned when this returns."""
+        """Bring the log to rest; every durable record of it is scanned when this returns."""
         log = self._leader_log or self._follower_log
         self._leader_log = self._follower_log = None
         self._join = None
@@ -352,7 +352,7 @@ class LogKeeper:
             self._sequencer.scan_to_end()
 
     def truncate(self, position: int) -> None:
-        """Cuts the resting log at `position`, in the archive, the term table and the sequencer."""
+        """Cut the resting log at `position`, in the archive, the term table and the sequencer."""
         assert self._leader_log is None and self._follower_log is None, "truncate while the log is open"
         if self.recording_id != NULL_VALUE:
             self._archive.truncate(self.recording_id, position)
@@ -361,6 +361,6 @@ class LogKeeper:
 
 
 def _demand_storage(log: RecordedLog) -> None:
-    """Raises the error that kept the recording from being closed; only a restart can then find its end."""
+    """Raise the error that kept the recording from being closed; only a restart can then find its end."""
     if isinstance(log.stop_error, StorageError):
         raise log.stop_error

@@ -26,7 +26,7 @@ class MemberReplays:
     def start(
         self, member: Member, recording_id: int, position: int, length: int | None, stream_id: int, session_id: int
     ) -> None:
-        """Replays to the member's endpoint for catch-ups; `length` in bytes, None: up to the end."""
+        """Replay to the member's endpoint for catch-ups; `length` in bytes, None: up to the end."""
         former = self._replays.pop(member.id, None)
         if former is not None:
             self._archive.stop_replay(former)
@@ -44,7 +44,7 @@ class MemberReplays:
             self._on_failure(f"no replay of {self._what} to member {member.id}: {error.message}")
 
     def _on_end(self, replay: Replay, error: Exception | None) -> None:
-        """Ends a replay. A member that went away asks again later; one that met damage asks another member."""
+        """End a replay. A member that went away asks again later; one that met damage asks another member."""
         self._replays = {key: value for key, value in self._replays.items() if value is not replay}
         if error is not None:
             self._on_failure(f"a replay of {self._what} ended: {error}")

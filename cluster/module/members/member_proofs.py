@@ -134,12 +134,12 @@ class MemberProofs:
             )
 
     def on_challenge(self, values: Any) -> None:
-        """Handles a challenge: a stream claims to be this member. If it is, the nonce is sent back in that stream."""
+        """Handle a challenge: a stream claims to be this member. If it is, the nonce is sent back in that stream."""
         if values.member_id in self._endpoints and values.member_id != self._own_id:
             self._endpoints.send(values.member_id, self._standings.encode_proof(values.nonce))
 
     def on_proof(self, source: ConsensusSource, values: Any) -> Iterator[bytes]:
-        """Handles a proof; returns the messages that were held of the stream, in order."""
+        """Handle a proof; return the messages that were held of the stream, in order."""
         if self._nonces.get(values.member_id) != values.nonce:
             self._on_refused(f"consensus: a proof to be member {values.member_id} that is none")
             return

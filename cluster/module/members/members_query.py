@@ -51,7 +51,7 @@ def extended_members_response(
 
 
 def _entry(member: Member, own_id: int, core: ConsensusCore) -> dict[str, int | str]:
-    """Returns an entry of `active_members` or `passive_members`."""
+    """Return an entry of `active_members` or `passive_members`."""
     progress = core.progress
     if member.id == own_id:
         position = progress.own_position

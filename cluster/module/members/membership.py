@@ -125,13 +125,13 @@ class Membership:
             self._host.announce("cluster.members_differ", text)
 
     def apply(self) -> None:
-        """Takes note of a new configuration in force; the next ticks update contacts and destinations."""
+        """Take note of a new configuration in force; the next ticks update contacts and destinations."""
         self._others = None
         self._settled_ns = NULL_VALUE
         self._is_announced = False
 
     def work(self, now_ns: int) -> None:
-        """Brings contacts and log destinations in step with the configuration; called with every slow tick."""
+        """Bring contacts and log destinations in step with the configuration; called with every slow tick."""
         host = self._host
         self._contacts.connect(now_ns)
         if self._settled_ns == NULL_VALUE:
@@ -147,7 +147,7 @@ class Membership:
     # -- changes ---------------------------------------------------------------------------------------------------
 
     def on_request(self, request: Any, now_ns: int) -> bytes | None:
-        """Returns the answer to a MembershipRequest, or None while the change is under way: `execute` answers then."""
+        """Return the answer to a MembershipRequest, or None while the change is under way: `execute` answers then."""
         try:
             refusal = self._begin(request, now_ns)
         except ConfigurationError as error:
@@ -179,7 +179,7 @@ class Membership:
         return changed(current, gone=[member_id])
 
     def _append(self, wanted: Configuration, request: Any, now_ns: int) -> str:
-        """Appends a configuration; returns why it could not be, or an empty string."""
+        """Append a configuration; return why it could not be, or an empty string."""
         host = self._host
         if request.change == MembershipChange.ADD_LEARNER:
             member = parse_member(request.member_id, request.member)
@@ -207,7 +207,7 @@ class Membership:
         return self._answer(correlation_id, "", position)
 
     def lose_leadership(self) -> bytes | None:
-        """Forgets the change under way; the next leader's log decides whether it takes effect."""
+        """Forget the change under way; the next leader's log decides whether it takes effect."""
         self._is_in_flight = False
         if self._request is None:
             return None

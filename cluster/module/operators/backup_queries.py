@@ -44,7 +44,7 @@ class BackupHost(Protocol):
     @property
     def member_id(self) -> int: ...
     def on_invalid_request(self, detail: str) -> None:
-        """Counts what was refused, with one line."""
+        """Count what was refused, with one line."""
 
     def describe_backup(self, correlation_id: int, log_position: int) -> bytes | None:
         """A BackupResponse with the newest snapshot at or below a position; None: this member has nothing yet."""
@@ -119,7 +119,7 @@ class BackupQueries:
         return bool(self._queries)
 
     def on_message(self, message: bytes, source_identity: str, now_ms: int) -> None:
-        """Takes a BackupQuery or ChallengeResponse; anything else is ignored. Raises DecodeError."""
+        """Take a BackupQuery or ChallengeResponse; anything else is ignored. Raises DecodeError."""
         found = codecs.decode(message)
         if found is None:
             return

@@ -76,7 +76,7 @@ class OperatorsHost(Protocol):
     @property
     def member_id(self) -> int: ...
     def on_invalid_request(self, detail: str) -> None:
-        """Counts what was refused, with one line."""
+        """Count what was refused, with one line."""
 
     def announce(self, event: str, text: str) -> None:
         """One line in the log of the process."""

@@ -50,7 +50,7 @@ class ServiceHandler(Protocol):
         """Called when the service goes on while its snapshot of this position is written, in this session."""
 
     def on_snapshot_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
-        """Receives the digest of the snapshot that the next ack refers to."""
+        """Receive the digest of the snapshot that the next ack refers to."""
 
     def on_service_report(self, service_id: int, table: Message, values: Any) -> None:
         """Called with what the service's container reports of itself: one of SERVICE_REPORTS."""
@@ -113,7 +113,7 @@ class ServiceLink:
             self.answer(self._handler.answer_question(table, values))
 
     def send(self, message: bytes) -> None:
-        """Sends to the service; what cannot be sent now goes with `flush`, in order."""
+        """Send to the service; what cannot be sent now goes with `flush`, in order."""
         self._unsent.append(message)
         self.flush()
 
@@ -122,7 +122,7 @@ class ServiceLink:
             self._unsent.popleft()
 
     def answer(self, message: bytes | None) -> None:
-        """Sends to a tool. An answer that cannot be sent is dropped: the tool times out and asks again."""
+        """Send to a tool. An answer that cannot be sent is dropped: the tool times out and asks again."""
         if message is not None:
             self._publication.offer(message)
 
@@ -133,7 +133,7 @@ class ServiceLink:
         self._handler.on_service_ack(self._service_id, ack.log_position, ack.timestamp, ack.relevant_id)
 
     def terminate(self, log_position: int) -> None:
-        """Tells the service to end once it has executed the log to `log_position`."""
+        """Tell the service to end once it has executed the log to `log_position`."""
         self.send(codecs.SERVICE_TERMINATION_POSITION.encode(log_position=log_position, ack_required=1))
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ class ServiceHost(MemberHost, Protocol):
     @property
     def is_leader(self) -> bool: ...
     def touch_sessions(self) -> None:
-        """Counts every session as heard now."""
+        """Count every session as heard now."""
 
 
 class Successors(Protocol):
@@ -117,7 +117,7 @@ class ServiceWatch:
             self._host.transfer.begin(None, now_ns)
 
     def _hold(self, backlog_bytes: int, now_ns: int) -> None:
-        """Keeps the sessions whose messages hold up their keep-alives."""
+        """Keep the sessions whose messages hold up their keep-alives."""
         was_held = self._sequencer.holds_for_service
         is_held = backlog_bytes > (self._backlog_bytes // 2 if was_held else self._backlog_bytes)
         self._sequencer.holds_for_service = is_held

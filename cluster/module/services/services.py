@@ -69,25 +69,25 @@ class Services:
         self.messages = ServiceMessages(count)
 
     def open(self, client: TransportClient, sequencer: Sequencer, cluster_id: int) -> None:
-        """Listens to the services, and to tools on the stream of service 0."""
+        """Listen to the services, and to tools on the stream of service 0."""
         self._links = [ServiceLink(client, sequencer, self, cluster_id, one) for one in range(self._count)]
 
     # -- to the services -----------------------------------------------------------------------------------------------
 
     def order(self, order: bytes) -> bool:
-        """Sends a RecordOrder to all services. False: not now."""
+        """Send a RecordOrder to all services. False: not now."""
         for link in self._links:
             link.send(order)
         return bool(self._links)
 
     def terminate(self, log_position: int) -> bool:
-        """Tells all services to end at a position. False: not now."""
+        """Tell all services to end at a position. False: not now."""
         for link in self._links:
             link.terminate(log_position)
         return bool(self._links)
 
     def answer(self, message: bytes | None) -> None:
-        """Sends to a tool of this machine."""
+        """Send to a tool of this machine."""
         if self._links:
             self._links[MAIN_SERVICE_ID].answer(message)
 

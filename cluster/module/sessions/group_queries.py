@@ -38,7 +38,7 @@ class GroupHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     def on_invalid_request(self, detail: str) -> None:
-        """Counts what was refused, with one line."""
+        """Count what was refused, with one line."""
 
 
 class GroupQuery(NamedTuple):
@@ -91,7 +91,7 @@ class GroupQueries:
     # What comes in
 
     def ask(self, query: GroupQuery, read_position: int, now_ns: int) -> Refusal | None:
-        """Hands a query to the instance whose turn it is. Asked again, it goes to the next one, too."""
+        """Hand a query to the instance whose turn it is. Asked again, it goes to the next one, too."""
         self._look_at_term()
         if self._term_id == NULL_TERM:
             return Refusal(QueryStatus.UNAVAILABLE, "this member does not lead: ask again")
@@ -145,7 +145,7 @@ class GroupQueries:
             self._respond(asker, values)
 
     def work(self, now_ns: int) -> None:
-        """Forgets queries that are not asked any more."""
+        """Forget queries that are not asked any more."""
         self._look_at_term()
         for key in [key for key, asked in self._asked.items() if asked.deadline_ns < now_ns]:
             del self._asked[key]

@@ -66,7 +66,7 @@ class QueryLink:
         self._waiting.append(message)
 
     def flush(self) -> None:
-        """Hands over as much as there is room for, and wakes the service."""
+        """Hand over as much as there is room for, and wake the service."""
         if not self._waiting:
             return
         while self._waiting and self._publication.offer(self._waiting[0]) > 0:
@@ -135,12 +135,12 @@ class Queries:
             self._take(query, consistency == Consistency.STALE, now_ns)
 
     def on_message(self, message: ReadMessage, now_ns: int) -> None:
-        """Handles a read-index message of another member."""
+        """Handle a read-index message of another member."""
         self._reads.on_message(message, now_ns)
         self._pump(now_ns)
 
     def work(self, now_ns: int) -> None:
-        """Sends rounds again and forgets what is out of time; called with every slow tick."""
+        """Send rounds again and forget what is out of time; called with every slow tick."""
         self._reads.tick(now_ns)
         self._groups.work(now_ns)
         if self._reads.has_outputs or len(self._link):

@@ -18,7 +18,7 @@ class QueryHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     def on_invalid_request(self, detail: str) -> None:
-        """Counts what was refused, with one line."""
+        """Count what was refused, with one line."""
 
 
 class QueryGate:

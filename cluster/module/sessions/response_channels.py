@@ -60,7 +60,7 @@ def _bounded_values(uri: ChannelUri, keys: frozenset[str]) -> str:
 
 
 def check_stream(channel: str, stream_id: int, cluster_id: int) -> None:
-    """Raises ChannelError for a stream over shared memory that the cluster uses itself."""
+    """Raise ChannelError for a stream over shared memory that the cluster uses itself."""
     if ChannelUri.parse(channel).is_ipc and stream_id in own_streams(cluster_id):
         raise ChannelError(f"response channel {channel!r} is refused: the cluster uses stream {stream_id} itself")
 

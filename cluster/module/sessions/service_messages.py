@@ -66,7 +66,7 @@ class PendingServiceMessages:
         return iter(list(self._pending))
 
     def restore(self, next_session_id: int, log_session_id: int, pending: list[tuple[int, bytes]]) -> None:
-        """Raises ClusterError unless the queued ids are consecutive from `log_session_id` + 1."""
+        """Raise ClusterError unless the queued ids are consecutive from `log_session_id` + 1."""
         ids = [session_id for session_id, _ in pending]
         if ids != list(range(log_session_id + 1, next_session_id)):
             raise ClusterError(

@@ -44,7 +44,7 @@ class Leadership(Protocol):
     heartbeat_timeout_ns: int
 
     def append(self, record: bytes) -> bool:
-        """Appends a record to the log. Returns False when there is no room now."""
+        """Append a record to the log. Returns False when there is no room now."""
 
     @property
     def ingress_endpoints(self) -> str: ...
@@ -235,7 +235,7 @@ class OpenSessions:
                 counter.close()
 
     def release_unwanted(self) -> None:
-        """Lets go of publications to clients that this member asked for while it led, and got after that."""
+        """Let go of publications to clients that this member asked for while it led, and got after that."""
         if not self._leads:
             for _, publication, error in self._asked.take():
                 if error is None:
@@ -244,7 +244,7 @@ class OpenSessions:
     # -- the leader
 
     def lead(self, leadership: Leadership, cluster_time: int) -> None:
-        """Reaches every session from this new leader: an OK event, then the NewLeaderEvent, until each is sent.
+        """Reach every session from this new leader: an OK event, then the NewLeaderEvent, until each is sent.
 
         A few at a time: a leader that made thousands of publications at once would miss heartbeats and be replaced.
         """
@@ -294,7 +294,7 @@ class OpenSessions:
             self.close(session.id, CloseReason.TIMEOUT)
 
     def _bind(self, session: ClusterSession, image: Image | None) -> None:
-        """Notes the image that the session's client speaks through."""
+        """Note the image that the session's client speaks through."""
         if session.ingress_image is image:
             return
         if session.ingress_image is not None:
@@ -379,7 +379,7 @@ class OpenSessions:
             self._bind(session, image)
 
     def close(self, session_id: int, reason: CloseReason, detail: str = "") -> None:
-        """Takes no more of the session's messages; the SessionCloseEvent is appended by `work`. `detail` tells the
+        """Take no more of the session's messages; the SessionCloseEvent is appended by `work`. `detail` tells the
         client more than the reason."""
         session = self._sessions.get(session_id)
         if session is None or session.close_reason is not None:
@@ -391,7 +391,7 @@ class OpenSessions:
             self._disconnect(session)
 
     def on_admin_request(self, request: Any, ask_snapshot: Callable[[], bool] | None) -> None:
-        """Queues the response to an AdminRequest. `ask_snapshot` is None when admin requests are not authorised. A
+        """Queue the response to an AdminRequest. `ask_snapshot` is None when admin requests are not authorised. A
         client that takes no responses gets no more."""
         session = self._sessions.get(request.cluster_session_id)
         if session is None or session.close_reason is not None or len(session.events) >= EVENTS_MAX:
@@ -416,12 +416,12 @@ class OpenSessions:
         )
 
     def image_gone(self, image: Image) -> None:
-        """Ends the sessions of a client whose ingress ended, since messages may be lost."""
+        """End the sessions of a client whose ingress ended, since messages may be lost."""
         for session_id in list(self._by_image.get(image, ())):
             self.close(session_id, CloseReason.TIMEOUT)
 
     def touch(self, cluster_time: int) -> None:
-        """Restarts the timeout of every session, since nobody could listen for a while."""
+        """Restart the timeout of every session, since nobody could listen for a while."""
         for session in self._sessions.values():
             if session.close_reason is None:
                 self._table.put(session.id, cluster_time)
@@ -438,12 +438,12 @@ class OpenSessions:
         return len(silent)
 
     def tell(self, session: ClusterSession, event: bytes) -> None:
-        """Queues a message to a session's client."""
+        """Queue a message to a session's client."""
         session.events.append(event)
         self._told[session.id] = session
 
     def tell_now(self, session: ClusterSession, message: bytes) -> bool:
-        """Sends a message to a session's client at once where there is room. False: a client that takes no messages
+        """Send a message to a session's client at once where there is room. False: a client that takes no messages
         gets no more."""
         if session.close_reason is not None or len(session.events) >= EVENTS_MAX:
             return False
@@ -452,7 +452,7 @@ class OpenSessions:
         return True
 
     def notify(self, leadership: Leadership, session: ClusterSession, detail: str) -> None:
-        """Queues an event that says something of an open session. A client that takes no events gets no more."""
+        """Queue an event that says something of an open session. A client that takes no events gets no more."""
         if session.close_reason is None and len(session.events) < EVENTS_MAX:
             own_id = leadership.member_id
             self.tell(
@@ -479,7 +479,7 @@ class OpenSessions:
                 self.tell(session, _sequenced(leadership.leadership_term_id, session_id, number, position))
 
     def send(self, leadership: Leadership, commit_position: int) -> None:
-        """Sends queued events to sessions that are open or were closed just now."""
+        """Send queued events to sessions that are open or were closed just now."""
         self._connect_some(leadership)
         self._tell_marks(leadership, commit_position)
         for session in list(self._told.values()):

@@ -39,7 +39,7 @@ class TimerService:
         self._timers.cancel(correlation_id)
 
     def execute(self, correlation_id: int) -> None:
-        """Executes a TimerEvent of the log."""
+        """Execute a TimerEvent of the log."""
         self._appended.discard(correlation_id)
         self._count(correlation_id, 1)
 
@@ -49,7 +49,7 @@ class TimerService:
         self._count(correlation_id, -1)
 
     def pop_due(self, now: int) -> int | None:
-        """Returns the correlation id of the next timer due at `now`, or None. The caller fires it or puts it back."""
+        """Return the correlation id of the next timer due at `now`, or None. The caller fires it or puts it back."""
         while self._heap and self._heap[0][0] <= now:
             deadline, correlation_id = heapq.heappop(self._heap)
             if self._timers.get_deadline(correlation_id) == deadline and not self._is_under_way(correlation_id):
@@ -57,14 +57,14 @@ class TimerService:
         return None
 
     def put_back(self, correlation_id: int) -> None:
-        """Keeps a timer due whose TimerEvent could not be appended."""
+        """Keep a timer due whose TimerEvent could not be appended."""
         self._push(correlation_id)
 
     def mark_fired(self, correlation_id: int) -> None:
         self._appended.add(correlation_id)
 
     def lose_leadership(self) -> None:
-        """Forgets events that were not committed: their timers are due again."""
+        """Forget events that were not committed: their timers are due again."""
         appended, self._appended = self._appended, set()
         for correlation_id in appended:
             self._push(correlation_id)
@@ -84,7 +84,7 @@ class TimerService:
         self._push(correlation_id)
 
     def _push(self, correlation_id: int) -> None:
-        """Adds a heap entry for a timer. Stale entries are skipped when popped, and cleared now and then."""
+        """Add a heap entry for a timer. Stale entries are skipped when popped, and cleared now and then."""
         deadline = self._timers.get_deadline(correlation_id)
         if deadline is None:
             return
@@ -111,7 +111,7 @@ class ClusterTimers:
         return self._services[service_id]
 
     def execute(self, correlation_id: int) -> None:
-        """Executes a TimerEvent of the log."""
+        """Execute a TimerEvent of the log."""
         for one in self._services:
             one.execute(correlation_id)
 

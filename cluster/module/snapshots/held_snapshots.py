@@ -56,7 +56,7 @@ class SnapshotShelf:
             self._entries[entry.log_position] = damaged
 
     def drop(self, entry: SnapshotEntry) -> None:
-        """Deletes the recordings of a snapshot that is not used, but for those that are kept."""
+        """Delete the recordings of a snapshot that is not used, but for those that are kept."""
         present = self._entries.get(entry.log_position)
         kept = self._store.evidence() | ({*present.recording_ids} if present else set())
         for recording_id in entry.recording_ids:
@@ -107,12 +107,12 @@ class SnapshotShelf:
         return HeldSnapshot(entry.log_position, digest) if is_here and digest else None
 
     def remove_below(self, log_position: int) -> int:
-        """Deletes all snapshots older than a position, but for those that are being read; how many went."""
+        """Delete all snapshots older than a position, but for those that are being read; how many went."""
         doomed = [entry for entry in self._entries.values() if entry.log_position < log_position]
         return sum(self._remove(entry) for entry in sorted(doomed))
 
     def keep_as_evidence(self, agreed: HeldSnapshot, own_digest: bytes, since_position: int) -> Evidence | None:
-        """Keeps this member's snapshot where a quorum holds another one, outside what retention deletes.
+        """Keep this member's snapshot where a quorum holds another one, outside what retention deletes.
 
         None where it is here no more, or takes more than `evidence_bytes_max` on the disk.
         """
@@ -136,7 +136,7 @@ class SnapshotShelf:
         return kept
 
     def keep_state(self, kept: Evidence) -> bool:
-        """Keeps the recordings of a state that was no snapshot; False: it takes too much on the disk, and goes."""
+        """Keep the recordings of a state that was no snapshot; False: it takes too much on the disk, and goes."""
         length_bytes = sum(self._length_of(one) for one in kept.recording_ids)
         if length_bytes > self.evidence_bytes_max:
             for recording_id in kept.recording_ids:
@@ -150,7 +150,7 @@ class SnapshotShelf:
             self._purge(recording_id)
 
     def list_evidence(self) -> list[Evidence]:
-        """Snapshots of this member's that were not those of the others, the oldest first."""
+        """Snapshot of this member's that were not those of the others, the oldest first."""
         return self._store.list_evidence()
 
     def _remove(self, entry: SnapshotEntry) -> bool:
@@ -173,13 +173,13 @@ class SnapshotShelf:
         return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
 
     def drop_recording(self, session_id: int) -> None:
-        """Deletes what was recorded of a snapshot that failed."""
+        """Delete what was recorded of a snapshot that failed."""
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and one.session_id == session_id]
         for one in found[-1:]:
             self.drop_part(one.recording_id)
 
     def drop_part(self, recording_id: int) -> None:
-        """Deletes the recording of one part of a snapshot that failed."""
+        """Delete the recording of one part of a snapshot that failed."""
         self._end(recording_id)
         self._left_over.add(recording_id)
 
@@ -189,7 +189,7 @@ class SnapshotShelf:
             self._archive.stop(live)
 
     def clear_logs(self, log_recording_id: int) -> int:
-        """Deletes recordings of logs that were given up for the present one; how many."""
+        """Delete recordings of logs that were given up for the present one; how many."""
         found = [one for one in self._archive.recordings() if _is_log(one) and not one.is_active]
         return sum(self._purge(one.recording_id) for one in found if one.recording_id != log_recording_id)
 
@@ -198,7 +198,7 @@ class SnapshotShelf:
         return descriptor.stream_id in self._stream_ids and "alias=snapshot" in descriptor.original_channel
 
     def purge_left_over(self) -> int:
-        """Tries again to delete what was still written or read when it was to go; how many went."""
+        """Try again to delete what was still written or read when it was to go; how many went."""
         return sum(self._purge(one) for one in sorted(self._left_over))
 
     def _purge(self, recording_id: int) -> bool:

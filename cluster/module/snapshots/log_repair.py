@@ -100,13 +100,13 @@ class LogRepair:
         self.repaired_count = 0
 
     def start(self) -> None:
-        """Removes what an earlier run received and did not use."""
+        """Remove what an earlier run received and did not use."""
         for descriptor in self._archive.recordings():
             if descriptor.stream_id == LOG_REPAIR_STREAM_ID and "alias=log-repair" in descriptor.original_channel:
                 self._archive.purge(descriptor.recording_id)
 
     def _on_damage(self, found: RecordingDescriptor, position: int, error: CorruptFrameError | StorageError) -> None:
-        """Reports damage, and notes what can be mended."""
+        """Report damage, and note what can be mended."""
         self._host.record_error(f"found by the scrubber: {error.message}")
         if isinstance(error, StorageError) and not is_unreadable(error):
             return
@@ -116,7 +116,7 @@ class LogRepair:
             self._places.append(position)
 
     def work(self, now_ns: int, *, is_free: bool) -> None:
-        """Takes a step; `is_free`: the endpoint for catch-ups is not needed for anything else."""
+        """Take a step; `is_free`: the endpoint for catch-ups is not needed for anything else."""
         self._scrub(now_ns)
         if not self._places:
             return
@@ -143,7 +143,7 @@ class LogRepair:
         return self._part is not None
 
     def _scrub(self, now_ns: int) -> None:
-        """Takes the scrubber's step, and shows once a second how far it is and what it found."""
+        """Take the scrubber's step, and show once a second how far it is and what it found."""
         counters, scrubber = self._counters, self.scrubber
         pass_count = scrubber.pass_count
         scrubber.work(now_ns)
@@ -161,7 +161,7 @@ class LogRepair:
     # -- the member whose log is damaged
 
     def _ask(self, now_ns: int) -> None:
-        """Asks the other members in turn, until one has given the place."""
+        """Ask the other members in turn, until one has given the place."""
         self._due_ns = now_ns + ATTEMPT_TIMEOUT_NS
         position, others = self._places[0], self._other_ids()
         self._attempts += 1
@@ -189,7 +189,7 @@ class LogRepair:
         self._contacts.send(others[self._attempts % len(others)], request)
 
     def _install(self, part: PartRecorder) -> None:
-        """Writes what came over what is damaged. Raises OrdoError."""
+        """Write what came over what is damaged. Raises OrdoError."""
         position = self._places[0]
         received = self._archive.descriptor(part.recording_id)
         log = self._archive.descriptor(self._log_recording_id())
@@ -233,7 +233,7 @@ class LogRepair:
             storage.sync_directory(folder)
 
     def _give_up(self) -> None:
-        """Forgets the attempt that is under way."""
+        """Forget the attempt that is under way."""
         part, self._part = self._part, None
         if part is not None:
             part.give_up()
@@ -253,7 +253,7 @@ class LogRepair:
         )
 
     def close(self) -> None:
-        """Ends what is under way; the next start removes what was received."""
+        """End what is under way; the next start removes what was received."""
         if self._part is not None:
             self._part.end()
             self._part = None

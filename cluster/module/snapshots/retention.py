@@ -55,7 +55,7 @@ class RetentionPolicy:
         return max(0, bound)
 
     def find_held(self, held_position: int, commit_position: int) -> int:
-        """Returns the position from where on the log waits for a durable consumer that has read up to a position."""
+        """Return the position from where on the log waits for a durable consumer that has read up to a position."""
         return max(held_position, commit_position - self.consumer_bytes, 0)
 
 
@@ -81,7 +81,7 @@ class Retention:
         return self._policy.purges_log
 
     def remove_snapshots(self, agreed_position: int, needed_position: int | None) -> int:
-        """Deletes snapshots that are neither among the newest few, nor needed by others: how many."""
+        """Delete snapshots that are neither among the newest few, nor needed by others: how many."""
         kept = self._shelf.valid()[: self._policy.snapshots_kept]
         if len(kept) < self._policy.snapshots_kept or agreed_position < 0:
             return 0
@@ -91,7 +91,7 @@ class Retention:
     def find_log_bound(
         self, agreed_position: int, needed_position: int | None, commit_position: int, cluster_time_ms: int
     ) -> int:
-        """Returns the position below which nobody needs the log."""
+        """Return the position below which nobody needs the log."""
         if self.held_position is None:
             return 0
         bound = self._policy.find_bound(self._shelf.valid(), commit_position, cluster_time_ms)
@@ -101,7 +101,7 @@ class Retention:
         return bound if needed_position is None else min(bound, needed_position)
 
     def purge_log(self, recording_id: int, bound: int) -> int:
-        """Deletes the segment files of the log below a position, as far as they are whole: the count of files."""
+        """Delete the segment files of the log below a position, as far as they are whole: the count of files."""
         descriptor = self._archive.descriptor(recording_id)
         base = self._archive.segment_base(recording_id, max(bound, descriptor.start_position))
         first = self._archive.segment_base(recording_id, descriptor.start_position)

@@ -95,7 +95,7 @@ class PartRecorder:
         self._failure: OrdoError | None = None
 
     def begin(self) -> None:
-        """Listens for a replay from `length_bytes` on, under a new session id. Raises OrdoError."""
+        """Listen for a replay from `length_bytes` on, under a new session id. Raises OrdoError."""
         self.end()
         self.session_id = self._random.randint(1, SESSION_ID_MAX)
         self._subscription = self._client.add_subscription(
@@ -120,7 +120,7 @@ class PartRecorder:
         self._recording = None
 
     def work(self) -> bool:
-        """Takes note of what came; True when all of it is here and durable. Raises OrdoError."""
+        """Take note of what came; True when all of it is here and durable. Raises OrdoError."""
         if self._failure is not None:
             raise self._failure
         if self._recording is not None:
@@ -132,7 +132,7 @@ class PartRecorder:
         return True
 
     def end(self) -> None:
-        """Stops listening; the part received so far is kept."""
+        """Stop listening; the part received so far is kept."""
         if self._recording is not None:
             self._archive.stop(self._recording)
         if self._subscription is not None:
@@ -194,7 +194,7 @@ class SnapshotFetch:
         return NULL_VALUE if self._wanted is None else self._wanted.log_position
 
     def begin(self, wanted: HeldSnapshot, source_id: int, now_ns: int) -> bool:
-        """Begins a fetch. Returns False while one is under way, or shortly after one that was given up."""
+        """Begin a fetch. Returns False while one is under way, or shortly after one that was given up."""
         if self.is_under_way or now_ns < self._due_ns:
             return False
         self._wanted = wanted
@@ -205,14 +205,14 @@ class SnapshotFetch:
         return True
 
     def begin_from(self, holders: list[int], wanted: HeldSnapshot, leader_id: int, now_ns: int) -> bool:
-        """Begins a fetch from one of the members that hold the snapshot, the leader only if no other does: it has
+        """Begin a fetch from one of the members that hold the snapshot, the leader only if no other does: it has
         enough to do. Returns as `begin`."""
         others = [one for one in holders if one != self._own_id]
         followers = [one for one in others if one != leader_id]
         return bool(others) and self.begin(wanted, (followers or others)[0], now_ns)
 
     def on_offer(self, offer: Any, now_ns: int) -> None:
-        """Handles a SnapshotOffer to this member."""
+        """Handle a SnapshotOffer to this member."""
         wanted = self._wanted
         if self.state not in (FetchState.DESCRIBING, FetchState.FETCHING) or wanted is None:
             return
@@ -260,7 +260,7 @@ class SnapshotFetch:
             self._install(fetched)
 
     def _attempt(self, now_ns: int, action: Callable[[], None]) -> None:
-        """Starts an attempt, at intervals and up to a limit."""
+        """Start an attempt, at intervals and up to a limit."""
         if now_ns < self._due_ns:
             return
         if self._attempts == ATTEMPTS_MAX:
@@ -328,7 +328,7 @@ class SnapshotFetch:
         return self._fetched()
 
     def _fetched(self) -> FetchedSnapshot:
-        """Raises ArchiveError, ClusterError for a snapshot that says nothing of the log's terms."""
+        """Raise ArchiveError, ClusterError for a snapshot that says nothing of the log's terms."""
         module, service, *more = self._parts
         assert self._wanted is not None
         payloads = (message.payload for message in self._archive.reader(module.recording_id, None).messages())
@@ -355,7 +355,7 @@ class SnapshotFetch:
         self._on_failure(f"the snapshot at log position {position} could not be fetched: {reason}")
 
     def abandon(self) -> None:
-        """Ends the fetch and deletes what it has received."""
+        """End the fetch and delete what it has received."""
         parts, self._parts = self._parts, []
         self._forget()
         for part in parts:
@@ -369,7 +369,7 @@ class SnapshotFetch:
         self._present = None
 
     def close(self) -> None:
-        """Ends the fetch; the next start removes what was received."""
+        """End the fetch; the next start removes what was received."""
         for part in self._parts:
             part.end()
         self._parts = []

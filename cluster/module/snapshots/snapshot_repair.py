@@ -51,7 +51,7 @@ class SnapshotRepair:
             self._damaged[entry.log_position] = entry, isinstance(error, CorruptFrameError)
 
     def work(self, fetch: SnapshotFetch, leader_id: int, now_ns: int, *, is_free: bool) -> None:
-        """Takes a step; `is_free`: nothing else needs the fetch or the endpoint for catch-ups. A fetch that is under
+        """Take a step; `is_free`: nothing else needs the fetch or the endpoint for catch-ups. A fetch that is under
         way for this is abandoned for what does."""
         if not is_free:
             if self._fetching_position != NULL_VALUE and fetch.position == self._fetching_position:
@@ -78,7 +78,7 @@ class SnapshotRepair:
             self._attempts += 1
 
     def install(self, fetched: FetchedSnapshot) -> list[int]:
-        """Puts a fetched snapshot in the place of a damaged one: the recordings that it replaces, or none where it is
+        """Put a fetched snapshot in the place of a damaged one: the recordings that it replaces, or none where it is
         not for that."""
         position = fetched.entry.log_position
         if position != self._fetching_position:

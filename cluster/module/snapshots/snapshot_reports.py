@@ -40,7 +40,7 @@ class Agreement:
         self._noted: list[HeldSnapshot] = []
 
     def settle(self, found: list[HeldSnapshot], digests: dict[int, bytes]) -> list[tuple[HeldSnapshot, int]]:
-        """Goes on to the newest snapshot that a quorum was seen to hold, and that this member holds alike.
+        """Go on to the newest snapshot that a quorum was seen to hold, and that this member holds alike.
 
         `found`: what a quorum holds now. `digests`: of what this member holds, by log position. Returns what a quorum
         holds and this member does not hold alike (yet), each with the position of the newest agreed one before it.
@@ -66,7 +66,7 @@ class StateReports:
         self._heard_ns: dict[int, int] = {}
 
     def note_own(self, digests: dict[int, bytes], now_ns: int) -> bytes:
-        """Takes note of the own digests by log position. Returns the newest as the rows of a message."""
+        """Take note of the own digests by log position. Returns the newest as the rows of a message."""
         newest = sorted(digests.items(), reverse=True)[:ROWS_MAX]
         self._held[self._own_id] = frozenset(HeldSnapshot(*row) for row in newest)
         self._heard_ns[self._own_id] = now_ns
@@ -118,7 +118,7 @@ class SnapshotReports(StateReports):
         self._since_ns: int | None = None
 
     def encode_own(self, digests: dict[int, bytes], needed_position: int, now_ns: int) -> bytes:
-        """Takes note of the own snapshots, and puts them into a message to all others."""
+        """Take note of the own snapshots, and put them into a message to all others."""
         if self._since_ns is None:
             self._since_ns = now_ns
         self._needed[self._own_id] = needed_position

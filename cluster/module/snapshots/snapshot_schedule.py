@@ -32,7 +32,7 @@ class SnapshotSchedule:
         self._last_ms = cluster_time_ms
 
     def ask_early(self, commit_position: int) -> None:
-        """Orders one now, if there is log behind the last one."""
+        """Order one now, if there is log behind the last one."""
         if commit_position > self._last_position:
             self._ask()
 

@@ -118,7 +118,7 @@ class SnapshotTaker:
         return self.is_under_way and (self._messages is None or self._writer is not None)
 
     def begin(self, point: SnapshotPoint, timestamp: int) -> None:
-        """Begins a snapshot at this point, after its ClusterAction was executed."""
+        """Begin a snapshot at this point, after its ClusterAction was executed."""
         self._host.pause_execution()
         if self._point is not None:
             self._next = point, timestamp
@@ -179,11 +179,11 @@ class SnapshotTaker:
             self._host.go_on()
 
     def on_service_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
-        """Takes the digest of a service's part; it arrives before the ack of the same position."""
+        """Take the digest of a service's part; it arrives before the ack of the same position."""
         self._service_digests[service_id] = log_position, digest
 
     def on_service_failure(self, service_id: int, log_position: int, reason: str) -> None:
-        """Takes why a service has no part of a snapshot; it arrives before the ack of the same position."""
+        """Take why a service has no part of a snapshot; it arrives before the ack of the same position."""
         self._reasons[service_id] = log_position, reason
 
     def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:

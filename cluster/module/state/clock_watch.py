@@ -61,11 +61,11 @@ class ClockWatch:
         return self.clock.now_ms()
 
     def note(self, values: Any) -> None:
-        """Takes note of a record that became durable in the own log."""
+        """Take note of a record that became durable in the own log."""
         self.clock.note(getattr(values, "timestamp", 0))
 
     def on_message(self, message: Message) -> None:
-        """Takes over the time of the leader that this member follows: its own may have been wrong since its start."""
+        """Take over the time of the leader that this member follows: its own may have been wrong since its start."""
         if isinstance(message, NewLeadershipTerm) and self._core.is_bound_to(
             message.leadership_term_id, message.leader_member_id
         ):

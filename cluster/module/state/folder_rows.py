@@ -96,7 +96,7 @@ class Claim(NamedTuple):
 
 
 def claim(rows: FolderRows, owner: Owner, folder: str, draw: int) -> Claim:
-    """Takes a folder for a member's start, before anything else is done with it.
+    """Take a folder for a member's start, before anything else is done with it.
 
     Raises ClusterError where it belongs to another member or cluster. `draw`: a random number.
     """

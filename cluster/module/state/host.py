@@ -23,7 +23,7 @@ class AppendingHost(TermHost, Protocol):
     """The member that puts records of its own into the log while it leads."""
 
     def append(self, record: bytes) -> bool:
-        """Appends a record as the serving leader. Returns False while nothing is sequenced."""
+        """Append a record as the serving leader. Returns False while nothing is sequenced."""
 
 
 class MemberHost(Protocol):
@@ -36,4 +36,4 @@ class MemberHost(Protocol):
     def announce(self, event: str, text: str) -> None: ...
 
     def start_again(self, reason: str) -> None:
-        """Ends the member and starts it again from its store."""
+        """End the member and start it again from its store."""

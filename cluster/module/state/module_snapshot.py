@@ -188,7 +188,7 @@ def _marker(point: SnapshotPoint, mark: SnapshotMark) -> bytes:
 
 
 def decode(messages: Iterable[bytes]) -> ModuleSnapshot:
-    """Reads a snapshot up to its END marker; raises ClusterError when it is not whole or not the module's."""
+    """Read a snapshot up to its END marker; raise ClusterError when it is not whole or not the module's."""
     snapshot: ModuleSnapshot | None = None
     for message in messages:
         found = ordo_codecs.decode_any(message)

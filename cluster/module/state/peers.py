@@ -57,13 +57,13 @@ class Contacts:
         return [self._members[member_id] for member_id in member_ids]
 
     def learn(self, member: Member) -> None:
-        """Adds a member, or changes its endpoints; the entry of this node itself never changes."""
+        """Add a member, or change its endpoints; the entry of this node itself never changes."""
         if member.id != self._own_id:
             self._members[member.id] = member
             self._next_attempt_ns = 0
 
     def connect(self, now_ns: int) -> None:
-        """Asks for the publications that are missing and takes those that are there; one that fails is asked for again
+        """Ask for the publications that are missing and take those that are there; one that fails is asked for again
         after a while."""
         if now_ns >= self._next_attempt_ns:
             self._next_attempt_ns = now_ns + RETRY_INTERVAL_NS
@@ -98,12 +98,12 @@ class Contacts:
         return member_id in self._publications
 
     def send(self, member_id: int, message: bytes) -> None:
-        """Sends to one member; like any datagram, the message may be lost."""
+        """Send to one member; like any datagram, the message may be lost."""
         known = self._publications.get(member_id)
         if known is not None:
             known[1].offer(message)
 
     def broadcast(self, message: bytes) -> None:
-        """Sends to every member; any copy may be lost."""
+        """Send to every member; any copy may be lost."""
         for _, publication in self._publications.values():
             publication.offer(message)

@@ -82,7 +82,7 @@ class Recovery:
     # -- what was lost -------------------------------------------------------------------------------------------------
 
     def _lose(self, distrust: Distrust, finding: str) -> None:
-        """Notes durably, before anything follows from it, that something this member had to keep is lost."""
+        """Note durably, before anything follows from it, that something this member had to keep is lost."""
         if self._is_single:
             raise ClusterError(
                 f"{finding}: this cluster has no other member that could have it; restore the data folder from a copy"
@@ -127,7 +127,7 @@ class Recovery:
         return int(descriptor.stop_position)
 
     def _check_log(self) -> None:
-        """Gives up the log behind the first damage; a snapshot from before it is enough to continue."""
+        """Give up the log behind the first damage; a snapshot from before it is enough to continue."""
         if self.log_recording_id == NULL_VALUE:
             return
         reads_all = self._config.check_log or self.state.check_log
@@ -188,7 +188,7 @@ class Recovery:
                 return
 
     def _give_up_log(self) -> None:
-        """Begins after the newest whole snapshot, wherever the log was, or with nothing at all: the rest comes
+        """Begin after the newest whole snapshot, wherever the log was, or with nothing at all: the rest comes
         from other members. The recording stays until the log has another one."""
         self._lose(
             Distrust.LOG,
@@ -240,7 +240,7 @@ class Recovery:
         return service
 
     def _check_services(self, entry: SnapshotEntry) -> None:
-        """Raises ClusterError where the snapshot is not of the services that this member is to run."""
+        """Raise ClusterError where the snapshot is not of the services that this member is to run."""
         found, expected = len(entry.service_recording_ids), self._config.service_count
         if found != expected:
             raise ClusterError(
@@ -341,7 +341,7 @@ class Recovery:
 
 
 def check_parts(module: module_snapshot.ModuleSnapshot, services: Sequence[container_snapshot.ServiceSnapshot]) -> None:
-    """Raises SnapshotError where the parts of a snapshot are not of one state."""
+    """Raise SnapshotError where the parts of a snapshot are not of one state."""
     if len(module.trackers) != len(services):
         raise SnapshotError(f"the module's part is of {len(module.trackers)} service(s), not of {len(services)}")
     for service_id, service in enumerate(services):
@@ -371,7 +371,7 @@ def name_principals(module: module_snapshot.ModuleSnapshot, service: container_s
 
 
 def _check_skips(module: module_snapshot.ModuleSnapshot, skips: dict[int, Skip]) -> None:
-    """Raises SnapshotError where the snapshot is of a state with records that were left out since."""
+    """Raise SnapshotError where the snapshot is of a state with records that were left out since."""
     without = {skip.log_position for skip in module.skips}
     of_state = [one for one in sorted(skips) if one <= module.point.log_position and one not in without]
     if of_state:

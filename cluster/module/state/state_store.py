@@ -193,7 +193,7 @@ class StateStore:
             txn.delete(_LOG_BASE)
 
     def put_distrust(self, distrust: Distrust) -> None:
-        """Stores what this member has lost, until it may vote again."""
+        """Store what this member has lost, until it may vote again."""
         with self._store.transaction() as txn:
             txn.put(_DISTRUST, bytes([distrust & ~Distrust.STATE]))
 
@@ -205,7 +205,7 @@ class StateStore:
             txn.put(_CHECK_LOG, bytes([check_log]))
 
     def put_term(self, leadership_term_id: int, base_position: int) -> None:
-        """Adds a row in place of any with a term or a base at or above its own."""
+        """Add a row in place of any with a term or a base at or above its own."""
         doomed = [
             key
             for key, value in self._store.items(_TERM)
@@ -217,14 +217,14 @@ class StateStore:
             txn.put(_TERM + _I64.pack(leadership_term_id), _I64.pack(base_position))
 
     def truncate_terms(self, position: int) -> None:
-        """Forgets every term whose base is at or past `position`: its records are gone from the log."""
+        """Forget every term whose base is at or past `position`: its records are gone from the log."""
         doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= position]
         with self._store.transaction() as txn:
             for key in doomed:
                 txn.delete(key)
 
     def put_snapshot(self, entry: SnapshotEntry, digest: bytes | None = None) -> None:
-        """Adds or replaces an entry; the digest that is stored stays where none is given."""
+        """Add or replace an entry; the digest that is stored stays where none is given."""
         with self._store.transaction() as txn:
             _put_snapshot(txn, entry, digest)
 
@@ -234,20 +234,20 @@ class StateStore:
             txn.put(_AGREED, _I64.pack(log_position) + digest)
 
     def remove_snapshot(self, log_position: int) -> None:
-        """Removes an entry; its recordings may be deleted afterwards."""
+        """Remove an entry; its recordings may be deleted afterwards."""
         with self._store.transaction() as txn:
             txn.delete(_SNAPSHOT + _I64.pack(log_position))
             txn.delete(_DIGEST + _I64.pack(log_position))
 
     def put_skip(self, skip: Skip) -> None:
-        """Stores that a record is left out, permanently, and removes the operator's request for it."""
+        """Store that a record is left out, permanently, and remove the operator's request for it."""
         with self._store.transaction() as txn:
             row = _SKIP_ROW.pack(skip.skip_position, skip.timestamp) + skip.text
             txn.put(_SKIP + _I64.pack(skip.log_position), row)
             txn.delete(_SKIP_WISH + _I64.pack(skip.log_position))
 
     def put_skip_wish(self, log_position: int) -> None:
-        """Stores an operator's request to leave a record out, for when this member runs again."""
+        """Store an operator's request to leave a record out, for when this member runs again."""
         with self._store.transaction() as txn:
             txn.put(_SKIP_WISH + _I64.pack(log_position), b"")
 
@@ -265,7 +265,7 @@ class StateStore:
             txn.put(_LOG_BASE, _I64.pack(log_position))
 
     def install(self, entry: SnapshotEntry, digest: bytes, terms: list[tuple[int, int]]) -> None:
-        """Takes a snapshot of another member for a beginning, with the terms that its log had up to there."""
+        """Take a snapshot of another member for a beginning, with the terms that its log had up to there."""
         with self._store.transaction() as txn:
             for key, _ in self._store.items(_TERM):
                 txn.delete(key)
@@ -277,7 +277,7 @@ class StateStore:
             txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
 
     def replace_snapshots(self, entry: SnapshotEntry, digest: bytes, from_position: int) -> None:
-        """Takes a snapshot of another member in the place of all own ones from a position on; the log stays."""
+        """Take a snapshot of another member in the place of all own ones from a position on; the log stays."""
         with self._store.transaction() as txn:
             for key, value in self._store.items(_SNAPSHOT):
                 found = self._snapshot(key, value)
@@ -287,7 +287,7 @@ class StateStore:
             txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
 
     def put_evidence(self, evidence: Evidence, bytes_max: int) -> list[int]:
-        """Remembers a snapshot that was not that of the others, and forgets the oldest of those from before that are
+        """Remember a snapshot that was not that of the others, and forget the oldest of those from before that are
         too many with it, or too long. Returns the recordings of what is forgotten."""
         known = self.list_evidence()
         others = [one for one in known if one.log_position != evidence.log_position]
@@ -304,7 +304,7 @@ class StateStore:
         return sorted(forgotten - {*evidence.recording_ids})
 
     def list_evidence(self) -> list[Evidence]:
-        """Snapshots that are kept because they differed, the oldest first. Raises StorageDamagedError."""
+        """Snapshot that are kept because they differed, the oldest first. Raises StorageDamagedError."""
         try:
             return [_evidence(*row) for row in sorted(self._store.items(_EVIDENCE))]
         except struct.error as error:

@@ -25,7 +25,7 @@ class TerminationHost(Protocol):
         """Everything up to the position is executed, and no snapshot is under way."""
 
     def terminate_service(self, log_position: int) -> bool:
-        """Tells the services to end at the position. Returns False when it could not be told yet."""
+        """Tell the services to end at the position. Returns False when it could not be told yet."""
 
 
 class Termination:
@@ -55,7 +55,7 @@ class Termination:
         return self._is_service_told or self._core.termination_position != NULL_POSITION
 
     def on_service_ack(self, service_id: int, log_position: int) -> bool:
-        """Returns True when the ack was the service's last."""
+        """Return True when the ack was the service's last."""
         if not self._is_service_told or log_position < self._told_position:
             return False
         self._services_done.add(service_id)
@@ -75,7 +75,7 @@ class Termination:
             self._told_position = position
 
     def _leave(self, now_ns: int) -> None:
-        """Ends this member: a leader after its followers, a follower once it has told its leader, if there is one."""
+        """End this member: a leader after its followers, a follower once it has told its leader, if there is one."""
         host, core = self._host, self._core
         if core.termination_position == NULL_POSITION or self._acknowledged:
             host.has_ended = True

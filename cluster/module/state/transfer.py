@@ -40,7 +40,7 @@ class TransferHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     def update_ingress(self) -> None:
-        """Opens or closes the ingress, depending on whether a transfer is under way."""
+        """Open or close the ingress, depending on whether a transfer is under way."""
 
 
 class LeadershipTransfer:
@@ -73,11 +73,11 @@ class LeadershipTransfer:
         self._host.update_ingress()
 
     def begin_asked(self, toggle_value: int, now_ns: int) -> None:
-        """Hands leadership over when an operator asked for it through the control toggle (counter 202)."""
+        """Hand leadership over when an operator asked for it through the control toggle (counter 202)."""
         self.begin(transfer_target(toggle_value), now_ns)
 
     def stop(self) -> None:
-        """Ends the node; a leader hands over first. May be called from a signal handler."""
+        """End the node; a leader hands over first. May be called from a signal handler."""
         self.is_stopping = True
 
     def lose_leadership(self) -> None:
@@ -108,7 +108,7 @@ class LeadershipTransfer:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Goes on leading: nobody could take over, or nobody did in time."""
+        """Go on leading: nobody could take over, or nobody did in time."""
         self._state = TransferState.IDLE
         toggle = self._counters.control_toggle
         if is_transfer(toggle.value):

@@ -54,10 +54,10 @@ class RoomHost(MemberHost, Leadership, Protocol):
     @property
     def is_leader(self) -> bool: ...
     def touch_sessions(self) -> None:
-        """Counts every session as heard now."""
+        """Count every session as heard now."""
 
     def carry_out(self, now_ns: int) -> None:
-        """Carries out what consensus asks for."""
+        """Carry out what consensus asks for."""
 
 
 class RoomWatch:
@@ -115,7 +115,7 @@ class RoomWatch:
         self.is_closed = False
 
     def tell(self, session: ClusterSession) -> None:
-        """Tells a session that was opened just now."""
+        """Tell a session that was opened just now."""
         if self.is_closed:
             self._sessions.notify(self._host, session, encode_closed(self._reason))
 
@@ -202,7 +202,7 @@ class RoomWatch:
             self._sessions.notify(self._host, session, notice)
 
     def _bear_up(self, now_ns: int) -> None:
-        """Keeps the sessions whose messages hold up their keep-alives; hands over or frees what may go."""
+        """Keep the sessions whose messages hold up their keep-alives; hand over or free what may go."""
         if now_ns >= self._touch_ns:
             self._touch_ns = now_ns + TOUCH_INTERVAL_NS
             self._host.touch_sessions()

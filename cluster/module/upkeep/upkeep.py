@@ -214,7 +214,7 @@ class Upkeep:
         )
 
     def start(self, snapshot: SnapshotEntry | None, contents: ModuleSnapshot | None) -> None:
-        """Begins with the snapshot that the member starts from, or none."""
+        """Begin with the snapshot that the member starts from, or none."""
         self.shelf.clear_snapshots()
         self.repair.start()
         self.skips.start(contents.skips if contents else [], snapshot.log_position if snapshot else 0)
@@ -292,7 +292,7 @@ class Upkeep:
             self.fetch.on_offer(offer, now_ns)
 
     def _on_refusal(self, refusal: Any, now_ns: int) -> None:
-        """Handles a refusal: the leader no longer has the log that this member needs next."""
+        """Handle a refusal: the leader no longer has the log that this member needs next."""
         is_for_this = refusal.follower_member_id == self._own_id and not self._is_in_step
         if not is_for_this or refusal.snapshot_position <= self._sequencer.append_position:
             return
@@ -343,7 +343,7 @@ class Upkeep:
         return self._own_id if self.shelf.find(*snapshot) is not None else NULL_VALUE
 
     def _agree(self) -> None:
-        """Takes note, for ever, of the newest snapshot that a quorum of voters holds alike, and this member with it."""
+        """Take note, for ever, of the newest snapshot that a quorum of voters holds alike, and this member with it."""
         configuration, agreement = self._core.configuration, self._agreement
         found = self.reports.find_quorums(configuration.voter_ids, configuration.quorum_threshold)
         former = agreement.agreed
@@ -396,7 +396,7 @@ class Upkeep:
 
     @property
     def _needed_position(self) -> int:
-        """Returns where the log begins that this member still lacks; following the live log it may need it again."""
+        """Return where the log begins that this member still lacks; following the live log it may need it again."""
         return self.fetch.position if self.fetch.is_under_way else int(self._sequencer.append_position)
 
     def _remove_old(self, now_ns: int) -> None:

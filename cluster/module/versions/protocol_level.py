@@ -140,7 +140,7 @@ class ProtocolLevel:
     # -- what members say ----------------------------------------------------------------------------------------------
 
     def _on_report(self, report: Any, now_ns: int) -> None:
-        """Raises DecodeError."""
+        """Raise DecodeError."""
         if not FIRST_LEVEL < report.level <= LEVEL_MAX:
             raise DecodeError(f"LevelReport: level={report.level}")
         self._reports[report.member_id] = _Report(report.level, now_ns)

@@ -163,11 +163,11 @@ class Skips:
     # -- the log -------------------------------------------------------------------------------------------------------
 
     def on_record(self, position: int, values: Any) -> None:
-        """Takes a SkipEvent of this member's durable log; it takes effect once it is committed."""
+        """Take a SkipEvent of this member's durable log; it takes effect once it is committed."""
         self._appended.append(Skip(values.skipped_position, position, values.timestamp, values.text))
 
     def truncate(self, position: int) -> None:
-        """Forgets SkipEvents beyond `position`, where the log was truncated."""
+        """Forget SkipEvents beyond `position`, where the log was truncated."""
         while self._appended and self._appended[-1].skip_position > position:
             gone = self._appended.pop().log_position
             if gone in self._held and gone not in self._wishes:
@@ -179,7 +179,7 @@ class Skips:
         self._send(position, RecordOrder.EXECUTE)
 
     def _learn(self, skip: Skip) -> None:
-        """Applies a committed SkipEvent."""
+        """Apply a committed SkipEvent."""
         position = skip.log_position
         if position in self.known:
             return
@@ -195,7 +195,7 @@ class Skips:
             self._send(position, RecordOrder.SKIP, skip.text)
 
     def _restore(self, position: int) -> None:
-        """Starts again: the stored skip makes the next start choose a snapshot from before the record."""
+        """Start again: the stored skip makes the next start choose a snapshot from before the record."""
         self._host.start_again(f"executes the log again without the record at position {position}")
 
     # -- the own service -----------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ class Skips:
         self.work(now_ns)
 
     def _resolve(self, failure: Failure, now_ns: int) -> None:
-        """Decides what follows from the failure of this member's service."""
+        """Decide what follows from the failure of this member's service."""
         voters, threshold = self._core.configuration.voter_ids, self._core.configuration.quorum_threshold
         executed = sorted(one for one, verdict in self._answers.items() if verdict is FailureVerdict.EXECUTED)
         # A member that cannot be asked must not keep this one, which may lead, from starting again.
@@ -242,7 +242,7 @@ class Skips:
             )
 
     def _stand_alone(self, failure: Failure, executed: list[int]) -> None:
-        """Stops this member alone: no quorum can have failed, so the others' state is the valid one."""
+        """Stop this member alone: no quorum can have failed, so the others' state is the valid one."""
         position = failure.log_position
         if failure.is_held:
             self._host.record_error(
@@ -308,7 +308,7 @@ class Skips:
         return self._sequencer.leading_term_id != NULL_VALUE and not self._host.transfer.is_under_way
 
     def on_skip_request(self, request: Any) -> bytes:
-        """Handles an operator's request and returns the answer."""
+        """Handle an operator's request and return the answer."""
         position, refusal = request.log_position, ""
         failure = self._failure
         if not self._leads:
@@ -328,7 +328,7 @@ class Skips:
         )
 
     def _decide(self, now_ns: int) -> None:
-        """Appends a SkipEvent for the record that a quorum of the voters failed at alike."""
+        """Append a SkipEvent for the record that a quorum of the voters failed at alike."""
         voters, threshold = self._core.configuration.voter_ids, self._core.configuration.quorum_threshold
         failures = {
             one: report.failure

@@ -117,7 +117,7 @@ class StateDoubt:
         )
 
     def tell_dissent(self, position: int | None) -> None:
-        """Says once of each position that no quorum can agree there."""
+        """Say once of each position that no quorum can agree there."""
         if position is None or position <= self._dissent_position:
             return
         self._dissent_position = position
@@ -151,7 +151,7 @@ class StateDoubt:
             )
 
     def install(self, fetched: FetchedSnapshot) -> None:
-        """Replaces this member's snapshots from the difference on; the log stays and is executed again from there."""
+        """Replace this member's snapshots from the difference on; the log stays and is executed again from there."""
         position = fetched.entry.log_position
         self._store.replace_snapshots(fetched.entry, fetched.digest, self.position)
         self._host.start_again(f"executes the log again from the other members' state at log position {position}")

@@ -114,7 +114,7 @@ class StateHashes:
             self._compare(HeldSnapshot(position, self._agreed[position]))
 
     def _on_report(self, report: Any, now_ns: int) -> None:
-        """Raises DecodeError."""
+        """Raise DecodeError."""
         self._reports.note(report.member_id, report.hashes, now_ns)
 
     def _compare(self, agreed: HeldSnapshot) -> None:

@@ -86,7 +86,7 @@ class VersionLacks:
             )
 
     def install(self, fetched: FetchedSnapshot) -> bool:
-        """Puts the snapshot before the own ones; the log stays. False where it is not for that."""
+        """Put the snapshot before the own ones; the log stays. False where it is not for that."""
         lack, position = self.first, fetched.entry.log_position
         if lack is None or position <= lack.log_position:
             return False

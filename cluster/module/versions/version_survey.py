@@ -70,7 +70,7 @@ class VersionSurvey:
         }
 
     def begin(self, member_ids: Collection[int], done: Done, now_ns: int) -> None:
-        """Asks these members anew; `done` gets a row for each version of each service, and one with none for each
+        """Ask these members anew; `done` gets a row for each version of each service, and one with none for each
         service of who is silent."""
         self._request_id = max(self._request_id + 1, now_ns)  # no answer to an earlier life is taken for one to this
         self._asked = self._asked | frozenset(member_ids) if self._waiting else frozenset(member_ids)
@@ -124,7 +124,7 @@ class VersionSurvey:
         )
 
     def _on_report(self, report: Any, now_ns: int) -> None:
-        """Raises DecodeError."""
+        """Raise DecodeError."""
         is_awaited = bool(self._waiting) and report.request_id == self._request_id
         if not is_awaited or report.follower_member_id != self._own_id or report.member_id not in self._asked:
             return

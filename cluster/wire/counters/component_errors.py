@@ -27,7 +27,7 @@ class ComponentErrors:
         self._log: DistinctErrorLog | None = DistinctErrorLog(self._mark_file.error_log_memory, clock)
 
     def record(self, error: BaseException, where: str) -> None:
-        """Keeps an error with its traceback; one that was met before is counted. Nothing once closed."""
+        """Keep an error with its traceback; one that was met before is counted. Nothing once closed."""
         self.record_text(f"{where}\n{''.join(traceback.format_exception(error)).rstrip()}")
 
     def record_text(self, text: str) -> None:

@@ -88,7 +88,7 @@ class MarkFile:
 
     @classmethod
     def create(cls, provider: MemoryProvider, path: str, now_ms: int, **fields: Any) -> MarkFile:
-        """Makes the file, or takes over one whose owner is gone; `fields` are those of MARK_FILE_HEADER that matter.
+        """Make the file, or take over one whose owner is gone; `fields` are those of MARK_FILE_HEADER that matter.
 
         All of it is allocated: an error log that took pages when it needs them would die of a full disk, unread.
         The error log of the last run is kept. Raises StorageInUseError while a live process owns the file.
@@ -128,7 +128,7 @@ class MarkFile:
             struct.pack_into("<q", view, ACTIVITY_OFFSET, now_ms)
 
     def close(self) -> None:
-        """Says that the owner ended in order."""
+        """Say that the owner ended in order."""
         if self._memory.closed:
             return
         self.set_activity(NULL_ACTIVITY)

@@ -23,7 +23,7 @@ class RecordingCounter(NamedTuple):
 
 
 def recording_counters(counters: CountersReader) -> Iterator[RecordingCounter]:
-    """Returns those of all recordings that are written now."""
+    """Return those of all recordings that are written now."""
     for counter_id in counters.find_all(CounterType.RECORDING_POSITION):
         counter = counters.describe(counter_id)
         if counter is not None:

@@ -236,7 +236,7 @@ def text_answer(values: Any, status: ConsumerStatus, text: str) -> ConsumerAnswe
 
 
 def decode_answer(message: bytes) -> ConsumerAnswer:
-    """Raises DecodeError."""
+    """Raise DecodeError."""
     values: Any = ordo_codecs.CONSUMER_ANSWER.decode(message)
     tail = tail_of(message)
     if not 0 <= values.count * _WORK.size <= len(tail):

@@ -36,7 +36,7 @@ class DifferenceKind(IntEnum):
 
     @property
     def text(self) -> str:
-        """Returns what users are told."""
+        """Return what users are told."""
         return _TEXTS[self]
 
 

@@ -9,7 +9,7 @@ _GAP = struct.Struct("<qq")
 
 
 def encode_gaps(gaps: Iterable[tuple[int, int]]) -> bytes:
-    """Returns a row for each gap."""
+    """Return a row for each gap."""
     return b"".join(_GAP.pack(*gap) for gap in gaps)
 
 

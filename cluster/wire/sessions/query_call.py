@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def ask_service(
     service: Service, payload: bytes, note_error: Callable[[Exception], object]
 ) -> tuple[QueryStatus, bytes]:
-    """Calls `on_query`. An exception fails this query only, since a read changes no state; `note_error` hears of it."""
+    """Call `on_query`. An exception fails this query only, since a read changes no state; `note_error` hears of it."""
     try:
         answer = service.on_query(payload)
         if not isinstance(answer, bytes):

@@ -166,7 +166,7 @@ def _marker(snapshot: ServiceSnapshot, mark: SnapshotMark) -> bytes:
 
 
 def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
-    """Reads up to the END marker and leaves the service's own messages in the iterator.
+    """Read up to the END marker and leave the service's own messages in the iterator.
 
     Raises SnapshotError when the stream is not a service's snapshot or not whole.
     """

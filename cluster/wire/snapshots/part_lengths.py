@@ -16,7 +16,7 @@ def pack_lengths(lengths: Iterable[int]) -> bytes:
 
 
 def unpack_lengths(row: bytes) -> list[int]:
-    """Raises DecodeError."""
+    """Raise DecodeError."""
     if len(row) % _I64.size or len(row) >= SERVICES_MAX * _I64.size:
         raise DecodeError(f"SnapshotOffer: more_lengths of {len(row)} bytes")
     found = [length for (length,) in _I64.iter_unpack(row)]

@@ -19,7 +19,7 @@ class MessagesDigest:
         self._hash = blake2b(digest_size=DIGEST_LENGTH_BYTES)
 
     def add(self, message: bytes) -> None:
-        """Takes the next message; its length counts, too, so that no two lists of messages look alike."""
+        """Take the next message; its length counts, too, so that no two lists of messages look alike."""
         self._hash.update(len(message).to_bytes(8, "little"))
         self._hash.update(message)
 

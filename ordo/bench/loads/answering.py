@@ -16,4 +16,4 @@ class Answering(ClusteredService):
         return payload
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
-        """Writes nothing: the service has no state."""
+        """Write nothing: the service has no state."""

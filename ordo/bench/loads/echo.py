@@ -13,4 +13,4 @@ class Echo(ClusteredService):
             session.offer(payload)
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
-        """Writes nothing: the service has no state."""
+        """Write nothing: the service has no state."""

@@ -16,7 +16,7 @@ def new_histogram() -> HdrHistogram:
 
 
 def record(histogram: HdrHistogram, values_ns: Iterable[int]) -> None:
-    """Adds values; what is beyond a minute counts as a minute."""
+    """Add values; what is beyond a minute counts as a minute."""
     for value_ns in values_ns:
         histogram.record_value(min(max(value_ns, 1), HIGHEST_NS))
 

@@ -36,7 +36,7 @@ class LoadPlan:
         return cls(**values)
 
     def open(self) -> NativeLoad | EchoSession:
-        """Opens the sessions; both kinds of client have `pipelined`."""
+        """Open the sessions; both kinds of client have `pipelined`."""
         if self.is_native:
             return NativeLoad(self.ingress_endpoints, self.size_bytes, self.session_count)
         return EchoSession(self.ingress_endpoints, self.size_bytes)

@@ -114,6 +114,6 @@ class NativeLoad(Closing):
         return LoadRun(streams, self._driver, self._clock, count, window, tick).run()
 
     def keep(self) -> None:
-        """Keeps the sessions alive: call it every few milliseconds between runs."""
+        """Keep the sessions alive: call it every few milliseconds between runs."""
         for client in self._clients:
             client.poll(1)
