@@ -452,7 +452,7 @@ class NodeConfig(Settings):
         if self.tokens and self.authentication.class_ is not None:
             raise ValueError("authentication.class and tokens: give one of both")
         if self.authentication.anonymous_roles and (not self.tokens or self.authentication.by_key):
-            raise ValueError("authentication.anonymous_roles: goes with [[tokens]], and without by_key")
+            raise ValueError("authentication.anonymous_roles: goes with [[tokens]], and without by_key; set it to []")
         if self.authentication.by_key and not self.encryption.is_on:
             raise ValueError("authentication.by_key: needs [encryption] with key_file and trusted_file")
         if self.authentication.by_key and self.authentication.class_ is not None:

@@ -241,7 +241,7 @@ def test_a_package_that_is_missing_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ordo.pipeline.pipeline_commands", None)
-    assert run(["pipeline", "audit"]) == 2
+    assert run(["pipeline", "audit"]) == 7
     assert (
         capsys.readouterr().err
         == "ordo: ordo.pipeline.pipeline_commands is not installed: pip install 'ordo-sequencer[pipeline]'\n"
