@@ -28,6 +28,11 @@ ConsoleAddress = Annotated[
 ConsoleNames = Annotated[
     list[str] | None, typer.Option(help="host name by which browsers reach the console; may be repeated")
 ]
+MessageBytes = Annotated[int, typer.Option(help="bytes of the longest gRPC message taken from a caller")]
+HostSessions = Annotated[int, typer.Option(help="of them, opened by callers of one host; 0: three quarters of them")]
+OperatorHosts = Annotated[
+    str, typer.Option(help="addresses that operators call from; that of a proxy on this machine is not theirs alone")
+]
 DecoderName = Annotated[
     str, typer.Option(help="module:function that makes a payload readable for the console's message browser")
 ]
@@ -46,10 +51,11 @@ def gateway(
     trusted_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the members' keys")] = None,
     requests_max: Annotated[int, typer.Option(help="requests and queries under way in all")] = 16_384,
     stream_requests_max: Annotated[int, typer.Option(help="requests under way of one stream")] = 2_048,
-    message_bytes_max: Annotated[int, typer.Option(help="bytes of the longest gRPC message taken from a caller")] = (
-        MESSAGE_BYTES_DEFAULT
-    ),
+    message_bytes_max: MessageBytes = MESSAGE_BYTES_DEFAULT,
     sessions_max: Annotated[int, typer.Option(help="sessions with the cluster: one for each token")] = 64,
+    sessions_per_host: HostSessions = 0,
+    operator_sessions: Annotated[int, typer.Option(help="of them, kept for operators; -1: a sixteenth of them")] = -1,
+    operator_hosts: OperatorHosts = "127.0.0.1,::1",
     subscriptions_max: Annotated[int, typer.Option(help="subscriptions to the log")] = 32,
     archive_calls_max: Annotated[int, typer.Option(help="calls that read or verify recordings")] = 2,
     timeout: Annotated[float, typer.Option(help="seconds that a call without a deadline waits for the cluster")] = 30.0,
@@ -71,6 +77,9 @@ def gateway(
         stream_requests_max=stream_requests_max,
         message_bytes_max=message_bytes_max,
         sessions_max=sessions_max,
+        sessions_per_host=sessions_per_host,
+        operator_sessions=operator_sessions,
+        operator_hosts=_split(operator_hosts),
         subscriptions_max=subscriptions_max,
         archive_calls_max=archive_calls_max,
         timeout_s=timeout,

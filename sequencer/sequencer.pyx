@@ -34,6 +34,7 @@ from ordo.cluster.wire.layout cimport (
     MESSAGE_MARK_NUMBER,
     APP_DIFFERENCE_ID,
     CONSUMER_COMMAND_ID,
+    OPEN_IDENTITY_ID,
     REQUEST_ID,
     OUTPUT_BLOCK,
     OUTPUT_TARGET,
@@ -526,6 +527,9 @@ cdef class Sequencer:
             return 1
         if is_command and not self.module.sessions.admits_command(
                 image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes)):
+            return 1
+        if template == OPEN_IDENTITY_ID and not self.module.requests.identities.admits(
+                image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time):
             return 1
         self.appended_position = 0
         taken = self._sequence(image, data, fragment.length_bytes, cluster_time, is_command)

@@ -270,16 +270,12 @@ class ConsensusModule:
             self.sessions,
             authenticator,
             session_timeout=session_timeout,
-            bounds=SessionBounds.of(
-                config.sessions_max,
-                config.sessions_per_host_max,
-                config.sessions_per_principal_max,
-                config.operator_sessions,
-            ),
+            bounds=SessionBounds.configured(config),
             message_bytes_max=lambda: self.log.message_bytes_max,
             on_rejected=self.on_invalid_request,
             draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
             cluster_id=config.cluster_id,
+            identities_per_principal=config.identities_per_principal_max,
         )
         self.services = Services(self, self._seams.clock, config.service_count)
         self._leader_ingress = LeaderIngress(

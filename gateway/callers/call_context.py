@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 import grpc
 
@@ -44,6 +45,12 @@ def credentials_of(context: Any) -> bytes | None:
             text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
             return (text[len(BEARER) :] if text[: len(BEARER)].lower() == BEARER else text).strip().encode()
     return None
+
+
+def host_of(context: Any) -> str:
+    """The address that a call comes from, without its port."""
+    family, _, address = str(context.peer()).partition(":")
+    return unquote(address.rpartition(":")[0]).strip("[]") if family in ("ipv4", "ipv6") else family
 
 
 async def refuse(
@@ -88,7 +95,7 @@ async def session_of(
 ) -> CallerSession:
     """The session for a call; refuses the call when there is none."""
     try:
-        return await sessions.get(credentials_of(context), deadline.seconds)
+        return await sessions.get(credentials_of(context), deadline.seconds, host_of(context))
     except ClusterTimeoutError as error:
         text = f"{error.message}: nothing was sent"
         await refuse(context, grpc.StatusCode.UNAVAILABLE, text, outcome=RequestOutcome.NOT_EXECUTED)

@@ -7,6 +7,7 @@ requests of all callers with the same token, of any number of identities.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ordo.cluster.client.requests.relay import RelayedRequests
@@ -23,19 +24,23 @@ POLLS_MAX = 16
 CYCLE_INTERVAL_S = 0.010
 BUSY_INTERVAL_S = 0.001
 UPKEEP_INTERVAL_S = 0.5
+EVICTED_IDLE_S = 1.0
+"""Where no more sessions may be, one makes room that nobody has called through for so long."""
 REFUSED_PAUSE_S = 5.0
 """Where the cluster lets in nobody without a token, it is asked so often, which also says whether it leads."""
 
 
 class SessionsFullError(OrdoError):
-    """Callers show as many tokens as the gateway has sessions for."""
+    """Callers show as many tokens as the gateway has sessions for, in all or of one host."""
 
 
 class CallerSession:
     """One session, and the calls that are made in it."""
 
-    def __init__(self, client: ClusterClient, now_s: float) -> None:
+    def __init__(self, client: ClusterClient, now_s: float, host: str) -> None:
+        """`host`: whose call opened it; empty for the gateway's own."""
         self.client = client
+        self.host = host
         self.relay: RelayedRequests = relay_of(client)
         self.used_s = now_s
         self.calls = 0
@@ -71,8 +76,9 @@ class GatewaySessions:
         """Whether a leader answers: one that lets nobody in without a token does so, too."""
         return self._was_refused or any(one.is_connected for one in self._sessions.values())
 
-    async def get(self, credentials: bytes | None, timeout_s: float) -> CallerSession:
-        """The session of callers that show these credentials, None for those that show none.
+    async def get(self, credentials: bytes | None, timeout_s: float, host: str) -> CallerSession:
+        """The session of callers that show these credentials, None for those that show none; `host` is where this one
+        calls from.
 
         Raises SessionRejectedError where the cluster does not let them in, ClusterTimeoutError without a leader,
         SessionsFullError.
@@ -80,7 +86,9 @@ class GatewaySessions:
         key = self._settings.credentials_for(credentials)
         session = self._sessions.get(key)
         if session is None:
-            session = self._open(key)
+            if key != self._own_key():
+                self._make_room(host)
+            session = self._open(key, host)
         session.used_s = self._loop.time()
         if not session.opened.is_set():
             try:
@@ -92,11 +100,44 @@ class GatewaySessions:
             raise session.failure
         return session
 
-    def _open(self, key: bytes) -> CallerSession:
-        if len(self._sessions) > self._settings.sessions_max:
+    def _make_room(self, host: str) -> None:
+        """For one more session of a host. Raises SessionsFullError."""
+        settings, is_operator = self._settings, host in self._settings.operator_hosts
+        of_host = {key: session for key, session in self._of_callers().items() if session.host == host}
+        if not is_operator and len(of_host) >= settings.host_sessions_max and not self._evict(of_host):
             raise SessionsFullError(
-                f"{self._settings.sessions_max} sessions are open, as many as there may be: see --sessions-max"
+                f"{len(of_host)} sessions of {host} are open, as many as one host may have: see --sessions-per-host"
             )
+        callers = self._of_callers()
+        kept = 0 if is_operator else settings.operator_sessions_kept
+        if len(callers) >= settings.sessions_max - kept and not self._evict(callers):
+            text = f"{len(callers)} sessions are open, as many as there may be: see --sessions-max"
+            if kept and len(callers) < settings.sessions_max:
+                text = f"the last {kept} sessions are for operators: see --operator-sessions and --operator-hosts"
+            raise SessionsFullError(text)
+
+    def _of_callers(self) -> dict[bytes, CallerSession]:
+        """All but the gateway's own."""
+        own = self._own_key()
+        return {key: session for key, session in self._sessions.items() if key != own}
+
+    def _evict(self, found: Mapping[bytes, CallerSession]) -> bool:
+        """Closes the session of these that was silent longest, unless all are in use."""
+        before_s = self._loop.time() - EVICTED_IDLE_S
+        silent = [
+            key
+            for key, session in found.items()
+            if session.opened.is_set() and session.calls == 0 and session.used_s < before_s
+        ]
+        if not silent:
+            return False
+        self._close(min(silent, key=lambda key: found[key].used_s))
+        return True
+
+    def _close(self, key: bytes) -> None:
+        self._sessions.pop(key).client.close()
+
+    def _open(self, key: bytes, host: str = "") -> CallerSession:
         settings = replace(
             self._settings.client,
             credentials=key,
@@ -104,7 +145,7 @@ class GatewaySessions:
             client_name=self._settings.client.client_name or "gateway",
         )
         client = ClusterClient(list(self._settings.endpoints), settings=settings, transport=self._transport, wait=False)
-        session = self._sessions[key] = CallerSession(client, self._loop.time())
+        session = self._sessions[key] = CallerSession(client, self._loop.time(), host)
         self.flush()
         return session
 
@@ -170,8 +211,7 @@ class GatewaySessions:
         for key, session in list(self._sessions.items()):
             is_idle = session.calls == 0 and now_s - session.used_s > self._settings.session_idle_s
             if key != own and is_idle:
-                del self._sessions[key]
-                session.client.close()
+                self._close(key)
 
     def close(self) -> None:
         """Close all sessions. Idempotent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,12 @@ class GatewaySettings:
     """The longest gRPC message that is taken from a caller."""
     sessions_max: int = 64
     """So many sessions with the cluster: one for each token that callers show."""
+    sessions_per_host: int = 0
+    """So many of them may callers of one host open, which is also what a proxy is; 0: three quarters."""
+    operator_sessions: int = -1
+    """So many of them are kept for callers of `operator_hosts`; -1: a sixteenth."""
+    operator_hosts: Sequence[str] = ("127.0.0.1", "::1")
+    """Addresses from which operators call. They may open all sessions, `sessions_per_host` or not."""
     session_idle_s: float = 60.0
     """A session of callers that are silent for so long is closed."""
     subscriptions_max: int = 32
@@ -84,9 +91,30 @@ class GatewaySettings:
             raise ConfigurationError(
                 f"message_bytes_max={self.message_bytes_max}: must be {MESSAGE_BYTES_MIN} to {MESSAGE_BYTES_MAX}"
             )
+        if not 0 <= self.sessions_per_host <= self.sessions_max:
+            raise ConfigurationError(
+                f"sessions_per_host={self.sessions_per_host}: must be 0 to sessions_max={self.sessions_max}"
+            )
+        if not -1 <= self.operator_sessions < self.sessions_max:
+            raise ConfigurationError(
+                f"operator_sessions={self.operator_sessions}: must be -1 to below sessions_max={self.sessions_max}"
+            )
+        for one in self.operator_hosts:
+            if not _is_ip_address(one):
+                raise ConfigurationError(f"--operator-hosts {one}: must be IP addresses, as 10.0.0.5,::1")
         for name in ("session_idle_s", "timeout_s", "grace_s"):
             if not 0 < getattr(self, name) < float("inf"):
                 raise ConfigurationError(f"{name}={getattr(self, name)}: must be a number of seconds above 0")
+
+    @property
+    def host_sessions_max(self) -> int:
+        """So many sessions may callers of one host open."""
+        return self.sessions_per_host or max(self.sessions_max - self.sessions_max // 4, 1)
+
+    @property
+    def operator_sessions_kept(self) -> int:
+        """So many sessions are kept for operators."""
+        return self.sessions_max // 16 if self.operator_sessions < 0 else self.operator_sessions
 
     def archive_endpoints(self) -> list[str]:
         """Where the members serve the log. Raises ConfigurationError."""
@@ -100,6 +128,14 @@ class GatewaySettings:
 def _is_address(text: str) -> bool:
     found = LISTEN.fullmatch(text)
     return found is not None and int(found[1]) <= 65_535
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_file(path: str) -> bytes:

@@ -1,15 +1,16 @@
 """How the gateway carries out what operators ask for: rare calls that wait, so each has a connection of its own, on a
-thread, one at a time."""
+thread, one at a time. Of each host one waits for the others', so that none keeps them out with many."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ordo.consumers.consumer_orders import ConsumerOrders
-from ordo.gateway.callers.call_context import Deadline, credentials_of, refuse_with
+from ordo.gateway.callers.call_context import Deadline, credentials_of, host_of, refuse_with
 from ordo.gateway.callers.members import remote_cluster
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.runtime.errors import OrdoError, OutcomeUnknownError
@@ -18,12 +19,21 @@ CLIENT_NAME = "ordo gateway"
 T = TypeVar("T")
 
 
+class _Queue:
+    """The orders of one host."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.length = 0
+
+
 class Operations:
     """Carries out one operation after the other, with the token of who asks."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
         self._one_at_a_time = asyncio.Lock()
+        self._of_host: dict[str, _Queue] = {}
 
     async def on_cluster(self, context: Any, operation: Callable[[Any, float], T]) -> T:
         """Call `operation(cluster, timeout_s)` with a RemoteCluster, and return what it returns."""
@@ -45,12 +55,25 @@ class Operations:
 
         return await self._carry_out(context, carry_out)
 
+    @asynccontextmanager
+    async def _turn_of(self, host: str) -> AsyncIterator[None]:
+        """One order of a host at a time."""
+        queue = self._of_host.setdefault(host, _Queue())
+        queue.length += 1
+        try:
+            async with queue.lock:
+                yield
+        finally:
+            queue.length -= 1
+            if not queue.length:
+                del self._of_host[host]
+
     async def _carry_out(self, context: Any, operation: Callable[[bytes, float], T]) -> T:
         """By the caller's deadline; refuses the call when it cannot be done, or its end not be seen."""
         deadline = Deadline(context, self._settings.timeout_s)
         credentials = self._settings.credentials_for(credentials_of(context))
         try:
-            async with asyncio.timeout(deadline.seconds), self._one_at_a_time:
+            async with asyncio.timeout(deadline.seconds), self._turn_of(host_of(context)), self._one_at_a_time:
                 return await asyncio.shield(asyncio.to_thread(operation, credentials, deadline.seconds))
         except TimeoutError:
             await refuse_with(context, OutcomeUnknownError("the order was not carried out in time, and may be yet"))

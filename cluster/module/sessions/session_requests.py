@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ordo.cluster.module.sessions.identity_bounds import IdentityBounds
 from ordo.cluster.module.sessions.response_channels import (
     SHARED_MEMORY,
     bounded,
@@ -45,6 +46,15 @@ CONNECT_LENGTH_MIN = 36
 """Of a connect request without its texts."""
 
 
+class BoundsConfig(Protocol):
+    """What the configuration says of bounds."""
+
+    sessions_max: int
+    sessions_per_host_max: int
+    sessions_per_principal_max: int
+    operator_sessions: int
+
+
 class SessionBounds(NamedTuple):
     """How many sessions may be open: in all, of one host, of one principal, and how many are kept for operators."""
 
@@ -59,6 +69,12 @@ class SessionBounds(NamedTuple):
         share = max(sessions_max - sessions_max // 4, WAITING_MIN)
         reserve = sessions_max // OPERATORS_SHARE if of_operators < 0 else min(of_operators, sessions_max)
         return cls(sessions_max, of_host or share, of_principal or share, reserve)
+
+    @classmethod
+    def configured(cls, config: BoundsConfig) -> SessionBounds:
+        """Those of a node."""
+        of_host, of_principal = config.sessions_per_host_max, config.sessions_per_principal_max
+        return cls.of(config.sessions_max, of_host, of_principal, config.operator_sessions)
 
 
 class RequestState(Enum):
@@ -131,6 +147,7 @@ class SessionRequests:
         on_rejected: Callable[[str], object],
         draw_session_id: Callable[[], int],
         cluster_id: int = 0,
+        identities_per_principal: int = 0,
     ) -> None:
         """`session_timeout` in cluster time units; `bounds` count open and pending sessions. A client is told
         `message_bytes_max`, which is what the leader's log takes, when its session is open.
@@ -157,6 +174,7 @@ class SessionRequests:
         self._waiting_of_host: Counter[str] = Counter()
         self._in_flight: Counter[bytes] = Counter()
         """By principal: sessions whose open event is not committed yet."""
+        self.identities = IdentityBounds(open_sessions, identities_per_principal, on_rejected)
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -284,6 +302,7 @@ class SessionRequests:
                 self._drop(request)
 
     def lose_leadership(self, leadership: Leadership) -> None:
+        self.identities.clear()
         for request in list(self._requests.values()):
             request.publication.offer(
                 session_event(

@@ -86,6 +86,12 @@ class ClusterSettings(Settings):
         default=-1,
         description="So many of max_sessions are kept for principals with the role operator; -1: a 256th of them.",
     )
+    identities_per_principal_max: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default=0,
+        alias="max_identities_per_principal",
+        description="So many identities of requests may one principal open within an hour, where clients are"
+        " authenticated; further ones wait. 0: three quarters of the 16,384 that a service keeps.",
+    )
     queries_max: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         default=4096, alias="max_queries", description="So many queries a member takes at a time."
     )
