@@ -58,8 +58,8 @@ PENDING_OUTPUT = Message(
 class AppExecutor:
     """Executes the log for one service, each request and each output of a group once: the first copy that stands in it.
 
-    The rule is that of the members (`service_api.requests`), without the bounds on what they keep of answers, which are
-    not in the log. The outputs of the instance's own group come back as messages without a session, and must be those
+    The rule is that of the members (`service_api.requests`), without what the length of answers decided in logs below
+    protocol level 3. The outputs of the instance's own group come back as messages without a session, and must be those
     that it has made itself.
     """
 

@@ -42,8 +42,8 @@ class Executions:
     """The table of requests at one position of the log; `mark` and `note` take it on, record by record.
 
     Bounded as the members' table is: by sessions that are open, and by `RequestLimits`. Answers are not in the log, so
-    it keeps none, and does not know when a member told a client to wait because too many bytes of them were kept: it
-    takes the first copy of such a request for the executed one.
+    it keeps none. In a log below protocol level 3 it does not know when a member told a client to wait because too many
+    bytes of them were kept: it takes the first copy of such a request for the executed one.
     """
 
     def __init__(self, snapshot: ServiceSnapshot | None = None, *, is_known: bool = True) -> None:

@@ -426,7 +426,7 @@ class AnswerTooLongError(ClusterError):
 
 
 class AnswerForgottenError(ClusterError):
-    """A request with this id was executed before, at `log_position`, and its answer is not kept any more.
+    """A request was executed before, at `log_position`, and its answer is not kept any more.
 
     What to do: Do not send the request again: it was executed. Ask the service what became of it, with `query`.
     """

@@ -20,6 +20,12 @@ ID_CONFLICT = 5
 """Status of an answer: not executed, since the id was used for another payload."""
 FORGOTTEN = 6
 """Status of an answer: executed before, at the answer's log position, and the answer is not kept any more."""
+FORGOTTEN_TEXT = b"executed before, and its answer is not kept any more"
+OK = 0
+REJECTED = 1
+"""Status of an answer: the service has refused the request. It says so for as long as anything is known of it."""
+TOO_LONG = 2
+REJECTED_TEXT = b"refused by the service, with no reason that is kept"
 KEPT_OVERHEAD_BYTES = 64
 """Of a kept answer, whatever its length."""
 _ROW = struct.Struct("<16s16sqqii")
@@ -77,6 +83,11 @@ def digest_payload(payload: bytes) -> bytes:
     return blake2b(payload, digest_size=DIGEST_BYTES, person=b"ordo payload").digest()
 
 
+def shed_status(status: int) -> int:
+    """What is left of an answer's status without its payload."""
+    return FORGOTTEN if status in (OK, TOO_LONG) else status
+
+
 class _Scope:
     """The ids of one principal."""
 
@@ -115,7 +126,8 @@ class RequestIds:
             text = b"the id was used for another payload, at log position %d" % kept.log_position
             return kept.log_position, ID_CONFLICT, text
         if kept.payload is None:
-            return kept.log_position, FORGOTTEN, b"executed before, and its answer is not kept any more"
+            text = REJECTED_TEXT if kept.status == REJECTED else FORGOTTEN_TEXT
+            return kept.log_position, shed_status(kept.status), text
         return kept.log_position, kept.status, kept.payload
 
     def _has_expired(self, kept: KeptAnswer, time: int) -> bool:

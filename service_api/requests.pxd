@@ -18,6 +18,8 @@ cdef class Identity:
     cdef readonly int64_t confirmed        # the client has the answers up to here
     cdef readonly int64_t last_time        # cluster time of its last record
     cdef readonly int64_t kept_bytes
+    cdef int64_t _payload_bytes            # of these, what `RequestTable._shed` may free
+    cdef int64_t _shed_number              # nothing up to here has a payload that may go
     cdef dict _answers                     # number -> (log position, status, payload), confirmed < number
 
 cdef class RequestTable:
@@ -25,6 +27,7 @@ cdef class RequestTable:
     cdef dict _by_position
     cdef dict _by_identity
     cdef readonly int64_t kept_bytes
+    cdef int64_t _answer_count
     cdef readonly int64_t answer_bytes_max
     cdef int64_t _kept_bytes_max           # of all identities, of one
     cdef int64_t _identity_bytes_max
@@ -39,4 +42,6 @@ cdef class RequestTable:
     cdef int admit_by_id(self, Identity identity, bytes request_id, bytes payload) except -1
     cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1
     cdef bint _has_expired(self, Identity identity, int64_t time)
+    cdef bint _is_full(self, Identity identity) except -1
+    cdef int _shed_oldest(self, Identity identity) except -1
     cdef int _confirm(self, Identity identity, int64_t number) except -1

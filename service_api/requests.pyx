@@ -3,6 +3,9 @@
 Nothing here depends on anything but the records that came before: every member that has executed the same log says the
 same of each request. Numbers of one identity are executed in order and without gaps, so one number tells what was
 executed, and answers are kept only above what the client says it has.
+
+From protocol level 3 on (`RequestIds.is_in_force`), whether a request is executed does not depend on how long answers
+are, for the log does not say that, and of several services one alone keeps answers: what is too much is not kept.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -11,7 +14,15 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ordo.runtime.errors import SnapshotError
-from ordo.service_api.request_ids import RequestIds, digest_payload
+from ordo.service_api.request_ids import (
+    FORGOTTEN,
+    FORGOTTEN_TEXT,
+    REJECTED,
+    REJECTED_TEXT,
+    RequestIds,
+    digest_payload,
+    shed_status,
+)
 
 cdef enum:
     ANSWER_OVERHEAD_BYTES = 160        # of a kept answer, whatever its length
@@ -30,8 +41,12 @@ class RequestLimits(NamedTuple):
     idle_timeout_crowded: int = 3_600_000
     """When there are `identities_max`, the one silent for longest makes room for a new one, if silent for this long."""
     answers_max: int = 65_536
+    """Of one identity."""
     identity_bytes_max: int = 16 << 20
+    """Of one identity's answers, in a log below protocol level 3: its requests wait beyond it."""
     kept_bytes_max: int = 256 << 20
+    """Of all answers. In a log below protocol level 3 requests wait beyond it; from it on whoever has most loses its
+    oldest, and requests wait only where there are so many answers that they would be too much without their payloads."""
     answer_bytes_max: int = 1 << 20
 
 
@@ -75,8 +90,12 @@ cdef class Identity:
         self._answers = {}
 
     def get_answer(self, int64_t number):
-        """(log position, status, payload) of a request; None when its answer is not kept."""
-        return self._answers.get(number)
+        """(log position, status, payload) of a request; None when nothing is kept of it."""
+        answer = self._answers.get(number)
+        if answer is None or answer[2]:
+            return answer
+        text = FORGOTTEN_TEXT if answer[1] == FORGOTTEN else REJECTED_TEXT if answer[1] == REJECTED else b""
+        return answer[0], answer[1], text
 
     def _state(self):
         answers = [(number, *answer) for number, answer in sorted(self._answers.items())]
@@ -157,6 +176,7 @@ cdef class RequestTable:
         del self._by_identity[identity.identity]
         del self._by_position[identity.open_position]
         self.kept_bytes -= identity.kept_bytes
+        self._answer_count -= identity.number - identity.confirmed
 
     # Requests
 
@@ -179,10 +199,14 @@ cdef class RequestTable:
             return REPEATED if number > identity.confirmed else OUT_OF_ORDER
         if number != identity.number + 1:
             return OUT_OF_ORDER
-        if identity.number - identity.confirmed >= self._answers_max or self.kept_bytes >= self._kept_bytes_max \
-                or identity.kept_bytes >= self._identity_bytes_max:
-            return WAIT
-        return EXECUTE
+        return WAIT if self._is_full(identity) else EXECUTE
+
+    cdef bint _is_full(self, Identity identity) except -1:
+        if identity.number - identity.confirmed >= self._answers_max:
+            return True
+        if self.kept_bytes < self._kept_bytes_max and identity.kept_bytes < self._identity_bytes_max:
+            return False
+        return not self.ids.is_in_force or self._answer_count * ANSWER_OVERHEAD_BYTES >= self._kept_bytes_max
 
     cdef int admit_by_id(self, Identity identity, bytes request_id, bytes payload) except -1:
         """As `admit`, for a request that it let through and that has an id. REPEATED: the answer is that of the id, and
@@ -218,9 +242,11 @@ cdef class RequestTable:
         cdef int64_t length_bytes
         while identity.confirmed < number:
             identity.confirmed += 1
-            length_bytes = len((<tuple> identity._answers.pop(identity.confirmed))[2]) + ANSWER_OVERHEAD_BYTES
-            identity.kept_bytes -= length_bytes
-            self.kept_bytes -= length_bytes
+            length_bytes = len((<tuple> identity._answers.pop(identity.confirmed))[2])
+            identity._payload_bytes -= length_bytes
+            identity.kept_bytes -= length_bytes + ANSWER_OVERHEAD_BYTES
+            self.kept_bytes -= length_bytes + ANSWER_OVERHEAD_BYTES
+            self._answer_count -= 1
         return 0
 
     cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1:
@@ -231,13 +257,44 @@ cdef class RequestTable:
             request_id, self._request_id = self._request_id, None
             self.ids.keep(identity.principal, request_id, self._payload_digest, identity.last_time, log_position, status,
                           payload)
+        if self.kept_bytes > self._kept_bytes_max and self.ids.is_in_force:
+            self._shed()
         return 0
 
     def _keep(self, Identity identity, number, log_position, status, bytes payload not None):
-        cdef int64_t length_bytes = len(payload) + ANSWER_OVERHEAD_BYTES
+        cdef int64_t length_bytes = len(payload)
         identity._answers[number] = (log_position, status, payload)
-        identity.kept_bytes += length_bytes
-        self.kept_bytes += length_bytes
+        identity._payload_bytes += length_bytes
+        identity.kept_bytes += length_bytes + ANSWER_OVERHEAD_BYTES
+        self.kept_bytes += length_bytes + ANSWER_OVERHEAD_BYTES
+        self._answer_count += 1
+
+    def _shed(self):
+        """The identity with most loses the older half of what its answers say, so that this is done seldom; that they
+        were executed, and where, stays."""
+        cdef Identity identity
+        cdef int64_t goal
+        while self.kept_bytes > self._kept_bytes_max:
+            identity = max(self._by_position.values(), key=_rank)
+            goal = identity._payload_bytes // 2
+            if identity._payload_bytes == 0:
+                return
+            while identity._payload_bytes > goal:
+                self._shed_oldest(identity)
+
+    cdef int _shed_oldest(self, Identity identity) except -1:
+        cdef tuple answer
+        cdef int64_t length_bytes = 0
+        identity._shed_number = max(identity._shed_number, identity.confirmed)
+        while length_bytes == 0:
+            identity._shed_number += 1
+            answer = identity._answers[identity._shed_number]
+            length_bytes = len(answer[2])
+        identity._answers[identity._shed_number] = (answer[0], shed_status(answer[1]), b"")
+        identity._payload_bytes -= length_bytes
+        identity.kept_bytes -= length_bytes
+        self.kept_bytes -= length_bytes
+        return 0
 
     # Snapshots
 
@@ -255,3 +312,8 @@ cdef class RequestTable:
                 raise SnapshotError(f"snapshot: answers of {identity!r} are missing")
             for number, log_position, status, payload in state.answers:
                 self._keep(identity, number, log_position, status, payload)
+
+
+def _rank(Identity identity not None):
+    """Of two with as much, the one opened last loses first."""
+    return identity._payload_bytes, identity.open_position

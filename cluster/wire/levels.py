@@ -21,7 +21,8 @@ APPLICATION_LEVEL = 1
 SERVICE_VERSION_LEVEL = 2
 """The log may have VersionEvents that are for one service alone."""
 REQUEST_ID_LEVEL = 3
-"""The log may have requests with ids that their callers chose."""
+"""The log may have requests with ids that their callers chose. The length of answers does not decide any more what is
+executed (service_api/requests.pyx)."""
 IDENTITY_LEVEL = 4
 """The log may have ClusterIdentityEvents."""
 PROTOCOL_LEVEL = IDENTITY_LEVEL

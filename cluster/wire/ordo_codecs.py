@@ -51,13 +51,13 @@ class AnswerStatus(IntEnum):
     TOO_LONG = 2
     """Executed, at the answer's log position; its answer is longer than may be kept, or than the egress takes."""
     WAIT = 3
-    """Not executed: too much is kept for the identity, or for all. To be sent again once answers were confirmed."""
+    """Not executed: too many answers are kept for one identity, or all. To be sent again once some were confirmed."""
     UNKNOWN = 4
     """Not executed: no identity was opened at this position, it has expired, or another client has opened it since."""
     ID_CONFLICT = 5
     """Not executed: its id was used for another payload, at the answer's log position."""
     FORGOTTEN = 6
-    """Executed before, at the answer's log position, with the same id; the answer is not kept any more."""
+    """Executed before, at the answer's log position; the answer is not kept any more."""
 
 
 class AcknowledgementLevel(IntEnum):

@@ -65,6 +65,8 @@ class SnapshotState(NamedTuple):
     requests: tuple[IdentityState, ...] = ()
     feeds: tuple[FeedState, ...] = ()
     request_ids: tuple[PrincipalIds, ...] = ()
+    takes_ids: bool = False
+    """The log may have requests with ids: it has protocol level 3."""
 
     @property
     def data(self) -> bytes:
@@ -84,7 +86,7 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
         for entry in head.sessions
     )
     feeds = tuple(FeedState(entry.topic, entry.sequence, entry.position) for entry in head.feeds)
-    parts = (sessions, tuple(stream), head.timers, head.requests, feeds, head.request_ids)
+    parts = (sessions, tuple(stream), head.timers, head.requests, feeds, head.request_ids, head.takes_ids)
     return SnapshotState(head.log_position, head.leadership_term_id, int(head.time_unit), *parts)
 
 
@@ -158,11 +160,12 @@ class ReplayCluster:
             "new_term": self._on_new_term,
             "identity": self._on_request,
             "request": self._on_request,
+            "other": self._on_other,
         }
         self._requests = RequestTable()
         if snapshot:
             self._requests.restore(snapshot.requests)
-            self._requests.ids.restore(snapshot.request_ids, bool(snapshot.request_ids))
+            self._requests.ids.restore(snapshot.request_ids, snapshot.takes_ids)
         for session_id, stream_id, channel, principal in snapshot.sessions if snapshot else ():
             self._sessions[session_id] = ReplaySession(self, session_id, stream_id, channel, principal)
         self.service.on_start(self, SnapshotReader(snapshot.messages) if snapshot else None)
@@ -193,8 +196,16 @@ class ReplayCluster:
         )
         timers = tuple(self._timers.snapshot())
         parts = (sessions, tuple(messages), timers, tuple(self._requests.snapshot()))
-        ids = tuple(self._requests.ids.snapshot())
-        return SnapshotState(self.log_position, self._term, int(self.time_unit or 0), *parts, request_ids=ids)
+        ids = self._requests.ids
+        unit = int(self.time_unit or 0)
+        return SnapshotState(
+            self.log_position,
+            self._term,
+            unit,
+            *parts,
+            request_ids=tuple(ids.snapshot()),
+            takes_ids=ids.is_in_force,
+        )
 
     # What a service sees
 
@@ -259,6 +270,11 @@ class ReplayCluster:
         if session is None and session_id >= 0:
             return  # as the container: a message of a session that is not open is not delivered
         self._call(session, record["payload"])
+
+    def _on_other(self, record: dict[str, Any]) -> None:
+        """The protocol level says what is kept of answers."""
+        if replay_requests.parse_level(bytes(record["payload"] or b"")) >= replay_requests.REQUEST_ID_LEVEL:
+            self._requests.ids.is_in_force = True
 
     def _on_request(self, record: dict[str, Any]) -> None:
         """Execute what a client asks for by requests."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 
 SCHEMA_ID = 901
-OPEN_IDENTITY, REQUEST = 40, 41
+OPEN_IDENTITY, REQUEST, LEVEL = 40, 41, 75
+REQUEST_ID_LEVEL = 3
+"""Of a log that may have requests with ids."""
 OK, REJECTED, TOO_LONG = 0, 1, 2
 _HEADER = struct.Struct("<HHHH")
 _REQUEST = struct.Struct("<qqqqqq")
+_LEVEL = struct.Struct("<qqi")
 
 
 class OpenIdentity:
@@ -49,3 +52,11 @@ def parse(record: bytes) -> OpenIdentity | Request | None:
     if template_id == OPEN_IDENTITY and block_length >= 56:
         return OpenIdentity(record)
     return Request(record) if template_id == REQUEST and block_length >= 48 else None
+
+
+def parse_level(record: bytes) -> int:
+    """Returns the protocol level that a record puts in force, or -1 for a record of another kind."""
+    if len(record) < _HEADER.size + _LEVEL.size:
+        return -1
+    _, template_id, schema_id, _ = _HEADER.unpack_from(record)
+    return int(_LEVEL.unpack_from(record, _HEADER.size)[2]) if (template_id, schema_id) == (LEVEL, SCHEMA_ID) else -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
 from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, encode_report
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.pipeline.replaying.replay_cluster import Effect, ReplayCluster, decode_snapshot
@@ -80,6 +81,25 @@ def test_requests_are_executed_once_and_in_order() -> None:
     assert cluster.time == 13
     service = cluster.service
     assert isinstance(service, Adder) and service.identities == [NAME] * 3
+
+
+def test_a_log_of_level_3_is_executed_whatever_the_length_of_its_answers() -> None:
+    """Below it, the members have requests wait behind 16 MiB of answers, and so does the replay."""
+    executed = []
+    for level in (REQUEST_ID_LEVEL - 1, REQUEST_ID_LEVEL):
+        cluster = ReplayCluster(Long, None, 0)
+        event = ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=1, level=level, member_id=0)
+        cluster.execute(row("other", 90, event))
+        opened(cluster)
+        executed.append(sum(len(request(cluster, number, b"x")) for number in range(1, 21)))
+        after = cluster.take_snapshot()
+        assert after.takes_ids is (level == REQUEST_ID_LEVEL)
+    assert executed == [16, 20]
+
+
+class Long(ClusteredService):
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
+        return bytes(1 << 20)
 
 
 class Publisher(ClusteredService):

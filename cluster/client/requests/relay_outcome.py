@@ -33,7 +33,7 @@ class Outcome(Enum):
     ID_CONFLICT = auto()
     """Not executed: the id of the request was used for another payload. The number is used."""
     FORGOTTEN = auto()
-    """Executed before, with the same id; the answer is not kept any more."""
+    """Executed before; the answer is not kept any more."""
     IDS_NOT_TAKEN = auto()
     """Not executed: the cluster's log has no ids of requests yet."""
     UNKNOWN = auto()
