@@ -59,6 +59,7 @@ class FaultSchedule:
             (options.tangle_mean_ns, links.tangle),
             (options.strand_mean_ns, links.strand),
             (options.echo_mean_ns, links.echo),
+            (options.fall_mean_ns, links.fall),
             (options.application_mean_ns, self.trouble_application),
             (options.consumer_mean_ns, self.trouble_consumer),
             (options.fill_mean_ns, self.fill_disk),

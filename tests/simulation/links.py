@@ -13,6 +13,7 @@ S = 1_000_000_000
 WATCH_INTERVAL_NS = 5 * MS
 SUCCESSOR_NS_MAX = 4 * S
 AHEAD_NS_MAX = 50 * MS
+LOOK_INTERVAL_NS = MS // 10
 
 
 class LinkFaults:
@@ -100,6 +101,31 @@ class LinkFaults:
             self._set_apart(successor)
             self._at(self._outage_ns() + S, lambda: self._rejoin(successor))
         self._rejoin(stranded)
+
+    def fall(self) -> None:
+        """A leader is killed as soon as something is committed that one follower has not heard, so that its log is a
+        message or two shorter than it must be to be elected."""
+        leader, options = self._world.leader(), self._world.options
+        others = [node for node in self._world.nodes if node is not leader and node.is_alive]
+        if leader is None or len(others) < 2:
+            return
+        late = self._random.choice(others)
+        self._world.network.block(leader.address, late.address)
+        until_ns = self._world.now_ns + options.heartbeat_timeout_ns // 2
+        self._await_commit(leader, late, (leader.boots, late.boots), until_ns)
+
+    def _await_commit(self, leader: SimulatedNode, late: SimulatedNode, lives: tuple[int, int], until_ns: int) -> None:
+        is_over = self._world.now_ns >= until_ns or (leader.boots, late.boots) != lives
+        if is_over or not (leader.is_alive and late.is_alive) or leader.leads_term < 0:
+            self._world.network.unblock(leader.address, late.address)
+        elif leader.commit_position > late.append_position:
+            behind_bytes = leader.commit_position - late.append_position
+            self._tell("leader falls", f"{leader.name}, and {late.name} lacks {behind_bytes} bytes that are committed")
+            leader.kill()
+            self._world.network.unblock(leader.address, late.address)
+            self._at(self._outage_ns(), lambda: self._restart(leader))
+        else:
+            self._at(LOOK_INTERVAL_NS, lambda: self._await_commit(leader, late, lives, until_ns))
 
     def echo(self) -> None:
         """A leader hears one follower late, for longer than it takes to elect another leader; then nobody hears it, and

@@ -74,6 +74,8 @@ class Options:
     tangle_mean_ns: int = 0
     strand_mean_ns: int = 0
     echo_mean_ns: int = 0
+    fall_mean_ns: int = 0
+    """Until a leader is killed just after a commit that one of its followers has not heard."""
     faulty_minority: bool = False
     disk_bytes: int = 0
     """Room on the disk of each member, which its log fills; 0: more than it can."""
@@ -195,6 +197,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_volumes(options, rng)
         if options.requests and options.levels and rng.random() < 0.5:
             options.requests = "ids"
+        _draw_falls(options, rng)
     return options
 
 
@@ -397,6 +400,13 @@ def _draw_volumes(options: Options, rng: Random) -> None:
     takes_votes = options.loss_mean_ns or options.membership_mean_ns or options.faulty_minority or options.disk_bytes
     if chance < 0.3 and options.nodes >= 3 and not takes_votes:
         options.volume_mean_ns = mean_ns
+
+
+def _draw_falls(options: Options, rng: Random) -> None:
+    """Last. Messages must be small for a log to be only a little too short."""
+    chance, mean_ns = rng.random(), rng.choice((200, 500, 1500)) * MS
+    if chance > 0.84 and options.nodes >= 3:
+        options.fall_mean_ns, options.padding_max = mean_ns, min(options.padding_max, 200)
 
 
 def _draw_feeds(options: Options, rng: Random) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from ordo.consensus import dispatch
 from ordo.consensus.handlers import election, following, leading
 from ordo.consensus.read_index import ReadIndex
-from ordo.consensus.state import transitions
+from ordo.consensus.state import quorum, transitions
 from ordo.consensus.state.context import Context
 from ordo.consensus.state.messages import NULL_TERM, CanvassPosition, NewLeadershipTerm, Vote
 from ordo.consensus.state.quorum import Member
@@ -56,6 +56,19 @@ def candidates_stand_in_a_term_that_they_know(patch: Patch) -> None:
         self.voted_for = self.own.member_id
 
     patch(Context, "open_term", open_term)
+
+
+def logs_a_little_shorter_are_voted_for(patch: Patch) -> None:
+    """Raft §5.4.1: a log of the same term counts as the same if it is up to 256 bytes shorter."""
+    original = quorum.compare_log
+
+    def compare_log(term_a: int, position_a: int, term_b: int, position_b: int) -> int:
+        if term_a == term_b and abs(position_a - position_b) <= 256:
+            return 0
+        return original(term_a, position_a, term_b, position_b)
+
+    patch(election, "compare_log", compare_log)
+    patch(quorum, "compare_log", compare_log)
 
 
 def refusals_count_as_votes(patch: Patch) -> None:

@@ -135,7 +135,12 @@ VOLUMES = Options(
     close_mean_ns=2 * S, outage_mean_ns=300 * MS, snapshot_mean_ns=700 * MS, heartbeat_timeout_ns=200 * MS,
     heartbeat_interval_ns=20 * MS, levels=True,
 )  # fmt: skip
+FALLING = Options(
+    duration_ns=4 * S, operation_mean_ns=5 * MS, fall_mean_ns=300 * MS, outage_mean_ns=500 * MS,
+    heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
+)  # fmt: skip
 OPTIONS = {
+    "logs_a_little_shorter_are_voted_for": FALLING,
     "any_folder_is_taken": VOLUMES,
     "another_clusters_log_counts": VOLUMES,
     "older_data_counts": VOLUMES,

@@ -25,7 +25,7 @@ KINDS = {
     *("power lost by one", "power lost by all", "power lost in a transaction"),
     *("clock steps back", "clock steps far back", "clock steps forward", "clock steps far forward"),
     *("partition", "one way blocked", "slow link", "client crash", "client pause", "snapshot"),
-    *("bridge", "one-way links", "stranded leader", "echo"),
+    *("bridge", "one-way links", "stranded leader", "echo", "leader falls"),
     *("suspend", "resume", "shutdown", "abort", "client leaves", "client is quiet"),
     *("copy writes a snapshot", "copy dies", "copy hangs"),
     *("disk filled", "no room for messages", "started again with room"),
@@ -34,7 +34,7 @@ KINDS = {
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
 }
 """Faults that must occur; `damage.py` has more kinds of lost data."""
-KINDS_FIRST = (384, 199, 177, 85, 77, 94, 2, 25, 39, 10, 20)
+KINDS_FIRST = (384, 199, 177, 85, 77, 94, 2, 25, 39, 10, 20, 26)
 """Seeds that have every kind among them; where drawing has changed since, as many others are tried as it takes."""
 KINDS_SEEDS = 160
 PINNED: dict[int, str] = {
