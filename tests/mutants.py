@@ -84,3 +84,30 @@ def comparison_mutants(function: Callable[..., Any]) -> Iterator[Mutant]:
         found = [one for one in ast.walk(changed) if isinstance(one, ast.Compare) and type(one.ops[0]) in NEAR][number]
         found.ops[0] = NEAR[type(found.ops[0])]()
         yield f"{ast.unparse(place)}, line {place.lineno}", _compiled(changed, function)
+
+
+def field_mutants(function: Callable[..., Any]) -> Iterator[Mutant]:
+    """Yields (place, mutated function) for each value of a dict, list or tuple, dropped, beside those of
+    `argument_mutants`."""
+    yield from argument_mutants(function)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    for number, (owner, index) in enumerate(_values(tree)):
+        place = f"{ast.unparse(owner[index])}, line {owner[index].lineno}"
+        changed = copy.deepcopy(tree)
+        its_owner, its_index = list(_values(changed))[number]
+        its_owner[its_index] = _drop(its_owner[its_index])
+        yield place, _compiled(changed, function)
+
+
+def _values(tree: ast.AST) -> Iterator[tuple[list[ast.expr], int]]:
+    types = [one.type for one in ast.walk(tree) if isinstance(one, ast.ExceptHandler)]
+    types += [one.slice for one in ast.walk(tree) if isinstance(one, ast.Subscript)]
+    for node in ast.walk(tree):
+        owner: list[ast.expr] = []
+        if isinstance(node, ast.Dict):
+            owner = node.values
+        elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load):
+            owner = node.elts
+        for index, value in enumerate(owner if node not in types else []):
+            if not isinstance(value, ast.Constant | ast.Starred):
+                yield owner, index
