@@ -1,4 +1,4 @@
-/* Datagrams and synced writes by plain system calls and by io_uring, by turns: docs/PERFORMANCE.md, io_uring.
+/* Datagrams and synced writes by plain system calls and by io_uring, by turns: docs/design/PERFORMANCE-NOTES.md, io_uring.
  *
  * usage: rings FILE ROUNDS COUNT
  *
