@@ -1,4 +1,4 @@
-"""Processes and their parents: how a child dies with its parent, and how a parent ends a child."""
+"""Child processes: how a child dies with its parent, and how a parent ends a child."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLL_INTERVAL_S = 0.001
 
 
 def die_with_parent(parent_pid: int, signal_number: signal.Signals) -> bool:
-    """Has the kernel send this process a signal when its parent ends. False: the parent is gone already."""
+    """Have the kernel send this process a signal when its parent ends. Returns False if the parent is gone already."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal_number)
     return os.getppid() == parent_pid
 
@@ -25,7 +25,7 @@ def die_with_parent(parent_pid: int, signal_number: signal.Signals) -> bool:
 def end_children(
     processes: Sequence[subprocess.Popen[bytes]], timeout_s: float, meanwhile: Callable[[], object] | None = None
 ) -> None:
-    """Asks children to end (SIGTERM), all at once, and kills those that have not within the time.
+    """Ask children to end (SIGTERM), all at once, and kill those that have not within the time.
 
     `meanwhile` is called until then, again and again, and may wait for a moment: what the children wait for.
     """

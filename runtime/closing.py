@@ -7,10 +7,10 @@ from typing import Self
 
 
 class Closing:
-    """A context manager whose end is `close`, whatever happened within."""
+    """A context manager that calls `close` at its end, whatever happened within."""
 
     def close(self) -> None:
-        """Ends in good order and frees what is held. Idempotent."""
+        """Close in good order and free what is held. Idempotent."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

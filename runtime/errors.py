@@ -1,4 +1,4 @@
-"""Every error of the house, in one tree.
+"""Every error that Ordo raises, in one tree.
 
     OrdoError
     |- ConfigurationError          a setting is wrong; nothing was started
@@ -105,7 +105,7 @@ class OrdoError(Exception):
         return str(self.args[0])
 
     def for_request(self, outcome: RequestOutcome) -> Self:
-        """The same error for one request that it ended, with what became of that one."""
+        """Return this error for one request that it ended, with that request's outcome."""
         found = type(self).__new__(type(self))
         found.__dict__.update(self.__dict__)
         found.args = (f"{_OF_REQUEST[outcome]}: {self.message}",)

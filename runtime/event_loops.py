@@ -1,4 +1,4 @@
-"""Objects that belong to one event loop: who may end them."""
+"""Objects that belong to one event loop, and who may close them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from ordo.runtime.errors import TransportError
 
 
 def demand_own_loop(loop: asyncio.AbstractEventLoop | None, what: str) -> None:
-    """Raises TransportError on another thread than that of a loop that runs, whose objects only it may touch."""
+    """Raise TransportError on a thread other than that of a running loop, since only that thread may touch the loop's
+    objects."""
     if loop is None or not loop.is_running():
         return
     try:

@@ -1,4 +1,4 @@
-"""Exit statuses of processes that other processes understand."""
+"""Exit statuses that other processes understand."""
 
 EXIT_STATUS_SERVICE = 70
-"""A service raised: it would again after a new start, so that whoever starts nodes should not."""
+"""A service raised: it would raise again after a restart, so the node must not be started again automatically."""

@@ -1,4 +1,4 @@
-"""What users hand over as messages and answers: bytes, or a clear error."""
+"""Conversion of what users pass as messages and answers: bytes, or a clear error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ordo.runtime.errors import PayloadError
 
 
 def to_bytes(payload: Any, what: str = "payload") -> bytes:
-    """A payload as bytes. Raises PayloadError for what has no bytes: a str, a number, a dict."""
+    """Return a payload as bytes. Raises PayloadError for anything that is not bytes-like: a str, a number, a dict."""
     if type(payload) is bytes:
         return payload
     try:
@@ -18,7 +18,8 @@ def to_bytes(payload: Any, what: str = "payload") -> bytes:
 
 
 def view_of(payload: Any, what: str = "payload") -> memoryview:
-    """The bytes of a payload, in place. Raises PayloadError as `to_bytes`, and for bytes that are not in one piece."""
+    """Return a view of a payload's bytes. Raises PayloadError as `to_bytes` does, and for bytes that are not
+    contiguous."""
     try:
         return memoryview(payload).cast("B")
     except TypeError:
@@ -26,7 +27,7 @@ def view_of(payload: Any, what: str = "payload") -> memoryview:
 
 
 def payload_error(payload: Any, what: str = "payload") -> PayloadError:
-    """What to say of a payload that is none."""
+    """Return the error message for a payload that is not bytes."""
     name = type(payload).__name__
     if isinstance(payload, str):
         return PayloadError(f"{what} is a str, must be bytes: encode it, as {_sample(payload)}.encode()")

@@ -1,4 +1,4 @@
-"""What was polled from a stream and not handed out yet."""
+"""Items that were polled from a stream and not handed out yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 class PolledItems(Generic[Item]):
-    """Items between a poll, which finds many, and a loop that takes one by one.
+    """A buffer between a poll, which finds many items, and a loop that takes them one by one.
 
     They belong to the reader and not to the loop: whoever leaves the loop and begins another one, or polls, gets what
     follows the last item that was taken.
@@ -26,26 +26,26 @@ class PolledItems(Generic[Item]):
 
     @property
     def first(self) -> Item | None:
-        """The item that is handed out next, which stays; None when there is none."""
+        """The item that is handed out next, without taking it; None when there is none."""
         return self._items[0] if self._items else None
 
     def append(self, item: Item) -> None:
-        """For the poll."""
+        """Append an item that a poll found."""
         self._items.append(item)
 
     def take(self) -> Item:
-        """Hands out one item. Raises IndexError when there is none."""
+        """Hand out one item. Raises IndexError when there is none."""
         self.last = self._items.popleft()
         return self.last
 
     def take_from(self, poll: Callable[[Callable[[Item], object]], object]) -> Item | None:
-        """Hands out one item, after a poll where none waits; None when nothing has come. Raises what `poll` raises."""
+        """Hand out one item, polling first if none waits; None when nothing has come. Raises what `poll` raises."""
         if not self._items:
             poll(self.append)
         return self.take() if self._items else None
 
     def hand_out(self, handler: Callable[[Item], object], limit: int) -> int:
-        """Calls `handler(item)` for at most `limit` items; returns how many. Raises what the handler raises."""
+        """Call `handler(item)` for at most `limit` items; return how many. Raises what the handler raises."""
         count = 0
         while self._items and count < limit:
             count += 1
@@ -64,15 +64,15 @@ PositionedItem = TypeVar("PositionedItem", bound=Positioned)
 
 
 class PolledMessages(PolledItems[PositionedItem]):
-    """Items of a stream with positions, in bytes."""
+    """Polled items of a stream with positions, in bytes."""
 
     def __init__(self, begin_position: int | None) -> None:
-        """`begin_position`: where the reader begins; None while that is not known."""
+        """Start empty; `begin_position` is where the reader begins, None while that is not known."""
         super().__init__()
         self._begin_position = begin_position
 
     def position(self, polled_to: int | None) -> int | None:
-        """Behind what was handed out, of a stream that is polled up to `polled_to`."""
+        """Return the position after what was handed out, of a stream that is polled up to `polled_to`."""
         if not self:
             return polled_to
         return self._begin_position if self.last is None else self.last.position

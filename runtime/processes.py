@@ -7,11 +7,11 @@ from pathlib import Path
 
 STATE_FIELD = 0
 THREADS_FIELD = 17
-"""Among the fields of /proc/PID/stat behind the name (proc(5))."""
+"""Indexes of the state and the thread count among the fields of /proc/PID/stat after the name (proc(5))."""
 
 
 def is_process_alive(pid: int) -> bool:
-    """Whether a process with this id runs, whoever owns it.
+    """Return whether a process with this id runs, whoever owns it.
 
     One that has ended is not alive, although nobody has waited for it: in a container whose first process waits for
     nobody, a killed node stays in the table of processes for ever.
@@ -26,7 +26,7 @@ def is_process_alive(pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Whether nothing of a process runs any more. Where its first thread alone has ended, the others go on."""
+    """Return whether a process has ended with all its threads. If only its first thread has ended, the others go on."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
     except OSError:

@@ -18,17 +18,18 @@ class RandomSource:
         self._streams: dict[str, Random] = {}
 
     def stream(self, name: str) -> Random:
-        """The generator of a name, e.g. "election"; the same object every time."""
+        """Return the generator of a name, such as "election"; the same object every time."""
         if name not in self._streams:
             digest = hashlib.sha256(f"{self.seed}/{name}".encode()).digest()
             self._streams[name] = Random(int.from_bytes(digest, "little"))
         return self._streams[name]
 
     def secret(self, name: str) -> Random:
-        """Numbers that nobody can tell from earlier ones: the operating system's, or those of a seeded source."""
+        """Return a generator whose numbers cannot be predicted from earlier ones: the operating system's, or one of a
+        seeded source."""
         return self.stream(name) if self._is_seeded else SystemRandom()
 
     def child(self, name: str) -> "RandomSource":
-        """A source of its own, e.g. for one node of a simulated cluster."""
+        """Return an independent source, such as for one node of a simulated cluster."""
         digest = hashlib.sha256(f"{self.seed}//{name}".encode()).digest()
         return RandomSource(int.from_bytes(digest[:8], "little"))

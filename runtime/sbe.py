@@ -78,7 +78,7 @@ class Header(NamedTuple):
 
 
 def read_header(buffer: Any, offset: int = 0) -> Header:
-    """The header at `offset`. Raises DecodeError when the buffer is too short."""
+    """Return the header at `offset`. Raises DecodeError when the buffer is too short."""
     return Header(*_unpack_header(buffer, offset))
 
 
@@ -105,7 +105,8 @@ class _Field(NamedTuple):
 
 
 class _Block:
-    """A fixed part. The current version is one struct; older versions and shorter blocks are read field by field."""
+    """A fixed part of a message. The current version is one struct; older versions and shorter blocks are read field by
+    field."""
 
     def __init__(self, fields: Sequence[Column], block_length: int | None) -> None:
         self.fields: list[_Field] = []
@@ -134,7 +135,7 @@ class _Block:
             raise ValueError(f"values do not fit their types: {given}: {error}") from None
 
     def unpack(self, view: memoryview, offset: int, acting_length: int, acting_version: int) -> list[Any]:
-        """The fields of a block of `acting_length` bytes that is known to be inside `view`."""
+        """Return the fields of a block of `acting_length` bytes that is known to be inside `view`."""
         if acting_length >= self._struct.size and acting_version >= self._since_max:
             return list(self._struct.unpack_from(view, offset))
         values: list[Any] = []
@@ -168,7 +169,7 @@ class _VarData:
             parts += (_LENGTH.pack(len(text)), text)
 
     def unpack(self, view: memoryview, offset: int, acting_version: int, values: list[Any]) -> int:
-        """Appends the values that are read at an offset, and returns the offset behind them."""
+        """Append the values that are read at an offset, and return the offset after them."""
         for name, kind, since in self.columns:
             if since > acting_version:
                 values.append("" if kind == ASCII else b"")
@@ -264,18 +265,19 @@ class Message:
 
     @cached_property
     def value_type(self) -> Any:
-        """Made when the first message is decoded: a schema has many messages, and a command meets few of them."""
+        """The class of decoded values, made when the first message is decoded: a schema has many messages, and a
+        command meets few of them."""
         return namedtuple(self.name, self._names)
 
     def encode(self, **values: Any) -> bytes:
-        """Header and body. A field not given is its type's null, a group empty, var-data of length 0.
+        """Return header and body. A field not given is its type's null, a group empty, var-data of length 0.
 
         Raises TypeError for a name that is not a field, ValueError for a value outside its type.
         """
         return self._header + self.encode_body(**values)
 
     def encode_body(self, **values: Any) -> bytes:
-        """The body alone, for formats that store no header or one of their own."""
+        """Return the body alone, for formats that store no header or one of their own."""
         _refuse_unknown(self.name, values, self._allowed)
         parts = [self._block.pack(values)]
         for group in self._groups:
@@ -284,12 +286,13 @@ class Message:
         return b"".join(parts)
 
     def offset_of(self, name: str) -> int | None:
-        """Where a field of the root block stands, in bytes from the start of the header; None without such a field."""
+        """Return the offset of a field of the root block, in bytes from the start of the header, or None without such a
+        field."""
         offsets = {field.name: HEADER_LENGTH + field.offset for field in self._block.fields}
         return offsets.get(name)
 
     def decode(self, buffer: Any, offset: int = 0) -> Any:
-        """The values of the message whose header is at `offset`, as `value_type`.
+        """Return the values of the message whose header is at `offset`, as `value_type`.
 
         Raises DecodeError when it is another message or cut. The version is never a reason to refuse (§7).
         """
@@ -304,7 +307,8 @@ class Message:
     def decode_body(
         self, buffer: Any, offset: int = 0, block_length: int | None = None, version: int | None = None
     ) -> Any:
-        """The values of a body at `offset`; acting block length and version as its header says, else this table's."""
+        """Return the values of a body at `offset`; acting block length and version are the header's, by default this
+        table's."""
         view = memoryview(buffer).cast("B")
         acting_length = self.block_length if block_length is None else block_length
         acting_version = self.version if version is None else version
@@ -319,7 +323,7 @@ class Message:
         return self.value_type._make(values)
 
     def describe(self, value: Any) -> str:
-        """The text form of §9, with this table's field names."""
+        """Return the text form of §9, with this table's field names."""
         fields = [f"{name}={_text(getattr(value, name))}" for name in value._fields]
         ids = (
             f"sbeTemplateId={self.template_id}|sbeSchemaId={self.schema_id}|"
@@ -332,7 +336,7 @@ class Message:
 
 
 def by_template_id(values: Iterable[Any]) -> dict[int, Message]:
-    """The messages among some values, such as the globals of a module.
+    """Return the messages among some values, such as the globals of a module.
 
     Raises ValueError when two messages have one number: one of them would never be decoded. A message that stands
     there under two names is one.
@@ -346,7 +350,7 @@ def by_template_id(values: Iterable[Any]) -> dict[int, Message]:
 
 
 def decode_one_of(schemas: Mapping[int, Mapping[int, Message]], buffer: Any) -> tuple[Message, Any] | None:
-    """The message in a buffer as (its table, its values), or None for one that no schema has.
+    """Return the message in a buffer as (its table, its values), or None for one that no schema has.
 
     `schemas`: by schema id, the messages by template id. Raises DecodeError when the buffer is shorter than its own
     lengths say.

@@ -7,7 +7,8 @@ import pwd
 
 
 def user_name() -> str:
-    """Return a name for folders: that of the environment, else of the user database, else `uid-` and the number.
+    """Return a user name for folders: the environment's, otherwise the user database's, otherwise `uid-` and the
+    number.
 
     A container may run under any number (`docker run --user`, OpenShift), which the image's database does not have.
     """

@@ -1,4 +1,4 @@
-"""A reader for asyncio: one that never waits, run by the event loop while somebody waits for its next item."""
+"""A reader for asyncio that never blocks: the event loop runs it while somebody waits for its next item."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ Item = TypeVar("Item")
 ItemOut = TypeVar("ItemOut", covariant=True)
 CYCLE_INTERVAL_S = 0.010
 KEEP_INTERVAL_S = 0.25
-"""While nobody waits, its node is still told that the reader is there."""
+"""How often a reader works while nobody waits for it, so that its node still knows that it is there."""
 POLL_INTERVAL_S = 0.001
 
 
 class PolledReader(Protocol[ItemOut]):
-    """What is run."""
+    """The reader that an AsyncReader runs."""
 
     @property
     def descriptor(self) -> int | None:
-        """Readable when `take` would find something; None with the driver of another process."""
+        """A descriptor that is readable when `take` would find something; None with the driver of another process."""
 
     def take(self) -> ItemOut | None:
-        """The next item, None when nothing has come."""
+        """Return the next item, or None when nothing has come."""
 
     def close(self) -> None: ...
 
 
 class AsyncReader(Generic[Item]):
-    """`async for item in reader`, or `async with reader` to close it at once afterwards. Belongs to one event loop.
+    """A reader to iterate over with `async for item in reader`, or to close with `async with reader`. Belongs to one
+    event loop.
 
     Raises what the reader raises.
     """
 
     def __init__(self, reader: PolledReader[Item], keep_alive: Callable[[], object]) -> None:
-        """`keep_alive` runs a duty cycle that hands out nothing."""
+        """Run `reader`; `keep_alive` runs a duty cycle that hands out nothing."""
         self._origin = Origin(type(self).__name__)
         self._polled = reader
         self._keep_alive = keep_alive
@@ -50,7 +51,7 @@ class AsyncReader(Generic[Item]):
         return self
 
     async def __anext__(self) -> Item:
-        """The next item; ends once this reader was closed."""
+        """Return the next item; end the iteration once this reader was closed."""
         self._origin.check()
         self._open()
         while not self._is_closed:
@@ -83,7 +84,7 @@ class AsyncReader(Generic[Item]):
         self._keep_alive()
 
     def close(self) -> None:
-        """Ends the reader. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the
+        """End the reader. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the
         loop runs. In a process that was forked from the reader's it does nothing."""
         if self._is_closed or self._origin.is_forked:  # whose selector is the parent's, too
             return

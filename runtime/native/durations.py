@@ -1,4 +1,4 @@
-"""What a histogram of durations tells: how many there are by bucket, their sum, and percentiles."""
+"""A reading of a histogram of durations: counts by bucket, their sum, and percentiles."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ class Durations:
         return sum(self.counts)
 
     def cumulative(self) -> Iterator[tuple[float, int]]:
-        """Upper bound in seconds and how many durations are below it, for each bucket; the last bound is infinite."""
+        """Yield, for each bucket, its upper bound in seconds and how many durations are below it; the last bound is
+        infinite."""
         bounds = (*(bound / 1e9 for bound in BOUNDS_NS), float("inf"))
         return zip(bounds, accumulate(self.counts), strict=True)
 
     def since(self, before: Durations) -> Durations:
-        """What came after an earlier look; all of it where that was another histogram's, of before a restart."""
+        """Return what was added after an earlier reading; everything, if that was another histogram's, from before a
+        restart."""
         counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))
         return self if min(counts) < 0 else Durations(self.sum_ns - before.sum_ns, counts)
 
     def percentile_ns(self, share: float) -> int | None:
-        """The duration that this share of all, 0 to 1, does not exceed: the upper bound of its bucket. None: there are
-        no durations."""
+        """Return the duration that this share of all, 0 to 1, does not exceed (ns, the upper bound of its bucket); None
+        without durations."""
         wanted = self.count * share
         if not self.count:
             return None

@@ -1,4 +1,4 @@
-"""Who may read and write the files that this process makes: in shared memory, archive and node folders.
+"""Permissions of the files that this process makes: in shared memory, archive and node folders.
 
 A log buffer or a segment file holds every message in the clear, so by default only the user who runs the process has
 access. What this process starts has the same, by the environment.
@@ -19,14 +19,16 @@ ACCESSES: Final = tuple(_MODES)
 
 
 def choose_file_access(access: str) -> None:
-    """For this process and those that it starts: "owner", "group" or "all" (umask still applies)."""
+    """Choose who may use the files of this process and those that it starts: "owner", "group" or "all" (umask still
+    applies)."""
     if access not in _MODES:
         raise ConfigurationError(f"file_access={access!r}, must be one of {', '.join(ACCESSES)}")
     os.environ[VARIABLE] = access
 
 
 def file_mode() -> int:
-    """The permission bits of a new file. Raises ConfigurationError for an environment that names no such access."""
+    """Return the permission bits of a new file. Raises ConfigurationError if the environment names an unknown
+    access."""
     access = os.environ.get(VARIABLE, "owner")
     if access not in _MODES:
         raise ConfigurationError(f"{VARIABLE}={access!r} in the environment, must be one of {', '.join(ACCESSES)}")
@@ -34,13 +36,13 @@ def file_mode() -> int:
 
 
 def folder_mode() -> int:
-    """The permission bits of a new folder: who may read files in it may list it, too."""
+    """Return the permission bits of a new folder: whoever may read files in it may list it, too."""
     mode = file_mode()
     return mode | (mode & 0o444) >> 2
 
 
 def whose(path: str) -> str:
-    """Says, for the end of a line about a file or folder that cannot be used, whose it is; empty if it is ours."""
+    """Return whose a file or folder is, to end a line about one that cannot be used; empty if it is this user's own."""
     try:
         found = os.lstat(path)
     except (PermissionError, NotADirectoryError):
@@ -61,7 +63,7 @@ def _user(uid: int) -> str:
 
 
 def make_folders(directory: str) -> None:
-    """Makes a folder and those above it that are missing, all of them with this access."""
+    """Make a folder and those above it that are missing, all of them with this access."""
     if os.path.isdir(directory):
         return
     parent = os.path.dirname(directory)

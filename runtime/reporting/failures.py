@@ -1,4 +1,4 @@
-"""What foreign code raised, told to its author: in a line with file and line number, and as a traceback."""
+"""Errors raised by foreign code, reported to its author: in a line with file and line number, and as a traceback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HOUSE = Path(__file__).parents[2]
 
 
 def place_of(error: BaseException) -> str:
-    """The file and the line of the author's own that raised, or that called what raised; '' where there is none."""
+    """Return file and line of the author's own code that raised, or that called what raised; '' if there is none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = list(traceback.extract_tb(error.__traceback__))
@@ -25,7 +25,7 @@ def _is_own(file_name: str) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """An error as `ZeroDivisionError: division by zero (ledger.py:12)`, of bounded length."""
+    """Return an error as `ZeroDivisionError: division by zero (ledger.py:12)`, of bounded length."""
     file_name, _, line = place_of(error).rpartition(":")
     name = type(error).__name__
     text = " ".join(str(error).split())
@@ -36,5 +36,5 @@ def one_line(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback as Python prints it, without the last newline."""
+    """Return the traceback as Python prints it, without the last newline."""
     return "".join(traceback.format_exception(error)).rstrip()

@@ -1,4 +1,4 @@
-"""Where a program that runs for long writes its log: lines that cannot be written are dropped and counted.
+"""The log output of a long-running program: lines that cannot be written are dropped and counted.
 
 A full disk, a pipe whose reader has gone or has stopped reading, a terminal that was closed: none of them is a reason
 to end, or to wait, for who serves a cluster. The first line that can be written again comes after one that says how
@@ -19,7 +19,7 @@ from typing import IO, Any, TextIO, cast
 from ordo.runtime.reporting.output import OutputStream
 
 WAIT_MS = 20
-"""So long a line waits for a reader that is slow; while lines are dropped they do not wait at all."""
+"""How long a line waits for a slow reader (ms); while lines are dropped they do not wait at all."""
 CHUNK_BYTES = select.PIPE_BUF
 """A pipe that has room for anything has room for as much."""
 UNFINISHED_LINE_MAX = 65_536
@@ -27,21 +27,21 @@ UNFINISHED_LINE_MAX = 65_536
 Notice = Callable[[int, str], str]
 Watch = Callable[[str, bool], None]
 _watches: list[Watch] = []
-"""Of this process: one, or none."""
+"""The sink of this process, or None."""
 
 
 def plain_notice(count: int, trouble: str) -> str:
-    """The line for a sink that is not told another."""
+    """Return the line that reports dropped lines, for a sink without a notice of its own."""
     return f"ordo: {count} lines could not be written here: {trouble}\n"
 
 
 class LogSink:
-    """The end of a stream. `write` never raises, and waits for no reader longer than WAIT_MS."""
+    """A stream whose `write` never raises, and waits for no reader longer than WAIT_MS."""
 
     def __init__(self, stream: IO[str] | None, notice: Notice = plain_notice) -> None:
         self.notice = notice
         self.dropped_count = 0
-        """Of all lines since the start."""
+        """The number of lines dropped since the start."""
         self.trouble = ""
         """Why the last line that was dropped could not be written; empty again once one can be."""
         self._stream = stream
@@ -87,7 +87,7 @@ class LogSink:
 
 
 def _descriptor_of(stream: IO[str] | None) -> int:
-    """A number, so that nothing waits in a buffer; -1 when the stream has none."""
+    """Return the stream's descriptor, so that nothing waits in a buffer; -1 when it has none."""
     try:
         if stream is None:
             return -1
@@ -98,7 +98,7 @@ def _descriptor_of(stream: IO[str] | None) -> int:
 
 
 class SinkStream(io.TextIOBase):
-    """Stands in for `sys.stdout` or `sys.stderr` of a program that runs for long, and of the services in it."""
+    """A stand-in for `sys.stdout` or `sys.stderr` of a long-running program, and of the services in it."""
 
     def __init__(self, stream: Any) -> None:
         if isinstance(stream, OutputStream):
@@ -146,7 +146,7 @@ class SinkStream(io.TextIOBase):
 
 
 def drop_what_cannot_be_written() -> None:
-    """Put SinkStreams in the place of `sys.stdout` and `sys.stderr`: nothing that is printed raises from now on.
+    """Replace `sys.stdout` and `sys.stderr` with SinkStreams: nothing that is printed raises from now on.
 
     Idempotent.
     """
@@ -157,12 +157,12 @@ def drop_what_cannot_be_written() -> None:
 
 
 def dropped_line_count() -> int:
-    """How many lines of this process could not be written since its start."""
+    """Return how many lines of this process could not be written since its start."""
     streams = (sys.stdout, sys.stderr)
     return sum(one.sink.dropped_count for one in streams if isinstance(one, SinkStream))
 
 
 def watch_drops(watch: Watch | None) -> None:
-    """Have `watch` called for each line of this process that is dropped, with why, and whether it is the first one in a
-    row; None: nothing any more. It must neither raise nor log."""
+    """Have `watch` called for each dropped line of this process, with the reason, and whether it is the first one in a
+    row; None ends that. It must neither raise nor log."""
     _watches[:] = [] if watch is None else [watch]

@@ -24,7 +24,7 @@ TERMINAL_LIBRARY = "rich"
 
 @dataclass(frozen=True)
 class _Settings:
-    """How the logs of this process are written."""
+    """The way the logs of this process are written."""
 
     level: str
     sink: LogSink
@@ -61,7 +61,7 @@ class _Settings:
         return [*processors, _escape, renderer]
 
     def _notice(self, count: int, trouble: str) -> str:
-        """The line that comes before the first one that can be written again, in the log's own format."""
+        """Return the line that comes before the first one that can be written again, in the log's own format."""
         line: Any = {"event": "log.lines_dropped", "count": count, "trouble": trouble}
         for process in self._processors():
             line = process(None, "warning", line)
@@ -69,7 +69,7 @@ class _Settings:
 
 
 class _LineLogger:
-    """What structlog hands a line to."""
+    """The logger that structlog passes a line to."""
 
     def __init__(self, sink: LogSink) -> None:
         self._sink = sink
@@ -81,7 +81,7 @@ class _LineLogger:
 
 
 def _escape(_logger: Any, _method: str, event: Any) -> Any:
-    """Texts for people: names and errors that come from outside are shown, not obeyed. JSON escapes by itself."""
+    """Escape texts for people: names and errors from outside are shown, not obeyed. JSON escapes by itself."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = printable(value, LINES if name in ("exception", "stack") else "")
@@ -93,7 +93,7 @@ _chosen: dict[str, _Settings] = {}
 
 
 class _SetUpOnImport:
-    """Sets structlog up when somebody imports it. Removes itself then."""
+    """An import hook that sets structlog up when it is first imported, and then removes itself."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -116,7 +116,7 @@ class _SetUpOnImport:
 
 @contextmanager
 def _hidden(name: str | None) -> Iterator[None]:
-    """As if a library were not installed: structlog would import it for the colours of terminals."""
+    """Hide an installed library from imports, since structlog would load it for the colours of terminals."""
     if name is None or name in sys.modules:
         yield
         return
@@ -128,12 +128,12 @@ def _hidden(name: str | None) -> Iterator[None]:
 
 
 def demands_json() -> bool:
-    """Whether this process was told to write JSON, and nothing else, wherever its log goes."""
+    """Return whether this process was told to write JSON, and nothing else, wherever its log goes."""
     return LIBRARY in _chosen and _chosen[LIBRARY].is_json_demanded
 
 
 def configure_logging(level: str = "info", *, json: bool | None = None, stream: TextIO | None = None) -> None:
-    """Sets the logs of this process up. `json` None: JSON unless `stream` (standard error) is a terminal.
+    """Set up the logs of this process. `json` None: JSON unless `stream` (standard error) is a terminal.
 
     Lines that cannot be written are dropped and counted (`runtime.reporting.log_sink`). Raises ConfigurationError for
     a level that is not one of LEVELS.
@@ -151,20 +151,20 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
 
 
 def configure_program(level: str = "info", *, json: bool | None = None) -> None:
-    """The same for a program that runs until it is told to end: nothing that it prints ends it, whatever the disk."""
+    """Set up the logs of a long-running program: nothing that it prints ends it, whatever the disk does."""
     drop_what_cannot_be_written()
     configure_logging(level, json=json)
 
 
 def get_logger(**context: Any) -> Any:
-    """Returns a logger that adds `context` to every event."""
+    """Return a logger that adds `context` to every event."""
     import structlog
 
     return structlog.get_logger(**context)
 
 
 def tell(level: str, event: str, **context: Any) -> None:
-    """One event from a library: into the logs of a process that has set them up, else to the standard library's.
+    """Log one event from a library: to this process's logs if they are set up, otherwise to the standard library's.
 
     A log that is closed or cannot be written is no reason to stop what one is doing.
     """
@@ -179,6 +179,6 @@ def tell(level: str, event: str, **context: Any) -> None:
 
 
 def _is_set_up() -> bool:
-    """Also when the program has set structlog up without `configure_logging`."""
+    """Return whether structlog is set up, by `configure_logging` or by the program itself."""
     structlog = sys.modules.get(LIBRARY)
     return LIBRARY in _chosen if structlog is None else structlog.is_configured()

@@ -1,4 +1,4 @@
-"""Standard output and standard error of a command: what is shown is escaped, and what cannot be written is noticed.
+"""Standard output and standard error of a command: what is shown is escaped, and a failed write is noticed.
 
 Names, aliases and error texts come from strangers. A terminal obeys the control characters in them, so all that a
 command prints passes `printable`.
@@ -24,7 +24,8 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Replace what a terminal would obey, or a line would break at, with its escape sequence, as `\\x1b`.
+    """Return the text with everything a terminal would obey, or a line would break at, as an escape sequence such as
+    `\\x1b`.
 
     These are control characters, separators of lines, marks that turn the direction of text, and halves of surrogate
     pairs. `keep` names those that stay: LINES for a text of several lines.
@@ -37,11 +38,12 @@ def printable(text: str, keep: str = "") -> str:
 
 
 class OutputLost(Exception):
-    """Standard output cannot be written. Ends a command; no OSError, which libraries would take for theirs."""
+    """The error of a standard output that cannot be written. It ends a command, and is not an OSError, which libraries
+    would take for theirs."""
 
 
 class OutputStream(io.TextIOBase):
-    """Stands in for `sys.stdout` or `sys.stderr` of a command.
+    """A stand-in for `sys.stdout` or `sys.stderr` of a command.
 
     The first failure is kept in `failure`, and raised as OutputLost unless the stream `is_lossy`.
     """
@@ -58,7 +60,7 @@ class OutputStream(io.TextIOBase):
         return len(text)
 
     def write_unescaped(self, text: str) -> None:
-        """Write data for programs, or what has its escape codes from this process itself."""
+        """Write data for programs, or text with escape codes that this process made itself."""
         try:
             if self.stream is None:
                 raise OSError(errno.EBADF, os.strerror(errno.EBADF))
@@ -81,7 +83,8 @@ class OutputStream(io.TextIOBase):
             raise OutputLost from error
 
     def _forget_what_waits(self) -> None:
-        """The interpreter writes at its end what is still in the buffer, and fails at that: it goes nowhere instead."""
+        """Redirect to nowhere what is still buffered, since the interpreter would try to write it at its end, and
+        fail."""
         if self.stream in (sys.__stdout__, sys.__stderr__):
             with suppress(OSError, ValueError):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -110,7 +113,7 @@ class OutputStream(io.TextIOBase):
 
 
 class UnescapedStream(io.TextIOBase):
-    """The same stream for who escapes by itself, as the console does, or writes data for programs."""
+    """The same stream for code that escapes by itself, as the console does, or writes data for programs."""
 
     def __init__(self, output: OutputStream) -> None:
         self._output = output
@@ -137,13 +140,14 @@ class UnescapedStream(io.TextIOBase):
 
 
 def unescaped(stream: Any) -> TextIO:
-    """Return a stream that writes to the same place as it is told to; any other than OutputStream is one already."""
+    """Return a stream that writes to the same place without escaping; a stream that is no OutputStream is returned as
+    it is."""
     return cast(TextIO, UnescapedStream(stream) if isinstance(stream, OutputStream) else stream)
 
 
 @contextmanager
 def escaped_output() -> Iterator[OutputStream]:
-    """Put OutputStreams in the place of `sys.stdout`, which it yields, and `sys.stderr`, until the block ends."""
+    """Replace `sys.stdout`, which is yielded, and `sys.stderr` with OutputStreams until the block ends."""
     before = sys.stdout, sys.stderr
     output, errors = OutputStream(sys.stdout), OutputStream(sys.stderr, is_lossy=True)
     sys.stdout, sys.stderr = cast(TextIO, output), cast(TextIO, errors)

@@ -1,4 +1,4 @@
-"""Spans of traces, and their way to a collector by OTLP over HTTP. Nothing else imports OpenTelemetry.
+"""Spans of traces, and their export to a collector by OTLP over HTTP. Nothing else imports OpenTelemetry.
 
 A trace's id is made of what its parties know, and a span's of the trace's and of its own name, so that each party can
 name the others' spans. `pip install ordo-sequencer[otel]` brings the packages.
@@ -25,12 +25,13 @@ SPAN_ID_BYTES = 8
 
 
 def make_trace_id(identity: bytes, open_position: int, number: int) -> bytes:
-    """Of a request: the identity that sends it, where that is open, and the request's number."""
+    """Return the trace id of a request: from the identity that sends it, where that was opened, and the request's
+    number."""
     return blake2b(b"%b %d %d" % (identity, open_position, number), digest_size=TRACE_ID_BYTES).digest()
 
 
 def make_span_id(trace_id: bytes, name: str, member_id: int | None = None) -> bytes:
-    """`member_id`: whose span it is, where several members have one of that name."""
+    """Return the id of a span; `member_id` tells apart the members that have a span of the same name."""
     of_member = b"" if member_id is None else b" %d" % member_id
     return blake2b(trace_id + name.encode() + of_member, digest_size=SPAN_ID_BYTES).digest()
 
@@ -45,17 +46,17 @@ class Span:
     end_ns: int
     attributes: Mapping[str, int | str]
     member_id: int | None = None
-    """Whose it is, where several members have one of that name."""
+    """The member that made the span, where several members have one of that name."""
 
 
 def check_packages(setting: str) -> None:
-    """Raises ConfigurationError where the packages are missing that `setting` needs."""
+    """Raise ConfigurationError if the packages that `setting` needs are missing."""
     if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter") is None:
         raise ConfigurationError(f"{setting}: needs the packages of `pip install ordo-sequencer[otel]`")
 
 
 class SpanExporter:
-    """Sends spans to a collector: `endpoint` is the URL of its traces, `resource` says who sends them."""
+    """An exporter to a collector: `endpoint` is the URL of its traces, `resource` says who sends them."""
 
     def __init__(self, endpoint: str, service_name: str, resource: Mapping[str, int | str]) -> None:
         import logging
@@ -68,7 +69,7 @@ class SpanExporter:
         self._resource = Resource({"service.name": service_name, "service.version": VERSION, **resource})
 
     def export(self, spans: Sequence[Span]) -> bool:
-        """Whether the collector has taken them. Tries for up to ten seconds."""
+        """Export spans; try for up to ten seconds and return whether the collector has taken them."""
         from opentelemetry.sdk.trace.export import SpanExportResult
 
         made = [self._make(span) for span in spans]

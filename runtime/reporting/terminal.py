@@ -1,4 +1,4 @@
-"""The console all commands print to."""
+"""The console that all commands print to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH_OFF_TERMINAL = 160
 
 
 class OutputConsole(Console):
-    """A console that shows text as it is: no codes for terminals, markup or names of emoji in what it is given.
+    """A console that shows text as it is: no terminal codes, markup or names of emoji are obeyed in what it is given.
 
     Columns are laid out by the escaped text. Colours are its own.
     """
@@ -33,24 +33,24 @@ class OutputConsole(Console):
                 yield Segment(printable(segment.text, "\n"), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to the command, which ends then."""
+        """Leave the broken pipe to the command, which ends then."""
         raise
 
 
 class OutputTable(Table):
-    """A table whose cells stay on a line of their own, whatever is in them."""
+    """A table whose cells stay on one line, whatever is in them."""
 
     def add_row(self, *cells: Any, **options: Any) -> None:
         super().add_row(*(printable(one) if isinstance(one, str) else one for one in cells), **options)
 
 
 def output_console() -> OutputConsole:
-    """Returns a console as wide as the terminal, or so wide that no line breaks in a file or a pipe."""
+    """Return a console as wide as the terminal, or wide enough that no line breaks in a file or a pipe."""
     return console_on(sys.stdout)
 
 
 def console_on(stream: IO[str] | None) -> OutputConsole:
-    """The same on any stream."""
+    """Return such a console on any stream."""
     if stream is not None and stream.isatty():
         return OutputConsole(file=unescaped(stream))
     return OutputConsole(file=unescaped(stream), width=WIDTH_OFF_TERMINAL)

@@ -1,5 +1,5 @@
-"""Who may open a session with a cluster or an archive, and what it may do: the authenticator hook of cluster-client.md
-§4.1 and archive.md A3."""
+"""The authenticator hook of cluster-client.md §4.1 and archive.md A3: who may open a session with a cluster or an
+archive, and what it may do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ordo.runtime.errors import ConfigurationError
 
 PRINCIPAL_LENGTH_BYTES_MAX = 4096
 KEY_NAME_MARK = "#"
-"""Between the address and the name of the key in the source identity of an encrypted stream."""
+"""The separator of the address and the key's name in the source identity of an encrypted stream."""
 
 
 class Right(Flag):
@@ -47,8 +47,8 @@ _TOPIC_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}\*?|\*")
 
 
 def rights_of_roles(roles: Iterable[str]) -> Right:
-    """The rights of roles, which are names of rights in lower case, or `topic:` and a topic. Raises ConfigurationError
-    for one that is none."""
+    """Return the rights of roles, which are names of rights in lower case, or `topic:` and a topic. Raises
+    ConfigurationError for an unknown role."""
     rights = Right(0)
     for role in roles:
         if role.startswith(TOPIC_ROLE):
@@ -63,7 +63,7 @@ def rights_of_roles(roles: Iterable[str]) -> Right:
 
 
 def check_topic_role(role: str) -> None:
-    """Raises ConfigurationError for what is not `topic:` and a topic, or the beginning of topics with a `*` behind."""
+    """Raise ConfigurationError unless the role is `topic:` and a topic, or the beginning of topics followed by `*`."""
     if _TOPIC_PATTERN.fullmatch(role.removeprefix(TOPIC_ROLE)) is None:
         raise ConfigurationError(
             f"role {role!r}: after topic: must come the name of a topic (letters, digits, '.', '_', '-'), or the "
@@ -72,7 +72,7 @@ def check_topic_role(role: str) -> None:
 
 
 def topics_of_roles(roles: Iterable[str]) -> tuple[str, ...]:
-    """The topics that roles name: all with `topics`, else what stands behind `topic:`."""
+    """Return the topics that roles name: all with `topics`, otherwise what follows `topic:`."""
     named = tuple(roles)
     if Right.TOPICS.name.lower() in named:
         return ALL_TOPICS
@@ -80,7 +80,8 @@ def topics_of_roles(roles: Iterable[str]) -> tuple[str, ...]:
 
 
 def has_topic(patterns: Iterable[str], topic: str) -> bool:
-    """Whether a topic is one of those that are named; a name with a `*` at its end stands for all that begin so."""
+    """Return whether a topic is among the named ones; a name that ends in `*` stands for all topics that begin like
+    it."""
     return any(topic.startswith(pattern[:-1]) if pattern.endswith("*") else topic == pattern for pattern in patterns)
 
 
@@ -96,48 +97,49 @@ class SessionProxy(Protocol):
         """The name of the key that its client encrypts with; empty where datagrams are not encrypted."""
 
     def challenge(self, encoded_challenge: bytes) -> None:
-        """Asks the client to answer; the answer comes through `on_challenge_response`."""
+        """Ask the client to answer; the answer comes through `on_challenge_response`."""
 
     def authenticate(self, encoded_principal: bytes) -> None:
-        """Lets the session in, under a principal of at most PRINCIPAL_LENGTH_BYTES_MAX bytes."""
+        """Let the session in, under a principal of at most PRINCIPAL_LENGTH_BYTES_MAX bytes."""
 
     def reject(self) -> None:
-        """Refuses the session; its client is told so."""
+        """Refuse the session, and tell its client so."""
 
 
 class Authenticator(Protocol):
-    """Called on the leader, once a slow tick for each session that waits, until it decides; for operators on any
-    member, where a challenge is a refusal.
+    """A policy that decides about sessions. It is called on the leader, once per slow tick for each session that waits,
+    until it decides; for operators on any member, where a challenge is a refusal.
 
     It runs on the node's own thread, where nothing may take long: a slow check delays heartbeats.
     """
 
     def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
-        """A client asks for a session and shows credentials; what is decided of them is said later, through a proxy."""
+        """Take the credentials of a client that asks for a session; the decision is given later, through a proxy."""
 
     def on_challenge_response(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
-        """A client has answered its challenge."""
+        """Take a client's answer to its challenge."""
 
     def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
-        """The client of a session can be reached: it may be challenged, let in, or rejected."""
+        """Challenge, let in or reject a session whose client can be reached now."""
 
     def on_challenged_session(self, proxy: SessionProxy, now_ms: int) -> None:
-        """A session was challenged, and has perhaps answered: it may be let in, or rejected."""
+        """Let in or reject a session that was challenged, and has perhaps answered."""
 
     def rights_of(self, encoded_principal: bytes) -> Right:
-        """What the sessions of a principal may do; asked on every member, so it must say the same on all."""
+        """Return what the sessions of a principal may do; asked on every member, so it must return the same on all."""
 
     def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
-        """The topics that a principal with Right.TOPICS may read; `desk7.*` stands for all that begin so."""
+        """Return the topics that a principal with Right.TOPICS may read; `desk7.*` stands for all that begin with
+        `desk7.`."""
 
 
 def key_name_of(source_identity: str) -> str:
-    """The name of the key in the source identity of a stream; empty where it is not encrypted."""
+    """Return the name of the key in the source identity of a stream; empty if it is not encrypted."""
     return source_identity.partition(KEY_NAME_MARK)[2]
 
 
 class AcceptAll:
-    """The default: every session is let in with an empty principal."""
+    """The default authenticator, which lets every session in with an empty principal."""
 
     checks_credentials = False
 

@@ -1,4 +1,4 @@
-"""Where the credentials of a session come from."""
+"""Sources of the credentials of a session."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ordo.runtime.errors import ConfigurationError
 
 
 def credentials_from_file(path: str | Path) -> Callable[[], bytes]:
-    """Credentials that lie in a file, without the end of its last line; read whenever a session is opened, so that they
-    can be exchanged while the client runs. It raises ConfigurationError where the file cannot be read."""
+    """Return a source that reads credentials from a file, without the final line end, whenever a session is opened, so
+    that they can be exchanged while the client runs. It raises ConfigurationError if the file cannot be read."""
 
     def read() -> bytes:
         try:
@@ -23,7 +23,8 @@ def credentials_from_file(path: str | Path) -> Callable[[], bytes]:
 
 
 def credentials_from_environment(name: str) -> Callable[[], bytes]:
-    """Credentials in a variable of the environment. It raises ConfigurationError where there is none of that name."""
+    """Return a source that reads credentials from an environment variable. It raises ConfigurationError if the variable
+    is missing."""
 
     def read() -> bytes:
         value = os.environ.get(name)

@@ -1,4 +1,4 @@
-"""How often strangers may cause work that costs much, counted for each host that they come from."""
+"""Rate limits for expensive work that strangers may cause, counted per host."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ HOSTS_MAX = 1024
 
 
 class HostRates:
-    """Lets each host do something once in an interval, and a burst of it at once; what is more is refused.
+    """A limit that lets each host do something once per interval, with a burst at once, and refuses the rest.
 
     A host is remembered for as long as its burst is not whole again. Where too many are, the newest host is refused.
     """
 
     def __init__(self, interval: int, burst: int) -> None:
-        """`interval` in the time units of `take`."""
+        """Set the limit; `interval` is in the time units of `take`."""
         self._interval = interval
         self._burst = burst
         self._paid_until: dict[str, int] = {}
 
     def take(self, host: str, now: int) -> bool:
-        """Whether this host may do it now."""
+        """Return whether this host may do it now, and count it if so."""
         paid_until = max(self._paid_until.get(host, now), now)
         if paid_until + self._interval > now + self._interval * self._burst:
             return False

@@ -1,4 +1,4 @@
-"""The principal and the roles of a client by the key that it encrypts with."""
+"""An authenticator that derives a client's principal and roles from the key that it encrypts with."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ordo.runtime.security.authentication import Authenticator, SessionProxy
 
 WAITING_MAX = 8192
-"""Sessions that show credentials and wait for a verdict; the oldest is forgotten first."""
+"""The number of sessions that may show credentials and wait for a verdict; the oldest is forgotten first."""
 
 
 class KeyAuthenticator:
-    """Lets in the holders of keys that have roles, as the name of the key. A client that shows credentials is left to
-    `others`, if there are any.
+    """An authenticator that lets in the holders of keys with roles, as the name of the key. A client that shows
+    credentials is left to `others`, if there is one.
 
     A session of a key is its holder's: whoever speaks for it has to encrypt with a key of that name, also after a
     change of the leader.
@@ -30,15 +30,16 @@ class KeyAuthenticator:
         *,
         read_topics: Callable[[], Mapping[str, tuple[str, ...]]] = dict,
     ) -> None:
-        """`read_keys` gives the rights of each name, `read_topics` the topics that it may read; both are asked again
-        whenever somebody is judged."""
+        """Take the sources: `read_keys` gives the rights of each name, `read_topics` the topics that it may read; both
+        are asked again for every decision."""
         self._read_keys = read_keys
         self._read_topics = read_topics
         self._others = others
         self._with_credentials: OrderedDict[int, None] = OrderedDict()
 
     def _others_for(self, session_id: int) -> Authenticator | None:
-        """Who decides about a session that shows credentials; None for one that has its key only."""
+        """Return the authenticator that decides about a session with credentials, or None for a session that only has
+        its key."""
         return self._others if session_id in self._with_credentials else None
 
     def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
@@ -71,20 +72,20 @@ class KeyAuthenticator:
             proxy.reject()
 
     def rights_of(self, encoded_principal: bytes) -> Right:
-        """Those of the key of this name, and else of the others' principal."""
+        """Return the rights of the key of this name, otherwise those of the others' principal."""
         found = self._read_keys().get(encoded_principal.decode(errors="replace"))
         if found is not None:
             return found
         return Right(0) if self._others is None else self._others.rights_of(encoded_principal)
 
     def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
-        """Those of the key of this name, and else of the others' principal."""
+        """Return the topics of the key of this name, otherwise those of the others' principal."""
         name = encoded_principal.decode(errors="replace")
         if name in self._read_keys():
             return self._read_topics().get(name, ())
         return () if self._others is None else self._others.topics_of(encoded_principal)
 
     def speaks_for(self, encoded_principal: bytes, key_name: str) -> bool:
-        """Whether a stream under a key may speak for the sessions of a principal."""
+        """Return whether a stream under a key may speak for the sessions of a principal."""
         name = encoded_principal.decode(errors="replace")
         return name not in self._read_keys() or name == key_name

@@ -14,8 +14,8 @@ from ordo.runtime.settings.config import Settings
 
 
 class TokenTable(Settings):
-    """As `ordo cluster new-token` prints it. Who reads it says which `roles` there are: names of rights, in lower
-    case."""
+    """An entry as `ordo cluster new-token` prints it. The reader says which `roles` there are: names of rights, in
+    lower case."""
 
     principal: Annotated[str, Field(min_length=1, max_length=200)] = Field(
         description="Name that the service and the log know the client by (encoded_principal).", examples=["desk-7"]
@@ -34,5 +34,5 @@ class TokenTable(Settings):
             raise ValueError(error.message) from None
 
     def token(self) -> Token:
-        """Returns the principal, the hash, and the rights and topics of the roles."""
+        """Return the principal, the hash, and the rights and topics of the roles."""
         return Token(self.principal, self.hash, rights_of_roles(self.roles), topics_of_roles(self.roles))

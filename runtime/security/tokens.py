@@ -28,7 +28,7 @@ TOKEN_BYTES = 32
 TOKEN_LENGTH_MIN = 32
 SALT_BYTES = 16
 WAITING_MAX = 8192
-"""Sessions whose verdict is kept until their response channel is connected; the oldest goes first."""
+"""The number of sessions whose verdict is kept until their response channel is connected; the oldest goes first."""
 NAMELESS = b""
 """The principal of those who show no token; the name of a token is never empty."""
 HASH = re.compile(r"sha256:([0-9a-f]{32}):([0-9a-f]{64})")
@@ -37,17 +37,17 @@ FORM = "'sha256:' and two hexadecimal numbers, as `ordo cluster new-token` print
 
 @dataclass(frozen=True)
 class Token:
-    """One line of the configuration."""
+    """One token in the configuration."""
 
     principal: str
     token_hash: str
     rights: Right
     topics: tuple[str, ...] = ()
-    """What is read by Right.TOPICS."""
+    """The topics that Right.TOPICS allows to read."""
 
 
 def new_token() -> str:
-    """Returns a random token that is easy to copy."""
+    """Return a random token that is easy to copy."""
     return urlsafe_b64encode(_random_bytes(TOKEN_BYTES)).rstrip(b"=").decode()
 
 
@@ -56,7 +56,8 @@ def _random_bytes(count: int) -> bytes:
 
 
 def hash_token(token: str) -> str:
-    """Returns what the configuration keeps of a token. Raises ConfigurationError for one that could be guessed."""
+    """Return the form of a token that the configuration keeps. Raises ConfigurationError for a token that could be
+    guessed."""
     if len(token) < TOKEN_LENGTH_MIN:
         raise ConfigurationError(
             f"token of {len(token)} characters: it must be random, and have {TOKEN_LENGTH_MIN} at least; without"
@@ -67,7 +68,7 @@ def hash_token(token: str) -> str:
 
 
 def check_hash(token_hash: str) -> str:
-    """Returns the hash. Raises ConfigurationError when it is none."""
+    """Return the hash. Raises ConfigurationError when it is not one."""
     if HASH.fullmatch(token_hash) is None:
         raise ConfigurationError(f"hash={token_hash!r}: must be {FORM}")
     return token_hash
@@ -78,8 +79,8 @@ def _digest(salt: bytes, token: bytes) -> bytes:
 
 
 class TokenAuthenticator:
-    """Lets in whoever shows one of the tokens in its credentials, as the token's principal; with `anonymous_roles`
-    also whoever shows nothing, as the principal without a name."""
+    """An authenticator that lets in whoever shows one of the tokens in its credentials, as the token's principal; with
+    `anonymous_roles` also whoever shows nothing, as the principal without a name."""
 
     def __init__(self, tokens: Iterable[Token], anonymous_roles: Sequence[str] = ()) -> None:
         self._takes_nameless = bool(anonymous_roles)
@@ -106,7 +107,8 @@ class TokenAuthenticator:
                 self._verdicts.popitem(last=False)
 
     def _find(self, credentials: bytes) -> bytes | None:
-        """The principal of a token; all hashes are compared, so that the time tells nothing of them."""
+        """Return the principal of a token; all hashes are compared, so that the time taken reveals nothing about
+        them."""
         found = NAMELESS if self._takes_nameless and not credentials else None
         for salt, digest, principal in self._hashes:
             if hmac.compare_digest(_digest(salt, credentials), digest):
@@ -114,7 +116,7 @@ class TokenAuthenticator:
         return found
 
     def on_challenge_response(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
-        """Does nothing: nobody is challenged for a token."""
+        """Do nothing: nobody is challenged for a token."""
 
     def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
         principal = self._verdicts.pop(proxy.session_id, None)
@@ -127,9 +129,9 @@ class TokenAuthenticator:
         proxy.reject()
 
     def rights_of(self, encoded_principal: bytes) -> Right:
-        """None for a principal that the configuration does not name any more."""
+        """Return the rights of a principal; none for one that the configuration does not name any more."""
         return self._rights.get(encoded_principal, Right(0))
 
     def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
-        """Those of all tokens of a principal."""
+        """Return the topics of all tokens of a principal."""
         return self._topics.get(encoded_principal, ())

@@ -36,12 +36,12 @@ def _quantity(value: Any, units: dict[str, int], allowed: str) -> int:
 
 
 def parse_duration_ns(value: Any) -> int:
-    """Nanoseconds of "500ms", "10s", "1us", "2m", "1h" or an int of nanoseconds. Raises ValueError."""
+    """Return the nanoseconds of "500ms", "10s", "1us", "2m", "1h" or an int of nanoseconds. Raises ValueError."""
     return _quantity(value, _DURATIONS_NS, 'allowed: a number and a unit, as "500ms", "10s", "1us" (ns us ms s m h)')
 
 
 def parse_size_bytes(value: Any) -> int:
-    """Bytes of "64k", "16m", "1g" (powers of 1024), "1408" or an int. Raises ValueError."""
+    """Return the bytes of "64k", "16m", "1g" (powers of 1024), "1408" or an int. Raises ValueError."""
     return _quantity(value, _SIZES_BYTES, 'allowed: bytes, or a number and k, m or g, as "64k", "16m", "1g"')
 
 
@@ -50,13 +50,13 @@ SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
 
 
 class Settings(BaseModel):
-    """Base of every configuration: immutable, no unknown keys."""
+    """The base of every configuration: immutable, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     @classmethod
     def from_mapping(cls, values: dict[str, Any], source: str = "") -> Self:
-        """Validated settings. Raises ConfigurationError with one line for each wrong key."""
+        """Return validated settings. Raises ConfigurationError with one line for each wrong key."""
         try:
             return cls.model_validate(values)
         except ValidationError as error:
@@ -64,12 +64,12 @@ class Settings(BaseModel):
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
-        """Settings of a TOML file. Raises ConfigurationError."""
+        """Return the settings of a TOML file. Raises ConfigurationError."""
         return cls.from_mapping(read_toml(path), str(path))
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """The tables of a TOML file. Raises ConfigurationError when it is missing or not TOML."""
+    """Return the tables of a TOML file. Raises ConfigurationError when it is missing or not TOML."""
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
@@ -80,7 +80,7 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 
 def render_errors(error: ValidationError, source: str = "") -> str:
-    """One line for each wrong key: where, key, value, what is allowed."""
+    """Return one line for each wrong key: where, key, value, what is allowed."""
     return "\n".join(_line(details, f"{source}: " if source else "") for details in error.errors())
 
 

@@ -1,4 +1,5 @@
-"""What a person reads about settings, out of their models: every key with its kind, its default and what it is for."""
+"""The description of settings for people, made from their models: every key with its kind, its default and its
+purpose."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class Table(NamedTuple):
 
 
 def tables_of(model: type[Settings]) -> tuple[Table, ...]:
-    """The tables of a file, from the model of the file whose fields are tables."""
+    """Return the tables of a file, from the model of the file, whose fields are tables."""
     return tuple(_tables(model))
 
 
@@ -71,7 +72,7 @@ def _key(name: str, field: FieldInfo) -> Key:
 
 
 def unit_of(field: FieldInfo) -> Literal["duration", "size", ""]:
-    """Whether the values of a key are written with a unit of time, of length, or none."""
+    """Return whether the values of a key are written with a unit of time, of length, or without one."""
     for parser in _parsers(field.metadata, field.annotation):
         if parser is parse_duration_ns:
             return "duration"
@@ -81,7 +82,7 @@ def unit_of(field: FieldInfo) -> Literal["duration", "size", ""]:
 
 
 def toml_value(value: Any, unit: str = "") -> str:
-    """A value as it stands in a TOML file; 500_000_000 of unit "duration" is `"500ms"`."""
+    """Return a value in TOML syntax; 500_000_000 of unit "duration" is `"500ms"`."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | tuple):
@@ -103,7 +104,7 @@ def _with_unit(value: int, units: tuple[tuple[str, int], ...]) -> str:
 
 
 def _parsers(metadata: list[Any], annotation: Any) -> Iterator[Any]:
-    """Validators of a field: its own, and those of the alternatives of `X | None`."""
+    """Yield the validators of a field: its own, and those of the alternatives of `X | None`."""
     yield from (one.func for one in metadata if isinstance(one, BeforeValidator))
     for part in get_args(annotation):
         yield from (one.func for one in getattr(part, "__metadata__", ()) if isinstance(one, BeforeValidator))
