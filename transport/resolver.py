@@ -46,7 +46,8 @@ class NameResolver:
         self._threads: list[threading.Thread] = []
 
     def lookup(self, host: str) -> str | None:
-        """The numeric address of a name, None while it is being looked up. Raises TransportError when it has none."""
+        """Return the numeric address of a name, or None while it is being looked up. Raises TransportError when it has
+        none."""
         answer = self._answers.get(host)
         if answer is not None and self._clock.now() - answer.answered_ns <= FRESH_NS:
             if answer.address is None:
@@ -68,7 +69,7 @@ class NameResolver:
                 self._answers.pop(host, None)
 
     def close(self) -> None:
-        """Ends the thread; a question that is being asked is not waited for."""
+        """End the thread; a question that is being asked is not waited for."""
         self._on_answer = lambda: None
         for _ in self._threads:
             try:
@@ -77,7 +78,7 @@ class NameResolver:
                 return
 
     def _start(self) -> None:
-        """One thread for each question under way, as far as that is allowed."""
+        """Start a thread for each pending question, up to the allowed number."""
         if len(self._threads) < min(len(self._asked), _THREADS_MAX):
             self._threads.append(threading.Thread(target=self._run, name="name resolver", daemon=True))
             self._threads[-1].start()
@@ -96,7 +97,7 @@ class NameResolver:
 
 
 def resolve(host: str) -> str:
-    """The numeric address of a name, IPv4 before IPv6; waits for it. Raises TransportError with the reason."""
+    """Return the numeric address of a name, IPv4 before IPv6; waits for it. Raises TransportError with the reason."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError) as error:

@@ -75,14 +75,14 @@ class FlowControl(NamedTuple):
 
 
 def parse_integer(text: str, allowed: range = _INT64) -> int:
-    """Returns a decimal integer that lies inside a range."""
+    """Return a decimal integer that lies inside a range."""
     if not re.fullmatch(r"[+-]?\d+", text) or int(text) not in allowed:
         raise ValueError(f"an integer from {allowed.start} to {allowed.stop - 1}")
     return int(text)
 
 
 def parse_size(text: str) -> int:
-    """Bytes: an integer with k, m or g behind it, in 1024s."""
+    """Return bytes: an integer, optionally with the suffix k, m or g (powers of 1024)."""
     match = re.fullmatch(r"(\d+)([kKmMgG]?)", text)
     if not match:
         raise ValueError("bytes, such as 65536, 64k, 16m or 1g")
@@ -90,7 +90,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration_ns(text: str) -> int:
-    """Nanoseconds: an integer with ns, us, ms or s behind it; ns when bare."""
+    """Return nanoseconds: an integer, optionally with the suffix ns, us, ms or s; ns when bare."""
     match = re.fullmatch(r"(\d+)(ns|us|ms|s|)", text)
     if not match:
         raise ValueError("a duration, such as 500, 100us, 20ms or 5s")
@@ -98,7 +98,7 @@ def parse_duration_ns(text: str) -> int:
 
 
 def parse_address(text: str) -> Address:
-    """`host:port` or `[ipv6%scope]:port`; the port is mandatory."""
+    """Parse `host:port` or `[ipv6%scope]:port`; the port is mandatory."""
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\[\]:/\s]+)):(\d{1,5})", text)
     if not match or int(match[3]) > 65535:
         raise ValueError("host:port or [ipv6]:port with a port from 0 to 65535")
@@ -106,7 +106,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_flow_control(text: str) -> FlowControl:
-    """`max`, `min` or `tagged`, and options `t:<duration>`, `g:[<tag>][/<group size min>]`, `rrwm:<n>`."""
+    """Parse `max`, `min` or `tagged`, and options `t:<duration>`, `g:[<tag>][/<group size min>]`, `rrwm:<n>`."""
     allowed = "max, min or tagged, then ,t:<duration> ,g:<tag>/<group size min> ,rrwm:<n> as needed"
     strategy, *options = text.split(",")
     if strategy not in ("max", "min", "tagged"):
@@ -272,7 +272,7 @@ class ChannelUri:
 
     @classmethod
     def parse(cls, text: str) -> ChannelUri:
-        """Raises ChannelError for anything outside the grammar and for bad values of known keys."""
+        """Raise ChannelError for anything outside the grammar and for bad values of known keys."""
         if len(text) > URI_LENGTH_MAX:
             raise ChannelError(f"channel of {len(text)} characters is longer than {URI_LENGTH_MAX}: {text[:60]!r}...")
         is_spy = text.startswith(SPY_PREFIX)
@@ -294,7 +294,7 @@ class ChannelUri:
         return (SPY_PREFIX if self.is_spy else "") + PREFIX + self.media + ("?" + query if query else "")
 
     def with_params(self, **params: object) -> ChannelUri:
-        """A copy with keys set (`term_id=3` sets `term-id`) or, when None, removed."""
+        """Return a copy with keys set (`term_id=3` sets `term-id`) or, when None, removed."""
         merged = dict(self.params)
         for name, value in params.items():
             key = name.replace("_", "-")
@@ -307,7 +307,7 @@ class ChannelUri:
         return uri
 
     def get(self, key: str, default: str | None = None) -> str | None:
-        """Returns the text of a key, or the default when the URI does not have it."""
+        """Return the text of a key, or the default when the URI does not have it."""
         return self.params.get(key, default)
 
     def has(self, key: str) -> bool:
@@ -316,12 +316,12 @@ class ChannelUri:
     # Typed access. The value was checked by `parse`, so the parser cannot fail here.
 
     def value(self, key: str) -> object | None:
-        """The parsed value of a known key, None when it is absent."""
+        """Return the parsed value of a known key, or None when it is absent."""
         text = self.params.get(key)
         return None if text is None else KEYS[key](text)
 
     def integer(self, key: str, default: int) -> int:
-        """Returns the value of a key as an integer: sizes in bytes, durations in ns, ids and counts as they are."""
+        """Return the value of a key as an integer: sizes in bytes, durations in ns, ids and count as they are."""
         value = self.value(key)
         return value if isinstance(value, int) else default
 
@@ -395,7 +395,7 @@ class ChannelUri:
     # --- checks -------------------------------------------------------------------------------------------------------
 
     def check_publication(self) -> ChannelUri:
-        """Itself if a publication can be added with it; raises ChannelError otherwise."""
+        """Return this URI if a publication can be added with it; raise ChannelError otherwise."""
         if self.is_spy:
             raise self._error("starts with aeron-spy: which only subscriptions may")
         self._check_start_position()
@@ -407,7 +407,7 @@ class ChannelUri:
         return self
 
     def check_subscription(self) -> ChannelUri:
-        """Itself if a subscription can be added with it; raises ChannelError otherwise."""
+        """Return this URI if a subscription can be added with it; raise ChannelError otherwise."""
         if self.is_spy and not self.is_udp:
             raise self._error("spies on aeron:ipc, which is read without aeron-spy:")
         if self.is_udp:
@@ -417,7 +417,8 @@ class ChannelUri:
         return self
 
     def check_destination(self, *, receive: bool = False) -> ChannelUri:
-        """Itself if it can be a destination: of a publication, or with `receive` of a subscription."""
+        """Return this URI if it can be a destination, of a publication or (`receive`) of a subscription; raise
+        ChannelError otherwise."""
         for key in _NOT_IN_DESTINATIONS:
             if self.has(key):
                 raise self._error(f"has {key}, which a destination may not have")
@@ -470,17 +471,17 @@ class ChannelUri:
 
 
 def udp(**params: object) -> str:
-    """Text of a UDP channel: `udp(endpoint="localhost:40123", session_id=7)`."""
+    """Return the text of a UDP channel: `udp(endpoint="localhost:40123", session_id=7)`."""
     return str(ChannelUri(UDP).with_params(**params))
 
 
 def ipc(**params: object) -> str:
-    """Text of an IPC channel: `ipc(term_length="128k")`."""
+    """Return the text of an IPC channel: `ipc(term_length="128k")`."""
     return str(ChannelUri(IPC).with_params(**params))
 
 
 def spy(channel: str) -> str:
-    """Text of the channel that spies on a publication of this node."""
+    """Return the text of the channel that spies on a publication of this node."""
     return str(ChannelUri.parse(SPY_PREFIX + channel.removeprefix(SPY_PREFIX)))
 
 

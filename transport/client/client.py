@@ -101,7 +101,7 @@ class TransportClient(ClientCore, Closing):
     # --- adding -------------------------------------------------------------------------------------------------------
 
     def add_publication(self, channel: str, stream_id: int) -> Publication:
-        """Adds a publication that may share its log with others of the same channel and stream.
+        """Add a publication that may share its log with others of the same channel and stream.
 
         Raises RegistrationError when the driver refuses, DriverTimeoutError when it does not answer.
         """
@@ -109,7 +109,7 @@ class TransportClient(ClientCore, Closing):
         return publication
 
     def add_exclusive_publication(self, channel: str, stream_id: int) -> ExclusivePublication:
-        """Adds a publication with a log and session of its own. Raises as `add_publication`."""
+        """Add a publication with a log and session of its own. Raises as `add_publication`."""
         publication: ExclusivePublication = self._await(self.async_add_exclusive_publication(channel, stream_id))
         return publication
 
@@ -121,7 +121,7 @@ class TransportClient(ClientCore, Closing):
         on_available_image: ImageHandler | None = None,
         on_unavailable_image: ImageHandler | None = None,
     ) -> Subscription:
-        """A subscription; its images come and go in `do_work`. Raises as `add_publication`."""
+        """Return a subscription; its images come and go in `do_work`. Raises as `add_publication`."""
         subscription: Subscription = self._await(
             self.async_add_subscription(
                 channel, stream_id, on_available_image=on_available_image, on_unavailable_image=on_unavailable_image
@@ -130,13 +130,15 @@ class TransportClient(ClientCore, Closing):
         return subscription
 
     def add_counter(self, type_id: int, label: str, key: bytes = b"") -> ClientCounter:
-        """A counter that this client owns; `type_id` of applications is 1000 or more. Raises as `add_publication`."""
+        """Return a counter that this client owns; `type_id` of applications is 1000 or more. Raises as
+        `add_publication`."""
         counter: ClientCounter = self._await(self.async_add_counter(type_id, label, key))
         return counter
 
     def add_static_counter(self, type_id: int, label: str, key: bytes = b"", *, registration_id: int) -> Counter:
-        """A counter that stays until the driver ends, whatever becomes of this client: the same one for whoever asks
-        for the type and registration id again. Raises RegistrationError where another client owns such a counter.
+        """Return a counter that stays until the driver ends, whatever becomes of this client: the same one for
+        whoever asks for the type and registration id again. Raises RegistrationError where another client owns such
+        a counter.
         """
         correlation_id = self.next_correlation_id()
         command = commands.AddStaticCounter(self.client_id, correlation_id, registration_id, type_id, key, label)
@@ -148,7 +150,7 @@ class TransportClient(ClientCore, Closing):
         return counter
 
     def async_add_publication(self, channel: str, stream_id: int) -> int:
-        """Sends the command; `get` of the returned registration id gives the publication."""
+        """Send the command; `get` of the returned registration id gives the publication."""
         registration_id = self.next_correlation_id()
         command = commands.AddPublication(self.client_id, registration_id, stream_id, channel)
         return self._register(
@@ -158,7 +160,7 @@ class TransportClient(ClientCore, Closing):
         )
 
     def async_add_exclusive_publication(self, channel: str, stream_id: int) -> int:
-        """Like `async_add_publication`, for an ExclusivePublication."""
+        """Add an ExclusivePublication like `async_add_publication`."""
         registration_id = self.next_correlation_id()
         command = commands.AddExclusivePublication(self.client_id, registration_id, stream_id, channel)
         return self._register(
@@ -175,7 +177,7 @@ class TransportClient(ClientCore, Closing):
         on_available_image: ImageHandler | None = None,
         on_unavailable_image: ImageHandler | None = None,
     ) -> int:
-        """Sends the command; `get` of the returned registration id gives the subscription."""
+        """Send the command; `get` of the returned registration id gives the subscription."""
         registration_id = self.next_correlation_id()
         command = commands.AddSubscription(self.client_id, registration_id, commands.NULL_ID, stream_id, channel)
 
@@ -195,7 +197,7 @@ class TransportClient(ClientCore, Closing):
         return self._register(command, f"subscription of {channel} stream {stream_id}", complete)
 
     def async_add_counter(self, type_id: int, label: str, key: bytes = b"") -> int:
-        """Sends the command; `get` of the returned registration id gives the counter."""
+        """Send the command; `get` of the returned registration id gives the counter."""
         registration_id = self.next_correlation_id()
         command = commands.AddCounter(self.client_id, registration_id, type_id, key, label)
 
@@ -207,7 +209,7 @@ class TransportClient(ClientCore, Closing):
         return self._register(command, f"counter {label!r}", complete)
 
     def get(self, registration_id: int) -> Any:
-        """Returns what an `async_add_*` asked for, once; None until it is there.
+        """Return what an `async_add_*` asked for, once; None until it is there.
 
         Raises RegistrationError when the driver refused, DriverTimeoutError when it did not answer in time,
         TransportError for an id that is not pending.
@@ -231,27 +233,27 @@ class TransportClient(ClientCore, Closing):
     # --- destinations -------------------------------------------------------------------------------------------------
 
     def add_destination(self, publication: Publication, uri: str) -> int:
-        """Sends a publication with `control-mode=manual` to one more endpoint. Returns the destination's id."""
+        """Send a publication with `control-mode=manual` to one more endpoint. Returns the destination's id."""
         return self._destination(commands.AddDestination, publication.original_registration_id, uri)
 
     def remove_destination(self, publication: Publication, uri: str) -> None:
-        """Takes a destination away again. Raises RegistrationError when the driver knows none like it."""
+        """Take a destination away again. Raises RegistrationError when the driver knows none like it."""
         self._destination(commands.RemoveDestination, publication.original_registration_id, uri)
 
     def remove_destination_by_id(self, publication: Publication, destination_id: int) -> None:
-        """Takes the destination away that `add_destination` gave this id; its name is not looked at."""
+        """Take the destination away that `add_destination` gave this id; its name is not looked at."""
         self._remove_by_id(publication.original_registration_id, destination_id)
 
     def add_receive_destination(self, subscription: Subscription, uri: str) -> int:
-        """Receives on one more transport for a subscription with `control-mode=manual`. Returns its id."""
+        """Receive on one more transport for a subscription with `control-mode=manual`. Returns its id."""
         return self._destination(commands.AddReceiveDestination, subscription.registration_id, uri)
 
     def remove_receive_destination(self, subscription: Subscription, uri: str) -> None:
-        """Stops receiving on the transport that `add_receive_destination` added."""
+        """Stop receiving on the transport that `add_receive_destination` added."""
         self._destination(commands.RemoveReceiveDestination, subscription.registration_id, uri)
 
     def remove_receive_destination_by_id(self, subscription: Subscription, destination_id: int) -> None:
-        """Takes the destination away that `add_receive_destination` gave this id.
+        """Take the destination away that `add_receive_destination` gave this id.
 
         Drivers of Ordo do that; Aeron's know ids of publications' destinations only (`remove_receive_destination`).
         """
@@ -263,11 +265,13 @@ class TransportClient(ClientCore, Closing):
         self._await(self._register(command, f"removal of destination {destination_id}", lambda _: True))
 
     def async_add_destination(self, publication: Publication, uri: str) -> int:
-        """Like `add_destination`, without waiting: `get` of the returned id gives the id once it is done."""
+        """Add a destination like `add_destination`, without waiting: `get` of the returned id gives the id once it is
+        done."""
         return self._async_destination(commands.AddDestination, publication.original_registration_id, uri)
 
     def async_add_receive_destination(self, subscription: Subscription, uri: str) -> int:
-        """Like `add_receive_destination`, without waiting: `get` of the returned id gives the id once it is done."""
+        """Add a destination like `add_receive_destination`, without waiting: `get` of the returned id gives the id once
+        it is done."""
         return self._async_destination(commands.AddReceiveDestination, subscription.registration_id, uri)
 
     def _async_destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
@@ -300,18 +304,19 @@ class TransportClient(ClientCore, Closing):
         return f"transport-client {self.name}".rstrip()
 
     def next_correlation_id(self) -> int:
-        """Returns an id that is unique for the life of the driver."""
+        """Return an id that is unique for the life of the driver."""
         self._check_open()
         return int(self._link.ring.next_correlation_id())
 
     def next_available_session_id(self, stream_id: int) -> int:
-        """A session id that no publication of the stream uses now; it is not reserved."""
+        """Return a session id that no publication of the stream uses now; it is not reserved."""
         correlation_id = self.next_correlation_id()
         command = commands.GetNextAvailableSessionId(self.client_id, correlation_id, stream_id)
         return int(self._await(self._register(command, f"session id of stream {stream_id}", lambda a: a)).session_id)
 
     def local_socket_addresses(self, channel_status_id: int) -> list[str]:
-        """`host:port` of the sockets bound for a channel, by its status counter; empty until it is active."""
+        """Return `host:port` of each socket bound for a channel, given its status counter; empty until the channel is
+        active."""
         if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
             return []
         found = []
@@ -324,7 +329,7 @@ class TransportClient(ClientCore, Closing):
         return found
 
     def first_local_socket_address(self, channel_status_id: int) -> str | None:
-        """Returns the first of `local_socket_addresses`, found without describing every counter; None until bound."""
+        """Return the first of `local_socket_addresses`, found without describing every counter; None until bound."""
         if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
             return None
         found = self.counters.find(LOCAL_SOCKET_ADDRESS_TYPE_ID, struct.pack("<i", channel_status_id))
@@ -335,7 +340,7 @@ class TransportClient(ClientCore, Closing):
         return counter.key[8 : 8 + length].decode("ascii") if length > 0 else None
 
     def reject_image(self, image: Image, reason: str) -> None:
-        """Asks the driver to drop an image and to tell its publisher. Raises TransportError for a reason that is too
+        """Ask the driver to drop an image and to tell its publisher. Raises TransportError for a reason that is too
         long, or not ASCII."""
         if len(reason) > REASON_LENGTH_MAX or not reason.isascii():
             raise TransportError(
@@ -349,18 +354,18 @@ class TransportClient(ClientCore, Closing):
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 
     def invoke(self) -> int:
-        """Runs one duty cycle of the driver, if it is in this thread, and one of the client."""
+        """Run one duty cycle of the driver, if it is in this thread, and one of the client."""
         if self._link.invoker is not None:
             self._link.invoker()
         return int(self.do_work(self._clock.now()))
 
     def invoke_driver(self) -> None:
-        """Runs one duty cycle of a driver that lives in this thread, so that it responds. Calls no handler."""
+        """Run one duty cycle of a driver that lives in this thread, so that it responds. Calls no handler."""
         if self._link.invoker is not None:
             self._link.invoker()
 
     def idle(self) -> None:
-        """Runs the driver if it is in this thread; otherwise yields the core for a moment."""
+        """Run the driver if it is in this thread; otherwise yield the core for a moment."""
         self._link.idle()
 
     def _service(self, now_ns: int) -> int:
@@ -370,7 +375,7 @@ class TransportClient(ClientCore, Closing):
         return work_count + self._run_callbacks()
 
     def _receive_responses(self) -> int:
-        """Processes the driver's responses; callbacks are queued."""
+        """Process the driver's responses; callbacks are queued."""
         count = 0
         while count < RESPONSES_PER_CYCLE_MAX and not self.is_closed:
             message = self._link.receiver.receive()
@@ -406,7 +411,7 @@ class TransportClient(ClientCore, Closing):
             self._set_pending_callbacks(True)
 
     def _do_chores(self, now_ns: int) -> None:
-        """Liveness, lingering logs, the waker; every keepalive interval."""
+        """Send keepalives, unmap lingering logs and serve the waker, once per keepalive interval."""
         self._show_life(now_ns)
         if self.is_closed:
             return
@@ -415,7 +420,7 @@ class TransportClient(ClientCore, Closing):
             self._set_waker(self._link.open_waker())
 
     def _show_life(self, now_ns: int) -> None:
-        """Keepalive; the end of this client where it was late, or where the driver is gone."""
+        """Send the keepalive; close this client if it is late, or if the driver is gone."""
         late_ns = now_ns - self._last_service_ns
         self._last_service_ns = now_ns
         self._next_service_ns = now_ns + self.keepalive_interval_ns
@@ -537,7 +542,7 @@ class TransportClient(ClientCore, Closing):
             )
 
     def _on_channel_error(self, response: commands.OnError) -> None:
-        """The id is that of a channel status counter and hits every resource of the channel."""
+        """Fail every resource of a channel; the id in the response is that of the channel's status counter."""
         status_id = response.offending_correlation_id
         users: list[Publication | Subscription] = [
             *self._resources.publications.values(),
@@ -567,7 +572,7 @@ class TransportClient(ClientCore, Closing):
     # --- closing ------------------------------------------------------------------------------------------------------
 
     def on_publication_closed(self, publication: Publication, revoked: bool) -> None:
-        """A publication calls it from its `close` or `revoke`."""
+        """Tell the driver that a publication was closed; called by its `close` or `revoke`."""
         if self._resources.publications.pop(publication.registration_id, None) is None or self.is_closed:
             return
         flags = commands.REVOKE_FLAG if revoked else 0
@@ -577,7 +582,7 @@ class TransportClient(ClientCore, Closing):
         self._release_log(publication)
 
     def on_subscription_closed(self, subscription: Subscription) -> None:
-        """Tells the driver that a subscription was closed; called by its `close`."""
+        """Tell the driver that a subscription was closed; called by its `close`."""
         if self._resources.subscriptions.pop(subscription.registration_id, None) is None or self.is_closed:
             return
         self._send(
@@ -588,12 +593,12 @@ class TransportClient(ClientCore, Closing):
             self._queue_callback(subscription.on_unavailable_image, image)
 
     def on_counter_closed(self, counter: ClientCounter) -> None:
-        """Tells the driver that a counter was closed; called by its `close`."""
+        """Tell the driver that a counter was closed; called by its `close`."""
         if self._resources.counters.pop(counter.registration_id, None) is not None and not self.is_closed:
             self._send(commands.RemoveCounter(self.client_id, self.next_correlation_id(), counter.registration_id))
 
     def close(self) -> None:
-        """Closes everything that was added, and says goodbye to the driver. Idempotent."""
+        """Close everything that was added, and say goodbye to the driver. Idempotent."""
         if self.is_closed:
             return
         goodbye = commands.ClientClose(self.client_id, commands.NULL_ID)
@@ -619,7 +624,7 @@ class TransportClient(ClientCore, Closing):
         self._link.close()
 
     def _fail(self, error: OrdoError) -> None:
-        """The end of this client: closes everything without the driver, and reports why."""
+        """Close everything without telling the driver, and report why this client ended."""
         self._force_close(error.message)
         for pending in self._pending.values():
             pending.error = pending.error or error
@@ -650,8 +655,8 @@ class TransportClient(ClientCore, Closing):
         self._link.send(command, self.wake_driver)
 
     def _await(self, registration_id: int) -> Any:
-        """The resource of a pending command; runs or waits for the driver until it is there, and shows it that this
-        client lives."""
+        """Return the resource of a pending command; run or wait for the driver until it is there, keeping this client
+        alive meanwhile."""
         pending = self._pending[registration_id]
         for _ in self._link.attempts(pending.deadline_ns):
             self._receive_responses()
@@ -667,7 +672,8 @@ class TransportClient(ClientCore, Closing):
         return DriverTimeoutError(f"{pending.what}: the driver in {self.directory!r} gave no answer in time")
 
     def on_forked(self) -> None:
-        """In a process that was forked from this client's: everything it has is the other's, and takes nothing here."""
+        """Let go of everything in a process that was forked from this client's, without touching the parent's
+        resources."""
         for publication in self._resources.publications.values():
             publication.force_close()
         for subscription in self._resources.subscriptions.values():

@@ -28,12 +28,12 @@ _numbers = itertools.count()
 
 
 def shared_memory_folder() -> str:
-    """Returns the folder in which drivers keep their files: in shared memory, where the machine has some."""
+    """Return the folder in which drivers keep their files: in shared memory, where the machine has some."""
     return "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
 
 
 def user_folder(parent: str) -> str:
-    """Returns the folder below `parent` that is this user's alone, made if need be. Raises StorageError."""
+    """Return the folder below `parent` that is this user's alone, made if need be. Raises StorageError."""
     name = os.path.join(parent, f"ordo-{os.geteuid()}")
     for path in (name, *(f"{name}-{number}" for number in range(1, NAMES_MAX))):
         with suppress(FileExistsError):
@@ -52,7 +52,7 @@ def user_folder(parent: str) -> str:
 
 
 def _is_own(path: str) -> bool:
-    """Whether it is a folder of this user to which nobody else can write, and no link to one."""
+    """Return whether the path is a folder of this user that nobody else can write to, and not a symbolic link."""
     with suppress(OSError):
         found = os.lstat(path)
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
@@ -66,20 +66,21 @@ class ClientFolder:
     """
 
     def __init__(self, parent: str | None = None) -> None:
-        """`parent`: default the user's own folder in shared memory. Raises StorageError."""
+        """Make a locked folder below `parent`, by default the user's own folder in shared memory. Raises
+        StorageError."""
         parent = parent or user_folder(shared_memory_folder())
         remove_abandoned(parent)
         self.path, self._descriptor = _take_name(parent)
         watch(self)
 
     def on_forked(self) -> None:
-        """In a child made by fork: the folder is the parent's, and the lock must not outlive it."""
+        """Close the inherited lock in a forked child: the folder is the parent's, and the lock must not outlive it."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def close(self) -> None:
-        """Removes the folder and the lock. Idempotent."""
+        """Remove the folder and the lock. Idempotent."""
         if self._descriptor >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             os.unlink(self.path + LOCK_SUFFIX)
@@ -88,7 +89,8 @@ class ClientFolder:
 
 
 def _take_name(parent: str) -> tuple[str, int]:
-    """A name, and the descriptor of its locked file. Takes another one where somebody holds it, and never waits.
+    """Return a folder's name and the descriptor of its locked file. Tries other names while somebody holds them; never
+    waits.
 
     In another container that shares this memory a process may have the same id.
     """
@@ -108,7 +110,7 @@ def _take_name(parent: str) -> tuple[str, int]:
 
 
 def _lock(path: str) -> int:
-    """The descriptor of a file of ours that nobody else has locked. Raises OSError."""
+    """Return the descriptor of a file of this user that nobody else has locked. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,7 +123,7 @@ def _lock(path: str) -> int:
 
 
 def remove_abandoned(parent: str) -> list[str]:
-    """Removes the folders whose owner was killed; their names."""
+    """Remove the folders whose owner was killed; return their names."""
     removed = []
     for lock_path in _locks(parent):
         with suppress(OSError):

@@ -64,7 +64,7 @@ class LogCache:
         self._lingering: list[tuple[int, LogBuffers]] = []
 
     def acquire(self, path: str) -> LogBuffers:
-        """The log of a path. Raises StorageError or TransportError when it cannot be mapped."""
+        """Return the log of a path. Raises StorageError or TransportError when it cannot be mapped."""
         entry = self._mapped.get(path)
         if entry is None:
             entry = self._mapped[path] = _Mapped(open_log(self._memory, path))
@@ -72,7 +72,7 @@ class LogCache:
         return entry.log
 
     def release(self, log: LogBuffers, unmap_at_ns: int) -> None:
-        """Drops one user; when the last is gone the linger begins."""
+        """Drop one user; when the last is gone the linger begins."""
         entry = self._mapped[log.path]
         entry.users -= 1
         if entry.users == 0:
@@ -80,14 +80,14 @@ class LogCache:
             self._lingering.append((unmap_at_ns, log))
 
     def unmap_due(self, now_ns: int) -> int:
-        """Unmaps what has lingered long enough and is not viewed by anybody; how many."""
+        """Unmap what has lingered long enough and is not viewed by anybody; return how many logs that were."""
         kept = [(unmap_at_ns, log) for unmap_at_ns, log in self._lingering if unmap_at_ns > now_ns or not _closed(log)]
         count = len(self._lingering) - len(kept)
         self._lingering = kept
         return count
 
     def close(self) -> None:
-        """Lets go of everything: a log is unmapped with the last publication, claim or image that refers to it."""
+        """Let go of everything: a log is unmapped with the last publication, claim or image that refers to it."""
         self._lingering.clear()
         self._mapped.clear()
 

@@ -48,7 +48,8 @@ class ClientTransport:
         descriptor: int | None = None,
         random: RandomSource | None = None,
     ) -> None:
-        """`driver` runs on this thread and ends with `close`; without one the client's driver is another process's.
+        """Take over a client; `driver` runs on this thread and ends with `close`; without one, the driver is another
+        process.
 
         `descriptor` becomes readable when there is something to receive; None when nothing can say so.
         """
@@ -64,11 +65,11 @@ class ClientTransport:
         self._next_keep_ns = 0
 
     def add_keeper(self, keep: Callable[[int], object]) -> None:
-        """Registers a method that `keep_sessions` calls, for as long as its object lives."""
+        """Register a method that `keep_sessions` calls, for as long as its object lives."""
         self._keepers.append(weakref.WeakMethod(keep))
 
     def keep_sessions(self, now_ns: int) -> None:
-        """Lets every client that shares this transport say that it is still there, however long it is not called."""
+        """Let every client that shares this transport say that it is still there, however long it is not called."""
         if now_ns < self._next_keep_ns:
             return
         self._next_keep_ns = now_ns + KEEP_INTERVAL_NS
@@ -80,7 +81,7 @@ class ClientTransport:
 
     @classmethod
     def connect(cls, aeron_dir: str, name: str = "cluster-client") -> ClientTransport:
-        """Connects to the driver of another process. Raises DriverTimeoutError when there is none in the folder."""
+        """Connect to the driver of another process. Raises DriverTimeoutError when there is none in the folder."""
         clock = SystemClock()
         client = TransportClient(aeron_dir, clock=clock, memory=FileMemoryProvider(), name=name)
         return cls(client, clock)
@@ -93,7 +94,7 @@ class ClientTransport:
         encryption: Encryption | None = None,
         clock: Clock | None = None,
     ) -> ClientTransport:
-        """Starts a driver of its own in a new folder below /dev/shm, which goes when it is closed.
+        """Start a driver of its own in a new folder below /dev/shm, which is removed when it is closed.
 
         `clients_max` clients may share it: each needs some of its counters. Without `encryption` it goes by the
         environment (`Encryption.chosen`). `clock` is the machine's by default.
@@ -145,7 +146,7 @@ class ClientTransport:
         return self._driver
 
     def drive(self) -> int:
-        """One duty cycle; the time at which it began, monotonic ns."""
+        """Run one duty cycle; return the time at which it began (monotonic ns)."""
         with self.use:
             now_ns = self.clock.now()
             self.client.do_work(now_ns)  # before its driver, which looks at the client's heartbeat
@@ -157,7 +158,8 @@ class ClientTransport:
         return int(now_ns)
 
     def park(self, timeout_ns: int) -> None:
-        """Waits until something came in, or the timeout passed. With the driver of another process: a short while."""
+        """Wait until something comes in or the timeout passes; at most a short while when the driver is another
+        process."""
         with self.use:
             if self._driver is not None:
                 self._driver.park(self.clock.now(), timeout_ns)
@@ -165,8 +167,8 @@ class ClientTransport:
         time.sleep(min(POLL_INTERVAL_S, timeout_ns / 1e9))
 
     def rest(self, quiet_since_ns: int) -> None:
-        """Waits between two duty cycles: for a millisecond at most, and for ten where there was nothing to do for
-        100 ms. What comes in ends it; what is due by time may be so late."""
+        """Wait between two duty cycles: 1 ms at most, and 10 ms after 100 ms without work. Incoming data ends the wait
+        early; what is due by time may be late by as much."""
         is_quiet = self.clock.now() - quiet_since_ns >= LONG_REST_AFTER_NS
         self.park(LONG_REST_NS if is_quiet else REST_NS)
 
@@ -175,7 +177,7 @@ class ClientTransport:
         return self.use.is_closed
 
     def close(self, before: Callable[[], object] | None = None) -> None:
-        """Gives up the client and, when it has one, the driver, after `before`: the end of what runs on them.
+        """Give up the client and, when it has one, the driver, after `before`: the end of what runs on them.
 
         Idempotent. Any thread may call it, and the handler of a signal: a call that is under way ends first, and the
         next one raises TransportError. In a process that was forked from this transport's it does nothing.

@@ -55,7 +55,7 @@ class DriverLink:
         self.counters = CountersReader(self.cnc.counters_metadata, self.cnc.counters_values)
 
     def _connect(self, memory: MemoryProvider) -> CncFile:
-        """Waits for a live driver (cnc-and-driver-protocol.md §2.2)."""
+        """Wait for a live driver (cnc-and-driver-protocol.md §2.2)."""
         path = os.path.join(self.directory, FILE_NAME)
         timeout_ms = self.timeout_ns // 1_000_000
         for _ in self.attempts(self.clock.now() + self.timeout_ns):
@@ -67,7 +67,8 @@ class DriverLink:
         )
 
     def open_waker(self) -> Waker | None:
-        """The waker of a driver elsewhere that parks; None while it has no flag, and for one in this thread."""
+        """Return the waker of a driver elsewhere that parks, or None while it has no flag, and for one in this
+        thread."""
         if self.invoker is not None:
             return None
         counter_id = self.counters.find(DRIVER_PARK_FLAG_TYPE_ID)
@@ -79,14 +80,14 @@ class DriverLink:
         return Waker(ParkFlag(self.counters.counter(counter_id)), self._wake_socket.fileno())
 
     def idle(self) -> None:
-        """Lets the driver work: runs it when it is in this thread, else gives the core away for a moment."""
+        """Let the driver work: run it when it is in this thread, otherwise yield the core for a moment."""
         if self.invoker is not None:
             self.invoker()
         else:
             self._idle.after(0)
 
     def attempts(self, deadline_ns: int) -> Iterator[int]:
-        """Yields, and lets the driver work in between, until the deadline.
+        """Yield until the deadline, letting the driver work in between.
 
         Where time stands still while the driver works in this thread (simulation), INVOCATIONS_MAX is the end.
         """
@@ -102,7 +103,7 @@ class DriverLink:
             yield attempt
 
     def send(self, command: tuple[Any, ...], wake: Callable[[], object]) -> None:
-        """Writes a command. Raises DriverTimeoutError when the ring stays full."""
+        """Write a command. Raises DriverTimeoutError when the ring stays full."""
         payload = commands.encode(command)
         for _ in self.attempts(self.clock.now() + self.timeout_ns):
             if self.ring.write(commands.type_id_of(command), payload):
@@ -111,7 +112,8 @@ class DriverLink:
         raise DriverTimeoutError(f"the driver in {self.directory!r} takes no commands: its ring is full")
 
     def silence(self) -> str | None:
-        """What is wrong with the driver's heartbeat, None when it is alive. One in this thread cannot be late."""
+        """Return what is wrong with the driver's heartbeat, or None when it is alive. A driver in this thread is never
+        late."""
         heartbeat_ms = self.ring.consumer_heartbeat_ms
         if heartbeat_ms == commands.NULL_ID:
             return "was closed"
@@ -124,7 +126,7 @@ class DriverLink:
         return f"has been silent for {age_ms} ms" if is_late else None
 
     def close(self) -> None:
-        """Closes the socket. The mapping goes with the last counter, publication or image that refers to it."""
+        """Close the socket. The mapping goes with the last counter, publication or image that refers to it."""
         if self._wake_socket is not None:
             self._wake_socket.close()
             self._wake_socket = None

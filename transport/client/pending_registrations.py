@@ -40,7 +40,7 @@ class PendingRegistrations(Generic[Purpose]):
         self._purposes[registration_id] = purpose
 
     def take(self) -> list[Answer[Purpose]]:
-        """Returns outcomes since the last call, of the next few when there are many, else in the order asked for."""
+        """Return the outcomes since the last call, in the order asked for; when there are many, only the next few."""
         if not self._purposes:  # nearly always
             return []
         answers: list[Answer[Purpose]] = []

@@ -337,13 +337,13 @@ _RESPONSES = {layout.type_id: cls for cls, layout in _RESPONSE_LAYOUTS.items()}
 
 
 def type_id_of(message: tuple[Any, ...] | type) -> int:
-    """The record type of a command or response, or of its class."""
+    """Return the record type of a command or response, or of its class."""
     cls = message if isinstance(message, type) else type(message)
     return _LAYOUTS[cls].type_id
 
 
 def encode(message: tuple[Any, ...]) -> bytes:
-    """The payload of a command or response. Raises UnicodeEncodeError for text that is not ASCII."""
+    """Return the payload of a command or response. Raises UnicodeEncodeError for text that is not ASCII."""
     layout = _LAYOUTS[type(message)]
     out = bytearray()
     values = iter(message)
@@ -363,12 +363,14 @@ def encode(message: tuple[Any, ...]) -> bytes:
 
 
 def decode_command(type_id: int, payload: bytes) -> Any:
-    """The command of a ring record; None when the type is unknown. Raises DecodeError when it is malformed."""
+    """Return the command of a ring record, or None when the type is unknown. Raises DecodeError when it is
+    malformed."""
     return _decode(_COMMANDS.get(type_id), payload)
 
 
 def decode_response(type_id: int, payload: bytes) -> Any:
-    """The response of a broadcast record; None when the type is unknown. Raises DecodeError when it is malformed."""
+    """Return the response of a broadcast record, or None when the type is unknown. Raises DecodeError when it is
+    malformed."""
     return _decode(_RESPONSES.get(type_id), payload)
 
 
@@ -390,7 +392,7 @@ def _decode(cls: type | None, payload: bytes) -> Any:
 
 
 def _decode_field(cls: type, kind: str, payload: bytes, offset: int) -> tuple[Any, int]:
-    """Returns one field, and the offset of the next."""
+    """Return one field, and the offset of the next."""
     if kind == "a":
         end = offset + _ADDRESS_LENGTH
         return _slice(cls, payload, offset, end), end

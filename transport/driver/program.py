@@ -13,7 +13,7 @@ from ordo.transport.driver.threads import DriverThreads
 
 
 def run_driver(config: MediaDriverConfig, events: Callable[..., object]) -> None:
-    """Runs until SIGTERM, SIGINT, or a client's command to end. `events` takes one canonical line for start and end.
+    """Run until SIGTERM, SIGINT, or a client's command to end. `events` takes one canonical line for start and end.
 
     Raises DriverInUseError when a driver lives in the folder.
     """

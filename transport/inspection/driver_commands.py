@@ -79,7 +79,7 @@ def driver(
 
 @driver_app.command()
 def pid(directory: DirOption = DEFAULT_DIRECTORY) -> None:
-    """The process id of the driver, live or dead."""
+    """Print the process id of the driver, live or dead."""
     print(driver_folder.driver_pid(directory))
 
 
@@ -94,7 +94,7 @@ def terminate(
 
 
 def streams(directory: DirOption = DEFAULT_DIRECTORY) -> None:
-    """Every stream of a driver, and every counter of it: positions, limits, events."""
+    """Print every stream of a driver, and every counter of it: positions, limits, events."""
     table = OutputTable("stream", "session", "counter", "of", "value", "channel", box=None)
     for one in driver_folder.read_streams(directory):
         table.add_row(
@@ -105,7 +105,8 @@ def streams(directory: DirOption = DEFAULT_DIRECTORY) -> None:
 
 
 def backlog(directory: DirOption = DEFAULT_DIRECTORY) -> None:
-    """How far publishers, senders, receivers and subscribers of every stream are behind, and from their limits."""
+    """Print how far publishers, senders, receivers and subscribers of every stream are behind, and from their
+    limits."""
     table = OutputTable("stream", "session", "who", "of", "position", "behind", "room", "channel", box=None)
     for one in backlogs(driver_folder.read_streams(directory)):
         numbers = ("-" if value == UNKNOWN else f"{value:,}" for value in one[4:7])
@@ -116,7 +117,7 @@ def backlog(directory: DirOption = DEFAULT_DIRECTORY) -> None:
 
 
 def loss(directory: DirOption = DEFAULT_DIRECTORY) -> None:
-    """What each image of a driver has lost, and was sent again."""
+    """Print what each image of a driver has lost, and was sent again."""
     table = OutputTable("times", "bytes", "first", "last", "session", "stream", "channel", "source", box=None)
     for one in driver_folder.read_loss_report(directory):
         table.add_row(
@@ -156,7 +157,7 @@ def trace(
 
 
 def _kinds(text: str) -> int:
-    """The sum of the kinds that are named."""
+    """Return the sum of the kinds that are named."""
     if text == "all":
         return sum(KINDS.values())
     names = set(text.split(","))
@@ -170,7 +171,7 @@ def log_inspect(
     payload: Annotated[int, typer.Option(min=0, help="bytes of each payload to print")] = 0,
     frames: Annotated[bool, typer.Option("--frames/--no-frames", help="print the frames")] = True,
 ) -> None:
-    """The metadata of a log buffer, the tails of its terms, and its frames."""
+    """Print the metadata of a log buffer, the tails of its terms, and its frames."""
     inspector = LogInspector(str(file))
     try:
         for name, value in inspector.describe():
@@ -193,7 +194,7 @@ def _time(epoch_ms: int) -> str:
 
 
 def _cores(text: str | None, threading_mode: str) -> dict[str, Any]:
-    """The cores of a `--cpus` option, by the setting that each is for."""
+    """Return the cores of a `--cpus` option, by the setting that each is for."""
     if text is None:
         return {}
     names = {

@@ -23,7 +23,7 @@ _HEARTBEAT_TIMEOUT_MS = 10_000
 
 @contextmanager
 def open_folder(directory: Path) -> Iterator[CncFile]:
-    """The mapped `cnc.dat` of a driver, read only. Raises StorageMissingError when there is none, or not yet."""
+    """Map the `cnc.dat` of a driver, read only. Raises StorageMissingError when there is none, or not yet."""
     cnc = map_cnc(FileMemoryProvider(), str(directory / FILE_NAME), writable=False)
     if cnc is None:
         raise StorageMissingError(f"no driver in {directory}: {FILE_NAME} is not there; give a driver's folder")
@@ -34,19 +34,20 @@ def open_folder(directory: Path) -> Iterator[CncFile]:
 
 
 def is_alive(cnc: CncFile, now_ms: int) -> bool:
-    """Whether the driver of the folder has shown lately that it works; `now_ms` since 1970."""
+    """Return whether the driver of the folder has shown signs of life lately; `now_ms` since 1970."""
     heartbeat_ms = cnc.to_driver.consumer_heartbeat_ms
     return bool(heartbeat_ms >= now_ms - _HEARTBEAT_TIMEOUT_MS)
 
 
 def read_streams(directory: Path) -> list[StreamCounter]:
-    """The stream counters of a driver, by stream and session."""
+    """Return the stream counters of a driver, by stream and session."""
     with open_folder(directory) as cnc:
         return stream_counters(CountersReader(cnc.counters_metadata, cnc.counters_values))
 
 
 def read_loss_report(directory: Path) -> list[LossEntry]:
-    """What each image of a driver has lost, in the order of first losses. Raises StorageMissingError without a file."""
+    """Return what each image of a driver has lost, in the order of first losses. Raises StorageMissingError without a
+    file."""
     memory = FileMemoryProvider().open(str(directory / LOSS_FILE_NAME), False)
     try:
         return read_losses(memory)
@@ -55,13 +56,13 @@ def read_loss_report(directory: Path) -> list[LossEntry]:
 
 
 def driver_pid(directory: Path) -> int:
-    """The process that made the folder, whether or not it lives."""
+    """Return the id of the process that made the folder, whether or not it lives."""
     with open_folder(directory) as cnc:
         return cnc.pid
 
 
 def terminate_driver(directory: Path, token: bytes, timeout_s: float) -> None:
-    """Asks the driver to end, and returns when it has.
+    """Ask the driver to end, and return when it has.
 
     Raises DriverTimeoutError when no driver lives there, TransportError when it does not end: it may refuse.
     """

@@ -56,7 +56,7 @@ class LogInspector:
         self._log.close()
 
     def describe(self) -> list[tuple[str, str]]:
-        """Returns the metadata of a log buffer as pairs of name and value."""
+        """Return the metadata of a log buffer as pairs of name and value."""
         log = self._log
         with log.view() as view:
             kind = view[len(view) - _METADATA_LENGTH + _METADATA_TYPE_OFFSET]
@@ -84,7 +84,7 @@ class LogInspector:
         return found
 
     def frames(self, term_number: int, payload_bytes_max: int) -> Iterator[FrameLine]:
-        """The committed frames of a term from its beginning, up to the first that is not.
+        """Yield the committed frames of a term from its beginning, up to the first that is not committed.
 
         An image that was joined in the middle of a term begins with a hole, which is stepped over. No length is
         trusted: what does not lie inside the term ends it with TransportError.
@@ -123,7 +123,7 @@ class LogInspector:
 
     @staticmethod
     def _first_frame(view: memoryview, base: int, end: int) -> int:
-        """Offset of the first frame that begins a term or follows a hole; the end when there is none."""
+        """Return the offset of the first frame that begins a term or follows a hole; the end when there is none."""
         offset = 0
         while offset < end:
             if offset % _STEP == 0 and _is_zero(view[base + offset : base + offset + _STEP]):

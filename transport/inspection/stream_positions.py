@@ -48,7 +48,7 @@ class Backlog(NamedTuple):
 
 
 def stream_counters(counters: Iterable[CounterDescriptor]) -> list[StreamCounter]:
-    """Returns the counters that belong to streams, by stream and session; all others are passed over."""
+    """Return the counters that belong to streams, by stream and session; all others are passed over."""
     found = []
     for one in counters:
         if one.type_id not in STREAM_TYPES or len(one.key) < _KEY.size:
@@ -65,7 +65,8 @@ def stream_counters(counters: Iterable[CounterDescriptor]) -> list[StreamCounter
 
 
 def backlogs(counters: Iterable[StreamCounter]) -> list[Backlog]:
-    """Every publisher, sender, receiver and subscriber. One taken while streams flow may be off by what flows."""
+    """Return every publisher, sender, receiver and subscriber. Positions are read one by one, so they may be off by
+    what flows meanwhile."""
     streams: dict[tuple[int, int], list[StreamCounter]] = defaultdict(list)
     for one in counters:
         streams[one.stream_id, one.session_id].append(one)
@@ -92,7 +93,8 @@ def _backlogs_of(members: list[StreamCounter]) -> list[Backlog]:
 
 
 def _end_for(subscriber: StreamCounter, members: list[StreamCounter]) -> int:
-    """How far the stream is there for a subscriber: of its own image or publication, where the driver names that."""
+    """Return how far the stream is available to a subscriber: in its own image or publication, where the driver names
+    that."""
     ends = [one for one in members if one.type_id in (RECEIVER_HIGH_WATER, PUBLISHER_POSITION)]
     own = [one.value for one in ends if one.registration_id == subscriber.reference_id]
     same_channel = [one.value for one in ends if one.channel == subscriber.channel]

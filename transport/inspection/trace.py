@@ -50,7 +50,7 @@ ERR_LENGTH = 40
 
 @contextmanager
 def open_trace(memory: MemoryProvider, directory: str, clock: Clock, kinds: int) -> Iterator[EventLog]:
-    """Switches kinds of events on for the length of the block; there is one reader at a time.
+    """Switch kinds of events on for the length of the block; there is one reader at a time.
 
     Raises StorageMissingError when no driver of Ordo has this folder, TransportError while somebody else reads.
     """
@@ -75,7 +75,7 @@ def open_trace(memory: MemoryProvider, directory: str, clock: Clock, kinds: int)
 
 
 def read_lines(log: EventLog, limit: int = 1_000) -> list[str]:
-    """Takes up to `limit` events that wait, a line for each, and shows the driver that its reader lives."""
+    """Take up to `limit` events that wait, a line for each, and show the driver that its reader lives."""
     lines: list[str] = []
     log.show_reader()
     while len(lines) < limit and log.ring.has_message():  # one read goes no further than the end of the ring
@@ -84,7 +84,7 @@ def read_lines(log: EventLog, limit: int = 1_000) -> list[str]:
 
 
 def describe(kind: int, payload: bytes) -> str:
-    """One line for an event."""
+    """Return one line for an event."""
     (time_ns,) = struct.unpack_from("<q", payload)
     time = datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%H:%M:%S")
     body = payload[8:]
@@ -119,7 +119,7 @@ def _frame(body: bytes) -> str:
 
 
 def _names_told(datagram: bytes) -> str:
-    """What names a frame tells, as far as its first bytes go."""
+    """Return the names of a frame's fields, as far as its first bytes reach."""
     told = ""
     try:
         for entry in decode_entries(datagram):

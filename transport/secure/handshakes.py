@@ -46,12 +46,12 @@ Entropy = Callable[[int], bytes]
 
 
 def head(kind: int, index: int, nonce: bytes) -> bytes:
-    """The first 16 bytes of every datagram of a handshake: the initiator's index, and its nonce."""
+    """Return the first 16 bytes of every datagram of a handshake: the initiator's index, and its nonce."""
     return _HEAD.pack(kind, MARK, index, nonce)
 
 
 def split_head(datagram: bytes) -> tuple[int, bytes]:
-    """Index and nonce."""
+    """Return index and nonce."""
     _, _, index, nonce = _HEAD.unpack_from(datagram)
     return index, nonce
 
@@ -61,7 +61,7 @@ def _prologue(index: int, nonce: bytes, suite: int) -> bytes:
 
 
 def choose_suite(preferred_by_other: int) -> int:
-    """AES where both processors have instructions for it."""
+    """Return AES where both processors have instructions for it, otherwise ChaCha20."""
     both = preferred_by_other == preferred_suite() == AES_256_GCM
     return AES_256_GCM if both else CHACHA20_POLY1305
 
@@ -81,7 +81,7 @@ class Calling:
         return head(HELLO, self.index, self.nonce).ljust(HELLO_BYTES, b"\0")
 
     def read_cookie(self, datagram: bytes) -> bytes:
-        """The static key that the responder says it has."""
+        """Return the static key that the responder claims to have."""
         end = HEAD_BYTES + COOKIE_BYTES
         self.cookie = datagram[HEAD_BYTES:end]
         self.responder_static = datagram[end : end + KEY_BYTES]
@@ -89,18 +89,18 @@ class Calling:
         return self.responder_static
 
     def init(self, static: KeyPair, ephemeral: KeyPair) -> bytes:
-        """The INIT for the cookie and the static key that were read. Raises DecodeError for a worthless key."""
+        """Return the INIT for the cookie and the static key that were read. Raises DecodeError for a worthless key."""
         prologue = _prologue(self.index, self.nonce, self.suite)
         self._initiator = Initiator(self.suite, static, ephemeral, self.responder_static, prologue)
         start = head(INIT, self.index, self.nonce) + self.cookie + bytes([self.suite]).ljust(8, b"\0")
         return start + self._initiator.first_message()
 
     def distrusted(self) -> bytes:
-        """Tells the responder, with its cookie as proof of the address, that its key is not trusted here."""
+        """Tell the responder, with its cookie as proof of the address, that its key is not trusted here."""
         return head(DISTRUSTED, self.index, self.nonce) + self.cookie
 
     def read_response(self, datagram: bytes) -> tuple[int, Keys]:
-        """The responder's index, and the keys. Raises DecodeError."""
+        """Return the responder's index, and the keys. Raises DecodeError."""
         if self._initiator is None:
             raise DecodeError("a RESPONSE without INIT")
         payload, keys = self._initiator.read_second(datagram[HEAD_BYTES:])
@@ -111,7 +111,7 @@ class Called:
     """A handshake that the other side began, made of its INIT, whose cookie was right."""
 
     def __init__(self, datagram: bytes, static: KeyPair) -> None:
-        """Raises DecodeError."""
+        """Read an INIT. Raises DecodeError."""
         self.index, self._nonce = split_head(datagram)
         self.suite = datagram[HEAD_BYTES + COOKIE_BYTES]
         if self.suite not in (AES_256_GCM, CHACHA20_POLY1305):
@@ -122,11 +122,11 @@ class Called:
         self.initiator_static = self._responder.read_static(self._message)
 
     def refused(self) -> bytes:
-        """Tells the initiator that its key is not trusted here."""
+        """Tell the initiator that its key is not trusted here."""
         return head(REFUSED, self.index, self._nonce)
 
     def response(self, own_index: int, ephemeral: KeyPair) -> tuple[bytes, Keys]:
-        """RESPONSE and keys. Raises DecodeError when the initiator does not have the key that it named."""
+        """Return RESPONSE and keys. Raises DecodeError when the initiator does not have the key that it named."""
         self._responder.read_payload()
         message, keys = self._responder.second_message(ephemeral, struct.pack("<I", own_index))
         return head(RESPONSE, self.index, self._nonce) + message, keys

@@ -36,12 +36,12 @@ _PLACE = re.compile(r"(\[[^\]]+\]|[^:\[\]]+)(?::(\d+)(?:-(\d+))?)?")
 
 
 def public_text(public: bytes) -> str:
-    """A public key as people pass it on."""
+    """Return a public key in the form in which people pass it on."""
     return PUBLIC_PREFIX + base64.urlsafe_b64encode(public).decode().rstrip("=")
 
 
 def parse_public(text: str) -> bytes:
-    """The key of such a text. Raises ConfigurationError."""
+    """Return the public key of a text that `public_text` made. Raises ConfigurationError."""
     if text.startswith(SECRET_PREFIX):
         raise ConfigurationError("this is a secret key: trust the public one, which `ordo keys show` prints")
     return _decode(text, PUBLIC_PREFIX, f"public key {text!r}")
@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 
 def parse_place(text: str) -> Place:
-    """`host`, `host:port` or `host:first-last`; a name is looked up here. Raises ConfigurationError."""
+    """Parse `host`, `host:port` or `host:first-last`; a name is looked up here. Raises ConfigurationError."""
     match = _PLACE.fullmatch(text)
     first, last = (int(match[2] or 0), int(match[3] or match[2] or 0)) if match else (1, 0)
     if match is None or not 0 <= first <= last <= 65535:
@@ -107,19 +107,19 @@ class Trusted:
         return iter(self._keys.values())
 
     def caller(self, public: bytes, host: str) -> TrustedKey | None:
-        """The key of somebody who calls from a host, if it is trusted there."""
+        """Return the key of a caller from this host, if it is trusted there."""
         key = self._keys.get(public)
         return key if key is not None and key.may_be_at(host) else None
 
     def callee(self, public: bytes, host: str, port: int) -> TrustedKey | None:
-        """The key of somebody who is called: ports that keys have to themselves are answered by those only."""
+        """Return the key of a peer to call; ports with keys of their own are answered by those only."""
         key = self.caller(public, host)
         owners = [known.public for known in self._owners if _owns(known, host, port)]
         return key if key is not None and (not owners or public in owners) else None
 
     def are_one(self, known: bytes, public: bytes) -> bool:
-        """Whether a key is that of a known one's holder: of the same name, or the same. One that is not trusted any
-        more is nobody's."""
+        """Return whether two keys have the same holder: they are the same, or have the same name. A known key that is
+        not trusted any more has no holder, so that any other may take its place."""
         old, new = self._keys.get(known), self._keys.get(public)
         return old is None or (new is not None and (old.public == public or old.name == new.name != ""))
 
@@ -129,14 +129,14 @@ def _owns(key: TrustedKey, host: str, port: int) -> bool:
 
 
 def _check_name(name: str) -> str:
-    """Raises ConfigurationError for what must be a mistake: a place or roles where the name belongs."""
+    """Raise ConfigurationError for what must be a mistake: a place or roles where the name belongs."""
     if ":" in name or "=" in name or KEY_NAME_MARK in name:
         raise ConfigurationError(f"name {name!r}: must be one word without : = and #, before places and roles")
     return name
 
 
 def parse_trusted(text: str, source: str) -> Trusted:
-    """The lines of a file of trusted keys. Raises ConfigurationError with file and line."""
+    """Return the lines of a file of trusted keys. Raises ConfigurationError with file and line."""
     keys: dict[bytes, TrustedKey] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split()
@@ -166,13 +166,13 @@ def parse_trusted(text: str, source: str) -> Trusted:
 
 
 def _others_rights(owner: int) -> int:
-    """The rights that a key file of this owner must not have. One of root's may be read by another user through
+    """Return the rights that a key file of this owner must not have. One of root's may be read by another user through
     its group, as Kubernetes mounts a Secret."""
     return 0o037 if owner == 0 != os.geteuid() else 0o077
 
 
 def read_secret(path: str) -> KeyPair:
-    """The key of a key file. Raises ConfigurationError, also for one that others than its user may read."""
+    """Return the key of a key file. Raises ConfigurationError, also for one that others than its user may read."""
     try:
         with open(path, encoding="utf-8") as file:
             found = os.fstat(file.fileno())
@@ -189,7 +189,7 @@ def read_secret(path: str) -> KeyPair:
 
 
 def write_new_secret(path: str) -> KeyPair:
-    """Makes a key file for its user alone. Raises ConfigurationError when the file is there."""
+    """Make a key file for its user alone. Raises ConfigurationError when the file is there."""
     pair = KeyPair.of(os.urandom(KEY_BYTES))
     secret = SECRET_PREFIX + base64.urlsafe_b64encode(pair.secret).decode().rstrip("=")
     text = f"# Secret key of one node; whoever has it, is that node.\n# Public: {public_text(pair.public)}\n{secret}\n"
@@ -207,7 +207,7 @@ def write_new_secret(path: str) -> KeyPair:
 
 
 def read_trusted(path: str) -> Trusted:
-    """Raises ConfigurationError."""
+    """Raise ConfigurationError."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_trusted(file.read(), path)
@@ -217,7 +217,7 @@ def read_trusted(path: str) -> Trusted:
 
 
 def add_trusted(path: str, public: str, name: str, places: list[str], roles: Sequence[str] = ()) -> None:
-    """Appends a key to a file, which is made when missing. Raises ConfigurationError and then changes nothing."""
+    """Append a key to a file, which is made when missing. Raises ConfigurationError and then changes nothing."""
     parse_public(public)
     if len(name.split()) > 1:
         raise ConfigurationError(f"name {name!r}: must be one word")
@@ -251,7 +251,8 @@ class Keyring:
         self.reload()
 
     def reload(self) -> bool:
-        """Whether something changed. Raises ConfigurationError for a file that cannot be used; all stays as it was."""
+        """Return whether something changed. Raises ConfigurationError for a file that cannot be used; all stays as it
+        was."""
         stamps = _stamps(*self._files)
         if stamps == self._stamps:
             return False
@@ -291,7 +292,7 @@ class TrustedRoles:
         self._topics: dict[str, tuple[str, ...]] = {}
 
     def read(self) -> dict[str, Right]:
-        """Rights by name, of keys that have any. A file that cannot be used changes nothing."""
+        """Return the rights by name of the keys that have any. A file that cannot be used changes nothing."""
         now_ns = self._clock.now()
         if now_ns < self._next_look_ns:
             return self._rights
@@ -308,6 +309,6 @@ class TrustedRoles:
         return self._rights
 
     def read_topics(self) -> dict[str, tuple[str, ...]]:
-        """The topics by name that these keys may read. As `read`."""
+        """Return the topics by name that these keys may read; files are handled as in `read`."""
         self.read()
         return self._topics

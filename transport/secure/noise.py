@@ -45,7 +45,7 @@ class Keys(NamedTuple):
 
 
 def _hkdf(chaining_key: bytes, material: bytes) -> tuple[bytes, bytes]:
-    """Two outputs of section 4.3."""
+    """Return two outputs of HKDF (section 4.3)."""
     temporary = hmac.digest(chaining_key, material, "sha256")
     first = hmac.digest(temporary, b"\x01", "sha256")
     return first, hmac.digest(temporary, first + b"\x02", "sha256")
@@ -108,7 +108,7 @@ class Initiator:
         self._state = _Symmetric.begin(suite, prologue, responder_static)
 
     def first_message(self, payload: bytes = b"") -> bytes:
-        """To be called once."""
+        """Return the first message; call this once."""
         state = self._state
         state.mix_hash(self._ephemeral.public)
         state.mix_key(shared_secret(self._ephemeral.secret, self._responder_static))
@@ -117,7 +117,8 @@ class Initiator:
         return self._ephemeral.public + static + state.seal(payload)
 
     def read_second(self, message: bytes) -> tuple[bytes, Keys]:
-        """Payload and keys. Raises DecodeError, and can then read another one: a forged answer spoils nothing."""
+        """Return payload and keys. Raises DecodeError, and can then read another message: a forged answer spoils
+        nothing."""
         if len(message) < SECOND_MESSAGE_BYTES:
             raise DecodeError(f"second message of {len(message)} bytes, at least {SECOND_MESSAGE_BYTES}")
         state = self._state.copy()
@@ -140,7 +141,8 @@ class Responder:
         self.initiator_static = b""
 
     def read_static(self, message: bytes) -> bytes:
-        """Who asks, at the price of one shared secret; what the rest costs, only those are worth that are known.
+        """Return the static key of the initiator, at the price of one shared secret; only known keys are worth the rest
+        of the work.
 
         Raises DecodeError.
         """
@@ -156,12 +158,12 @@ class Responder:
         return self.initiator_static
 
     def read_payload(self) -> bytes:
-        """Proves that the one who asks has that key. Raises DecodeError."""
+        """Check that the initiator has the key it named. Raises DecodeError."""
         self._state.mix_key(shared_secret(self._static.secret, self.initiator_static))
         return self._state.open(self._sealed_payload)
 
     def second_message(self, ephemeral: KeyPair, payload: bytes = b"") -> tuple[bytes, Keys]:
-        """The answer, and the keys."""
+        """Return the second message, and the keys."""
         state = self._state
         state.mix_hash(ephemeral.public)
         state.mix_key(shared_secret(ephemeral.secret, self._initiator_ephemeral))

@@ -28,11 +28,11 @@ class Encryption:
 
     @classmethod
     def chosen(cls, key_file: str = "", trusted_file: str = "") -> Encryption:
-        """What was given, else what ORDO_KEY_FILE and ORDO_TRUSTED_FILE of the environment say."""
+        """Return the given settings, with ORDO_KEY_FILE and ORDO_TRUSTED_FILE of the environment as defaults."""
         if key_file or trusted_file:
             return cls(key_file, trusted_file)
         return cls(os.environ.get(KEY_VARIABLE, ""), os.environ.get(TRUSTED_VARIABLE, ""))
 
     def driver_settings(self) -> dict[str, Any]:
-        """Fields of MediaDriverConfig."""
+        """Return the fields of MediaDriverConfig."""
         return {"encryption_key_file": self.key_file, "encryption_trusted_file": self.trusted_file}

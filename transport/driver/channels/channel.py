@@ -70,14 +70,14 @@ class UdpChannelSpec:
         return "::" if ":" in name[0] else "0.0.0.0"
 
     def matches(self, other: UdpChannelSpec) -> bool:
-        """Whether both mean the same socket: by channel tag, else by canonical form."""
+        """Return whether both channels mean the same socket: by channel tag, otherwise by canonical form."""
         if self.tag is not None and self.tag == other.tag:
             return True
         return self.canonical == other.canonical
 
 
 def refuse_unsupported(uri: ChannelUri) -> None:
-    """Raises ChannelError for options this driver has not."""
+    """Raise ChannelError for options this driver has not."""
     for key in _UNSUPPORTED_KEYS:
         if uri.has(key) and uri.get(key) != "-1":
             raise ChannelError(f"channel {str(uri)!r} has {key}, which this driver does not support; leave it out")
@@ -86,7 +86,7 @@ def refuse_unsupported(uri: ChannelUri) -> None:
 
 
 def check_shared(uri: ChannelUri, existing: ChannelUri, *stamped: str) -> None:
-    """Raises ChannelError where a channel asks for another socket than the one that it would share.
+    """Raise ChannelError where a channel asks for another socket than the one that it would share.
 
     `stamped` are the keys of times that are written into its frames: they must be the same even where nothing is
     asked for, since they would be written into any channel's messages.
@@ -105,13 +105,13 @@ def check_shared(uri: ChannelUri, existing: ChannelUri, *stamped: str) -> None:
 
 
 def stamper_of(uri: ChannelUri, key: str, clock: Clock) -> FrameStamper | None:
-    """What stamps the frames of a channel, where the key asks for it."""
+    """Return the timestamper of a channel's frames, if the key asks for one."""
     offset = uri.value(key)
     return FrameStamper(offset, clock) if isinstance(offset, int) else None
 
 
 def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:
-    """Resolves a checked `aeron:udp` URI.
+    """Resolve a checked `aeron:udp` URI.
 
     Raises ChannelError or TransportError (unknown host) in one line, ResolutionPending while a name is looked up.
     """
@@ -137,7 +137,7 @@ def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:
 
 
 def packed(name: SocketName | None) -> bytes:
-    """Returns the address as the kernel packs it (sockaddr), b"" for None."""
+    """Return the address as the kernel packs it (sockaddr), b"" for None."""
     return pack_address(*name) if name is not None else b""
 
 
@@ -153,7 +153,7 @@ def _resolve(address: Address | None, network: Any) -> SocketName | None:
 
 
 def is_name(address: Address | None) -> bool:
-    """Whether the host is a name, which may get another address."""
+    """Return whether the host is a name, which may resolve to another address later."""
     return address is not None and not address.is_numeric
 
 

@@ -19,13 +19,13 @@ THREADING_MODES = ("invoker", "shared", "shared-network", "dedicated")
 
 
 def default_directory() -> str:
-    """Returns the folder of the driver that this user's clients look for when they are told no other."""
+    """Return the folder of the driver that this user's clients look for when they are told no other."""
     parent = "/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR", "/tmp")
     return os.path.join(parent, f"aeron-{user_name()}")
 
 
 def port_range(text: str, name: str) -> range:
-    """The ports of `low-high`. For an empty text only port 0, for which the kernel takes a free one."""
+    """Return the ports of `low-high`. For an empty text only port 0, for which the kernel takes a free one."""
     if not text:
         return range(1)
     low, _, high = text.partition("-")
@@ -35,7 +35,7 @@ def port_range(text: str, name: str) -> range:
 
 
 def socket_names(text: str, name: str) -> list[tuple[str, int]]:
-    """Returns (host, port) for each item of `host:port,...`."""
+    """Return (host, port) for each item of `host:port,...`."""
     found = []
     for entry in filter(None, text.split(",")):
         host, _, port = entry.strip().rpartition(":")
@@ -46,7 +46,7 @@ def socket_names(text: str, name: str) -> list[tuple[str, int]]:
 
 
 def table_of_names(text: str) -> dict[str, str]:
-    """The names of `name=address,...`, each a numeric address."""
+    """Return the names of `name=address,...`, each a numeric address."""
     table = {}
     for entry in filter(None, text.split(",")):
         name, _, address = entry.partition("=")

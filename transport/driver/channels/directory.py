@@ -14,7 +14,7 @@ WAKE_SOCKET_NAME = "wake.sock"
 
 
 def claim(config: MediaDriverConfig, memory: MemoryProvider, clock: Clock) -> list[str]:
-    """Makes the folder anew. Raises DriverInUseError when a live driver has it.
+    """Make the folder anew. Raises DriverInUseError when a live driver has it.
 
     Returns the errors that a dead driver left in its error log, so that the new one can report them.
     """

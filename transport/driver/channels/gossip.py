@@ -64,7 +64,7 @@ class Known:
 
 
 def encode_frame(entries: list[Entry]) -> bytes:
-    """One datagram of entries, which must fit."""
+    """Return one datagram of entries, which must fit."""
     body = b"".join(_encode_entry(entry) for entry in entries)
     return _HEADER.pack(_HEADER.size + len(body), 0, 0, FRAME_TYPE) + body
 
@@ -79,7 +79,7 @@ def _encode_entry(entry: Entry) -> bytes:
 
 
 def decode_frame(datagram: bytes) -> list[Entry]:
-    """The entries of a datagram. Raises DecodeError for one that is not whole or not of this kind."""
+    """Return the entries of a datagram. Raises DecodeError for one that is not whole or not of this kind."""
     if len(datagram) < _HEADER.size:
         raise DecodeError(f"names in {len(datagram)} bytes")
     length, version, _, kind = _HEADER.unpack_from(datagram)
@@ -89,7 +89,7 @@ def decode_frame(datagram: bytes) -> list[Entry]:
 
 
 def decode_entries(frame: bytes) -> Iterator[Entry]:
-    """The entries behind the header, in turn. Raises DecodeError at the first one that is not whole."""
+    """Yield the entries after the header, in order. Raises DecodeError at the first one that is not whole."""
     offset = _HEADER.size
     while offset < len(frame):
         try:
@@ -101,7 +101,7 @@ def decode_entries(frame: bytes) -> Iterator[Entry]:
 
 
 def _decode_entry(encoded: bytes) -> tuple[Entry, int]:
-    """The first entry, and its length with what aligns the next one. Raises struct.error and ValueError."""
+    """Return the first entry, and its length including alignment. Raises struct.error and ValueError."""
     kind, flags, port, age_ms = _ENTRY.unpack_from(encoded)
     if kind not in _LENGTHS or age_ms < 0:
         raise ValueError(f"type={kind} age_in_ms={age_ms}")
@@ -151,14 +151,14 @@ class Gossip:
         self._self_ns = self._cache_ns = self._bootstrap_ns = 0
 
     def lookup(self, host: str) -> str | None:
-        """The address of a driver's name, None for one that was not heard of."""
+        """Return the address of a driver's name, or None if nothing was heard of it."""
         if host == self.name:
             return self._own_host
         known = self.cache.get(host)
         return None if known is None else known.host
 
     def work(self, now_ns: int) -> int:
-        """Receives, expires and sends what is due; returns when to call it again."""
+        """Receive, expire and send what is due; return when to call it again (ns)."""
         self._receive(now_ns)
         self._forget(now_ns)
         if now_ns >= self._bootstrap_ns:
@@ -180,7 +180,7 @@ class Gossip:
         return self.channel.local_address[0]
 
     def _own(self) -> Entry:
-        """A wildcard address stays all zero: whoever hears it takes the datagram's source."""
+        """Pack an address; a wildcard stays all zero, and the receiver takes the datagram's source instead."""
         return Entry(self.name, self._own_host, self.channel.local_address[1], 0, True)
 
     def _find_bootstrap(self) -> None:

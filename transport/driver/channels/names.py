@@ -28,7 +28,8 @@ class Names:
     def __init__(
         self, network: Lookup, table: dict[str, str], clock: Clock, note_time: Callable[[int], object]
     ) -> None:
-        """`note_time` hears how many ns it was until the network had an answer that was not there at once."""
+        """Take the resolver's inputs; `note_time` is given how long (ns) each lookup took that had no answer at
+        once."""
         self._network = network
         self._clock = clock
         self._note_time = note_time
@@ -38,7 +39,8 @@ class Names:
         """The names that other drivers have told of, if this driver takes part in gossip."""
 
     def lookup(self, host: str) -> str | None:
-        """The numeric address of a name without waiting, None while it is looked up; raises TransportError."""
+        """Return the numeric address of a name without waiting, or None while it is looked up; raises
+        TransportError."""
         found = self.table.get(host)
         if found is None and self.gossip is not None:
             found = self.gossip.lookup(host)
@@ -74,7 +76,7 @@ class WildcardPorts:
         self._next = 0
 
     def open(self, port: int, bind: Callable[[int], Channel]) -> Channel:
-        """Returns what `bind` makes of the port, or for 0 of a free one. Raises TransportError when all are taken."""
+        """Return what `bind` makes of the port, or of a free port for 0. Raises TransportError when all are taken."""
         if port != 0:
             return bind(port)
         failure: TransportError | None = None

@@ -43,7 +43,7 @@ class PublicationParameters(NamedTuple):
     untethered_resting_timeout_ns: int
 
     def with_start(self, initial_term_id: int) -> PublicationParameters:
-        """The same, starting at the beginning of a drawn term."""
+        """Return the same parameters, starting at the beginning of a randomly drawn term."""
         return self._replace(initial_term_id=initial_term_id, term_id=initial_term_id, term_offset=0)
 
 
@@ -70,7 +70,7 @@ class SubscriptionParameters(NamedTuple):
 def publication_parameters(
     uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None
 ) -> PublicationParameters:
-    """Reads a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together.
+    """Read a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together.
 
     `tagged` are those of the publication that `session-id=tag:` names: its session, MTU and term length go on.
     """
@@ -113,7 +113,7 @@ def publication_parameters(
 def subscription_parameters(
     uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None
 ) -> SubscriptionParameters:
-    """Reads a checked URI of a subscription, UDP, IPC or spy. Raises ChannelError for values that do not fit together.
+    """Read a checked URI of a subscription, UDP, IPC or spy. Raises ChannelError for values that do not fit together.
 
     `tagged` are those of the publication that `session-id=tag:` names.
     """
@@ -143,7 +143,7 @@ def subscription_parameters(
 
 
 def flow_control(uri: ChannelUri, config: MediaDriverConfig, has_group_semantics: bool) -> FlowControl:
-    """The strategy of a network publication's channel."""
+    """Return the flow control strategy of a network publication's channel."""
     asked = uri.flow_control
     if not has_group_semantics:
         if asked is not None:
@@ -170,7 +170,7 @@ def flow_control(uri: ChannelUri, config: MediaDriverConfig, has_group_semantics
 
 
 def check_same(uri: ChannelUri, asked: PublicationParameters, existing: PublicationParameters, session_id: int) -> None:
-    """Raises ChannelError when a shared publication is asked for with an explicit parameter it has not."""
+    """Raise ChannelError when a shared publication is asked for with an explicit parameter it has not."""
     pairs = {
         "mtu": (asked.mtu, existing.mtu),
         "term-length": (asked.term_length, existing.term_length),

@@ -37,7 +37,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "str": (s
 
 
 def load_driver_config(path: Path | None, **overrides: Any) -> MediaDriverConfig:
-    """The file's settings, if there is one, with those of `overrides` that are not None over them.
+    """Return the file's settings, if there is one, with those of `overrides` that are not None over them.
 
     Raises ConfigurationError with one line for a key that nobody knows or a value that does not fit.
     """
@@ -56,7 +56,7 @@ def load_driver_config(path: Path | None, **overrides: Any) -> MediaDriverConfig
 
 
 def _flat(table: dict[str, Any]) -> dict[str, Any]:
-    """The `[encryption]` table's keys as fields of the configuration."""
+    """Return the `[encryption]` table's keys as fields of the configuration."""
     block = table.pop("encryption", {})
     if not isinstance(block, dict):
         raise ConfigurationError("encryption: must be a table, [encryption], with key_file and trusted_file")

@@ -57,7 +57,7 @@ class Clients:
         self._ahead_ms: int | None = None
 
     def ensure(self, client_id: int) -> Client:
-        """The client; a new one gets its heartbeat counter and hears of it before anything else."""
+        """Return the client; a new one gets its heartbeat counter, announced before anything else."""
         known = self.all.get(client_id)
         if known is not None:
             return known
@@ -80,13 +80,14 @@ class Clients:
             self.all[client_id].heartbeat.set(self.context.clock.epoch_ms())
 
     def close(self, client_id: int) -> None:
-        """Handles a client's goodbye: the next timer tick frees what it had, without notifying others."""
+        """Handle a client's goodbye: the next timer tick frees what it had, without notifying others."""
         if client_id in self.all:
             self.all[client_id].heartbeat.set(0)
             self.all[client_id].has_closed = True
 
     def forgive_step(self, now_ns: int, epoch_ms: int) -> None:
-        """Gives all clients a new timeout where the wall clock was stepped: their heartbeats are by the time before."""
+        """Give all clients a new timeout after the wall clock was stepped: their heartbeats carry the time from
+        before."""
         ahead_ms = epoch_ms - now_ns // 1_000_000
         if self._ahead_ms is not None and abs(ahead_ms - self._ahead_ms) > STEP_MS:
             for client in self.all.values():
@@ -95,7 +96,7 @@ class Clients:
         self._ahead_ms = ahead_ms
 
     def take_dead(self, epoch_ms: int) -> list[Client]:
-        """Returns the clients that closed or fell silent, once each; tells them, and frees their heartbeat counters."""
+        """Return the clients that closed or fell silent, once each; notify them and free their heartbeat counters."""
         timeout_ms = self.context.config.client_liveness_timeout_ns // 1_000_000
         dead = [client for client in self.all.values() if epoch_ms > client.heartbeat.value + timeout_ms]
         for client in dead:
@@ -121,7 +122,8 @@ class Clients:
     def add_static_counter(
         self, correlation_id: int, registration_id: int, type_id: int, key: bytes, label: str
     ) -> None:
-        """A counter that stays until the driver ends; the same one for the same type and registration id."""
+        """Add a counter that stays until the driver ends; the same one is returned for the same type and registration
+        id."""
         _check_key(key)
         counters = self.context.counters
         counter_id = counters.find(type_id, registration_id=registration_id)
@@ -140,7 +142,7 @@ class Clients:
         self.context.transmit(OnStaticCounter(correlation_id, counter_id))
 
     def remove_counter(self, registration_id: int) -> CounterLink:
-        """Takes the counter off the list; `free_counter_link` frees it after the answer."""
+        """Take the counter off the list; `free_counter_link` frees it after the response."""
         link = self.counters.pop(registration_id, None)
         if link is None:
             raise RegistrationError(

@@ -83,7 +83,8 @@ class Conductor:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def on_command(self, type_id: int, payload: bytes) -> None:
-        """One record of the command ring. Whatever is wrong with it becomes an answer, never an exception."""
+        """Execute one record of the command ring. Whatever is wrong with it becomes an error response, never an
+        exception."""
         self.context.events.record(COMMAND, type_id, payload)
         try:
             command = commands.decode_command(type_id, payload)
@@ -109,7 +110,7 @@ class Conductor:
             self._refuse(command.correlation_id, error_code(error), error)
 
     def retry(self) -> int:
-        """Retries the commands that wait for a name, in order; returns how many were answered."""
+        """Retry the commands that wait for a name, in order; return how many were answered."""
         waiting, self.waiting = self.waiting, []
         for command in waiting:
             self._execute(command)
@@ -204,7 +205,7 @@ class Conductor:
             self._on_terminate()
 
     def _start_gossip(self) -> None:
-        """Takes part in what drivers tell each other of names, where the configuration says so."""
+        """Exchange names with other drivers, if the configuration says so."""
         config, context = self.context.config, self.context
         if not config.resolver_name:
             return
@@ -227,7 +228,7 @@ class Conductor:
     # --- timers ---------------------------------------------------------------------------------------------------
 
     def on_timer(self, now_ns: int) -> None:
-        """Runs the timers: heartbeat, dead clients, lifetimes of all resources, blocked commands."""
+        """Run the timers: heartbeat, dead clients, lifetimes of all resources, blocked commands."""
         epoch_ms = self.context.clock.epoch_ms()
         self.context.events.expire()
         self.context.cnc.to_driver.consumer_heartbeat_ms = epoch_ms
@@ -253,7 +254,7 @@ class Conductor:
                 self.context.record_error(error)
 
     def _check_commands(self, now_ns: int) -> None:
-        """A client that died while it wrote a command must not block the others for ever."""
+        """Unblock the command ring if a client died while it wrote a command, so that it does not block the others."""
         ring = self.context.cnc.to_driver
         head = ring.head_position
         if head != self._blocked_head or ring.tail_position <= head:
@@ -265,26 +266,28 @@ class Conductor:
             self._blocked_ns = now_ns
 
     def endpoint_work(self, now_ns: int) -> int:
-        """Asks explicit control addresses, forgets old PENDING_SETUP markers; the next deadline."""
+        """Request SETUP from explicit control addresses and forget old PENDING_SETUP markers; return the next deadline
+        (ns)."""
         deadlines = [self.subscriptions.conduct_endpoints(now_ns)]
         if self.context.names.gossip is not None:
             deadlines.append(self.context.names.gossip.work(now_ns))
         return min(deadlines)
 
     def on_native_events(self) -> int:
-        """Handles SETUP frames that ask for images, RSP_SETUP frames, and ERR frames for clients; how many images."""
+        """Handle SETUP frames that ask for images, RSP_SETUP frames, and ERR frames for clients; return how many images
+        were asked for."""
         self.publications.publish_errors()
         self.responses.on_response_setups(self.context.sender.take_response_setups())
         return self.subscriptions.images.on_setups()
 
     def close(self) -> None:
-        """Closes sockets and logs."""
+        """Close sockets and log."""
         self.publications.close()
         self.subscriptions.close()
 
 
 def error_code(error: Exception) -> ErrorCode:
-    """Returns the error code by which a client is told of an exception."""
+    """Return the error code that a client gets for an exception."""
     if isinstance(error, RegistrationError):
         return ErrorCode(error.code)
     if isinstance(error, ChannelError):

@@ -70,15 +70,16 @@ class DriverNetwork(Protocol):
         rcvbuf: int = 0,
         sndbuf: int = 0,
     ) -> UdpChannel:
-        """Opens a channel; see DatagramNetwork.open."""
+        """Open a channel; see DatagramNetwork.open."""
         ...
 
     def lookup(self, host: str) -> str | None:
-        """The numeric address of a name without waiting, None while it is looked up; raises TransportError."""
+        """Return the numeric address of a name without waiting, or None while it is looked up; raises
+        TransportError."""
         ...
 
     def interface_address(self, text: str) -> str:
-        """The numeric address of an `interface` parameter."""
+        """Return the numeric address of an `interface` parameter."""
         ...
 
 
@@ -109,13 +110,14 @@ class DriverContext:
     transmit_raw: Callable[[int, bytes], None] = field(default=lambda type_id, payload: None)
 
     def transmit(self, response: NamedTuple) -> None:
-        """Sends a response to every client."""
+        """Send a response to every client."""
         type_id, payload = type_id_of(response), encode(response)
         self.events.record(RESPONSE, type_id, payload)
         self.transmit_raw(type_id, payload)
 
     def reserve(self, log: LogBuffers, position: int, free: Callable[[LogBuffers], None]) -> None:
-        """Has the first pages of a new log that starts at a position; frees it and raises where there is no room."""
+        """Allocate the first pages of a new log that starts at a position; free the log and raise if there is no
+        room."""
         if not self.config.reserve_memory:
             return
         try:
@@ -125,12 +127,12 @@ class DriverContext:
             raise
 
     def check_shortage(self, log: LogBuffers) -> None:
-        """Records that a stream is held up because shared memory is full."""
+        """Record that a stream is held up because shared memory is full."""
         if log.take_shortage():
             self.record_error(f"shared memory is full, stream {log.stream_id} waits for room: {self.directory}")
 
     def tell_state(self, kind: str, resource_id: int, log: LogBuffers, state: str) -> None:
-        """One line of the event log: a publication or an image is in a state from now on."""
+        """Write one line into the event log: a publication or image has entered a state."""
         self.events.state(
             "{} {} session_id={} stream_id={} {}", kind, resource_id, log.session_id, log.stream_id, state
         )
@@ -153,7 +155,7 @@ class DriverContext:
         reference_id: int = 0,
         suffix: str = "",
     ) -> Counter:
-        """A counter with a stream key (cnc-and-driver-protocol.md §5.3)."""
+        """Return a counter with a stream key (cnc-and-driver-protocol.md §5.3)."""
         channel = stream.channel.encode("ascii", "replace")
         key = struct.pack("<qii", stream.registration_id, stream.session_id, stream.stream_id)
         key += struct.pack("<i", min(len(channel), _STREAM_CHANNEL_MAX)) + channel[:_STREAM_CHANNEL_MAX]
@@ -171,14 +173,14 @@ class DriverContext:
     def channel_counter(
         self, type_id: int, name: str, channel: str, registration_id: int, address: str = "", value: int = 0
     ) -> Counter:
-        """A counter with a channel key; the bound address ends the label."""
+        """Return a counter with a channel key; its label ends with the bound address."""
         text = channel.encode("ascii", "replace")
         key = struct.pack("<i", min(len(text), _CHANNEL_MAX)) + text[:_CHANNEL_MAX]
         label = f"{name}: {channel[: 380 - len(name) - len(address) - 3]} {address}"
         return self.counters.allocate(type_id, label, key, registration_id=registration_id, value=value)
 
     def address_counter(self, name: str, status_id: int, address: str, registration_id: int) -> Counter:
-        """The bound address of a socket, so that clients can ask for wildcard ports."""
+        """Return the bound address of a socket, so that clients can use wildcard ports."""
         text = address.encode("ascii")[:_ADDRESS_MAX]
         key = struct.pack("<ii", status_id, len(text)) + text
         label = f"{name}: {status_id} {address}"
@@ -197,6 +199,6 @@ class StreamName(NamedTuple):
 
 
 def format_address(name: tuple[str, int]) -> str:
-    """`host:port`, IPv6 in brackets."""
+    """Return `host:port`, with IPv6 in brackets."""
     host, port = name
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

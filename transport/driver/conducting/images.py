@@ -36,7 +36,7 @@ SESSION_COOL_DOWN = 3
 
 
 def _identity_of(setup: Setup) -> str:
-    """The address that a stream comes from; with encryption and the name of its key: 10.0.0.7:4000#desk-7."""
+    """Return the source address of a stream; with encryption, the name of its key is appended: 10.0.0.7:4000#desk-7."""
     address = format_address(unpack_address(setup.source))
     name = setup.transport.channel.key_name(setup.source)
     return f"{address}{KEY_NAME_MARK}{name}" if name else address
@@ -58,7 +58,7 @@ class Images:
     # --- building -------------------------------------------------------------------------------------------------
 
     def on_setups(self) -> int:
-        """Builds the images that SETUP frames asked for; how many were looked at."""
+        """Build the images that SETUP frames asked for; return how many requests were looked at."""
         setups = self.context.receiver.take_setups()
         for setup in setups:
             is_built = False
@@ -225,7 +225,7 @@ class Images:
         return log
 
     def _counters(self, stream: StreamName, client_id: int, position: int, is_cubic: bool) -> dict[str, Counter]:
-        """Returns the counters of an image, or raises and leaves none of them behind."""
+        """Return the counters of an image, or raise and leave none of them allocated."""
         counters: dict[str, Counter] = {}
         wanted = [
             (TYPE_RECEIVER_HWM, "rcv-hwm", position),
@@ -252,7 +252,7 @@ class Images:
     # --- life -----------------------------------------------------------------------------------------------------
 
     def reject(self, correlation_id: int, reason: str) -> None:
-        """Refuses an image for a client, and tells the sender why."""
+        """Refuse an image for a client, and tell the sender why."""
         image = self.all.get(correlation_id)
         if image is None:
             raise RegistrationError(
@@ -261,7 +261,7 @@ class Images:
         image.reject(reason.encode("ascii", "replace"))
 
     def of_endpoint(self, endpoint: ReceiveEndpoint) -> list[PublicationImage]:
-        """All images of a socket."""
+        """Return all images of a socket."""
         return [image for images in self._by_endpoint.get(endpoint, {}).values() for image in images]
 
     def on_time_event(self, now_ns: int, epoch_ms: int) -> None:
@@ -282,7 +282,7 @@ class Images:
         self.context.tell_state("image", image.correlation_id, image.log, f"source={image.source_identity} {state}")
 
     def _cool_down(self, image: PublicationImage) -> None:
-        """A stream that just stopped is not taken up again until its readers have let go of it."""
+        """Ignore a stream that just stopped until its readers have let go of its old image."""
         if not image.ended_orderly and not image.is_superseded:
             image.endpoint.remove_image(image, image.session_id, image.stream_id)
             image.endpoint.mark(image.session_id, image.stream_id, SESSION_COOL_DOWN)
@@ -316,14 +316,14 @@ class Images:
             del self._by_endpoint[image.endpoint]
 
     def on_endpoint_closing(self, endpoint: ReceiveEndpoint) -> None:
-        """Ends the images of an endpoint whose socket is about to close, and tells their senders at once."""
+        """End the images of an endpoint whose socket is about to close, and tell their senders at once."""
         now_ns = self.context.clock.now()
         for image in self.of_endpoint(endpoint):
             image.end_now(now_ns)
             self._free(image)
 
     def close(self) -> None:
-        """Tells every sender that this receiver leaves, and frees the logs."""
+        """Tell every sender that this receiver is leaving, and free the logs."""
         now_ns = self.context.clock.now()
         for image in self.all.values():
             image.end_now(now_ns)

@@ -57,7 +57,7 @@ class SubscriptionLink:
         return self.parameters.session_id is None or self.parameters.session_id == session_id
 
     def wants(self, resource: Resource) -> bool:
-        """Whether this link reads the stream of a publication or image."""
+        """Return whether this link reads the stream of a publication or image."""
         if resource.stream_id != self.stream_id or not resource.accepts_subscriptions:
             return False
         if not self.wants_session(resource.session_id):
@@ -106,11 +106,11 @@ class SubscriptionLinks:
             del self._local[link]
 
     def of_registration(self, registration_id: int) -> list[SubscriptionLink]:
-        """A subscription's own link first, then those of its IPC and spy destinations."""
+        """Return a subscription's own link first, followed by those of its IPC and spy destinations."""
         return list(self._by_registration.get(registration_id, ()))
 
     def of_stream(self, endpoint: ReceiveEndpoint, stream_id: int) -> list[SubscriptionLink]:
-        """Those that receive a stream on a socket."""
+        """Return the links that receive a stream on a socket."""
         return list(self._by_stream.get((endpoint, stream_id), ()))
 
     @property
@@ -119,7 +119,7 @@ class SubscriptionLinks:
         return list(self._local)
 
     def readers_of(self, resource: Resource) -> list[SubscriptionLink]:
-        """Those with a position in a publication or image."""
+        """Return the links with a position in a publication or image."""
         return list(self._readers.get(resource, ()))
 
     def note_reader(self, link: SubscriptionLink, resource: Resource) -> None:

@@ -94,7 +94,7 @@ class Publications:
     # --- adding ---------------------------------------------------------------------------------------------------
 
     def add(self, client_id: int, correlation_id: int, stream_id: int, uri: ChannelUri, exclusive: bool) -> Publication:
-        """Adds or shares a publication of a channel that was checked, responds to the client, and returns it."""
+        """Add or share a publication of a checked channel, respond to the client, and return it."""
         declared = uri.value("stream-id")
         if declared is not None and declared != stream_id:
             raise ChannelError(f"channel {str(uri)!r} has stream-id={declared}, the command has stream_id={stream_id}")
@@ -297,7 +297,7 @@ class Publications:
         return self.next_session_id(used)
 
     def tagged(self, uri: ChannelUri) -> PublicationParameters | None:
-        """The parameters of the publication that `session-id=tag:` names; None without it."""
+        """Return the parameters of the publication that `session-id=tag:` names, or None without it."""
         tag = uri.session_id_tag
         if tag is None:
             return None
@@ -307,7 +307,7 @@ class Publications:
         raise ChannelError(f"channel {str(uri)!r} has session-id=tag:{tag}, but no publication has that entity tag")
 
     def next_session_id(self, used: Collection[int]) -> int:
-        """An id that is neither used nor reserved, and that nobody can tell from those given before.
+        """Return an id that is neither used nor reserved, and cannot be guessed from earlier ones.
 
         A stranger who knew the next one could set the stream up before its publisher does, and keep it out.
         """
@@ -320,7 +320,7 @@ class Publications:
                 return candidate
 
     def session_ids(self, stream_id: int) -> set[int]:
-        """The session ids in use on a stream, on whatever channel."""
+        """Return the session ids in use on a stream, on whatever channel."""
         return {p.session_id for p in self.all() if p.stream_id == stream_id}
 
     def all(self) -> Iterator[Publication]:
@@ -331,7 +331,7 @@ class Publications:
 
     @contextmanager
     def _undone_on_error(self, log: Any, counters: dict[str, Any]) -> Iterator[None]:
-        """Gives log and counters back when not all counters can be had."""
+        """Free log and counters when not all counters can be allocated."""
         try:
             yield
         except BaseException:
@@ -374,7 +374,7 @@ class Publications:
     def _endpoint(
         self, uri: ChannelUri, parameters: PublicationParameters, registration_id: int
     ) -> tuple[SendEndpoint, UdpChannelSpec]:
-        """The send endpoint of a channel, opened if none matches."""
+        """Return the send endpoint of a channel, opened if none matches."""
         spec = parse_udp(uri, self.context.names)
         found = self._find_endpoint(spec)
         if found is not None:
@@ -402,7 +402,7 @@ class Publications:
         return endpoint, spec
 
     def _find_endpoint(self, spec: UdpChannelSpec) -> SendEndpoint | None:
-        """The one whose spec matches, as `UdpChannelSpec.matches` says."""
+        """Return the endpoint whose spec matches, as `UdpChannelSpec.matches` decides."""
         if spec.tag in self._endpoints_by_tag:
             return self._endpoints_by_tag[spec.tag]
         return self._endpoints_by_canonical.get(spec.canonical)
@@ -473,7 +473,7 @@ class Publications:
     # --- destinations ---------------------------------------------------------------------------------------------
 
     def add_destination(self, registration_id: int, correlation_id: int, channel: str) -> None:
-        """A destination of a manual multi-destination publication."""
+        """Add a destination to a manual multi-destination publication."""
         endpoint = self._manual_endpoint(registration_id, channel)
         uri = ChannelUri.parse(channel).check_destination()
         spec = parse_udp(uri, self.context.names)
@@ -481,7 +481,7 @@ class Publications:
         self.destinations[correlation_id] = (endpoint, uri)
 
     def remove_destination(self, registration_id: int, channel: str) -> None:
-        """Removes the destination with this endpoint; its name need not resolve to the same address any more."""
+        """Remove the destination with this endpoint, even if its name resolves to another address by now."""
         endpoint = self._manual_endpoint(registration_id, channel)
         uri = ChannelUri.parse(channel).check_destination()
         for key, (owner, known) in list(self.destinations.items()):
@@ -520,7 +520,7 @@ class Publications:
     # --- removing and life ----------------------------------------------------------------------------------------
 
     def remove(self, registration_id: int, revoke: bool) -> None:
-        """Removes one client's link; the last one lets the publication drain."""
+        """Remove one client's link; the last one lets the publication drain."""
         link = self.links.pop(registration_id, None)
         if link is None:
             raise RegistrationError(
@@ -535,7 +535,7 @@ class Publications:
             self.remove(link.registration_id, revoke=False)
 
     def on_time_event(self, now_ns: int, epoch_ms: int, subscriptions: Any) -> None:
-        """Advances the lifetime of every publication, and frees those that are finished."""
+        """Advance the lifetime of every publication, and free those that are finished."""
         for publication in list(self.all()):
             self.context.check_shortage(publication.log)
             before = publication.state_name
@@ -575,7 +575,7 @@ class Publications:
             self._streams.pop(key, None)
 
     def reresolve(self, now_ns: int) -> None:
-        """Names whose address fell silent may have moved: manual destinations and unicast endpoints."""
+        """Resolve again the names whose address fell silent: manual destinations and unicast endpoints."""
         for endpoint in self.endpoints:
             for registration_id in endpoint.silent_destinations(now_ns):
                 if registration_id in self.destinations:
@@ -588,14 +588,14 @@ class Publications:
                     self.context.system.add(RESOLUTION_CHANGES)
 
     def _moved(self, address: Address | None) -> tuple[str, int] | None:
-        """The address a name has now; None for what is no name, or not known yet."""
+        """Return the current address of a name, or None if it is not a name or not resolved yet."""
         if address is None or not is_name(address):
             return None
         host = self.context.names.lookup(address.host)
         return None if host is None else (host, address.port)
 
     def publish_errors(self) -> None:
-        """Tells clients that a receiver refused their publication by an ERR frame."""
+        """Tell clients about a receiver that refused their publication with an ERR frame."""
         for publication, receiver_id, tag, code, text, source in self.context.sender.take_errors():
             host, port = unpack_address(source)
             self.context.transmit(

@@ -25,7 +25,7 @@ class Responses:
         self._bound: list[tuple[NetworkPublication, PublicationImage]] = []
 
     def check(self, uri: ChannelUri) -> None:
-        """Raises ChannelError when a publication's channel names an image or a subscription that it cannot have."""
+        """Raise ChannelError when a publication's channel names an image or a subscription that it cannot use."""
         wanted = uri.integer("response-correlation-id", NO_RESPONSE)
         if uri.control_mode == "response":
             if wanted == NO_RESPONSE:
@@ -39,7 +39,7 @@ class Responses:
             self._link(uri, wanted)
 
     def on_publication(self, publication: object) -> None:
-        """A publication was added: if it responds to an image, that image's sender is told."""
+        """Tell an image's sender about a new publication that responds to that image."""
         if not isinstance(publication, NetworkPublication) or not publication.is_response:
             return
         wanted = publication.parameters.response_correlation_id
@@ -50,7 +50,8 @@ class Responses:
         image.offer_response(publication.session_id)
 
     def on_response_setups(self, setups: list[tuple[NetworkPublication, int]]) -> None:
-        """Receivers of requests have responses: the subscriptions that wait for them ask for their streams."""
+        """Request response streams for the subscriptions that wait for them, as the receivers of their requests have
+        set them up."""
         for publication, session_id in setups:
             wanted = publication.parameters.response_correlation_id
             for link in self._subscriptions.links.of_registration(wanted):
@@ -58,7 +59,7 @@ class Responses:
                     self._await(link, session_id)
 
     def on_time_event(self) -> None:
-        """Senders are told of their responses while these are not connected."""
+        """Tell senders about their responses while these are not connected."""
         kept = []
         for publication, image in self._bound:
             if not (publication.is_active and image.is_active) or publication.log.connected:

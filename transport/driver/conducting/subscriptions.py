@@ -69,7 +69,7 @@ class Subscriptions:
     # --- adding ---------------------------------------------------------------------------------------------------
 
     def add(self, client_id: int, correlation_id: int, stream_id: int, channel: str) -> None:
-        """Adds a subscription, responds to the client, and gives it the images that exist already."""
+        """Add a subscription, respond to the client, and give it the images that exist already."""
         uri = ChannelUri.parse(channel).check_subscription()
         refuse_unsupported(uri)
         parameters = subscription_parameters(uri, self.context.config, self.publications.tagged(uri))
@@ -97,7 +97,7 @@ class Subscriptions:
         self._join_existing(link)
 
     def _check_stream(self, link: SubscriptionLink) -> None:
-        """Subscriptions that share a socket and a stream must agree on how it is received."""
+        """Raise unless subscriptions that share a socket and a stream agree on how it is received."""
         assert link.endpoint is not None
         for other in self.links.of_stream(link.endpoint, link.stream_id):
             for key in ("is_reliable", "rejoins"):
@@ -118,20 +118,20 @@ class Subscriptions:
                 self.join(link, resource)
 
     def on_publication(self, publication: NetworkPublication | IpcPublication) -> None:
-        """A publication was added: IPC subscriptions and spies that wait for it join."""
+        """Join the IPC subscriptions and spies that wait for a publication to the one that was added."""
         for link in self.links.local:
             if publication not in link.positions and link.wants(publication):
                 self.join(link, publication)
 
     def join(self, link: SubscriptionLink, resource: Resource) -> None:
-        """Makes the subscriber's position counter and announces the image."""
+        """Make the subscriber's position counter and announce the image."""
         position = resource.consumer_position if isinstance(resource, NetworkPublication) else resource.join_position
         counter = self.position_counter(link, resource, position)
         self.attach(link, resource, counter)
         self.announce(link, resource, counter)
 
     def position_counter(self, link: SubscriptionLink, resource: Resource, position: int) -> Counter:
-        """Makes the counter (`sub-pos`) that says how far a link has read a resource."""
+        """Make the counter (`sub-pos`) that tells how far a link has read a resource."""
         stream = StreamName(link.registration_id, resource.session_id, resource.stream_id, link.channel)
         return self.context.stream_counter(
             TYPE_SUBSCRIBER_POSITION,
@@ -144,13 +144,13 @@ class Subscriptions:
         )
 
     def attach(self, link: SubscriptionLink, resource: Resource, counter: Counter) -> None:
-        """Adds the position to the resource's window."""
+        """Add the subscriber's position to the flow control window of the resource."""
         link.positions[resource] = (counter, Tether(link.parameters, self.context.clock.now()))
         self.links.note_reader(link, resource)
         add_position(resource, counter)
 
     def announce(self, link: SubscriptionLink, resource: Resource, counter: Counter) -> None:
-        """Tells the client that it has an image."""
+        """Tell the client that it has an image."""
         identity = resource.source_identity if isinstance(resource, PublicationImage) else IPC_IDENTITY
         self.context.transmit(
             OnAvailableImage(
@@ -207,7 +207,7 @@ class Subscriptions:
         return endpoint
 
     def _find_endpoint(self, spec: UdpChannelSpec) -> ReceiveEndpoint | None:
-        """The one whose spec matches, as `UdpChannelSpec.matches` says."""
+        """Return the endpoint whose spec matches, as `UdpChannelSpec.matches` decides."""
         if spec.tag in self._endpoints_by_tag:
             return self._endpoints_by_tag[spec.tag]
         return self._endpoints_by_canonical.get(spec.canonical)
@@ -287,7 +287,7 @@ class Subscriptions:
     # --- receive destinations -------------------------------------------------------------------------------------
 
     def add_destination(self, registration_id: int, correlation_id: int, channel: str) -> None:
-        """A source of a multi-destination subscription: a socket, or an IPC or spy link."""
+        """Add a source to a multi-destination subscription: a socket, or an IPC or spy link."""
         link = self._manual_link(registration_id, channel)
         uri = ChannelUri.parse(channel).check_destination(receive=True)
         refuse_unsupported(uri)
@@ -347,7 +347,7 @@ class Subscriptions:
         return link
 
     def find(self, registration_id: int) -> SubscriptionLink:
-        """The subscription's own link. Raises RegistrationError when there is none."""
+        """Return the subscription's own link. Raises RegistrationError when there is none."""
         links = self.links.of_registration(registration_id)
         if not links:
             raise RegistrationError(
@@ -358,7 +358,7 @@ class Subscriptions:
     # --- removing and life ----------------------------------------------------------------------------------------
 
     def remove(self, registration_id: int) -> None:
-        """Removes a subscription with its IPC and spy destinations."""
+        """Remove a subscription with its IPC and spy destinations."""
         self.find(registration_id)
         for link in self.links.of_registration(registration_id):
             self._drop(link)
@@ -384,7 +384,7 @@ class Subscriptions:
             self._close_endpoint(link.endpoint)
 
     def detach(self, link: SubscriptionLink, resource: Resource) -> None:
-        """The link's position no longer counts; its counter is freed."""
+        """Remove the link's position from the window and free its counter."""
         counter, tether = link.positions.pop(resource)
         self.links.forget_reader(link, resource)
         if tether.holds_window:
@@ -392,7 +392,7 @@ class Subscriptions:
         self.context.free_counter(counter)
 
     def on_publication_lingers(self, publication: NetworkPublication | IpcPublication) -> None:
-        """Makes the image unavailable, once its subscribers have read all of it."""
+        """Make the image unavailable once its subscribers have read all of it."""
         for link in self.links.readers_of(publication):
             self.announce_unavailable(link, publication)
 
@@ -411,7 +411,7 @@ class Subscriptions:
     def _tether(
         self, link: SubscriptionLink, resource: Resource, counter: Counter, tether: Tether, now_ns: int
     ) -> None:
-        """Untethered subscriptions that hold the window up are let go, and may come back (transport-wire.md §6.4)."""
+        """Release untethered subscriptions that hold back the window, and let them rejoin (transport-wire.md §6.4)."""
         step = tether.check(counter.value, resource.untethered_limit, now_ns)
         if step == "linger":
             self.announce_unavailable(link, resource)
@@ -428,7 +428,8 @@ class Subscriptions:
             self.announce(link, resource, counter)
 
     def conduct_endpoints(self, now_ns: int) -> int:
-        """Asks explicit control addresses, forgets old PENDING_SETUP markers; the next deadline."""
+        """Request SETUP from explicit control addresses and forget old PENDING_SETUP markers; return the next deadline
+        (ns)."""
         pending = self.context.receiver.pending_endpoints
         deadline = (1 << 63) - 1
         for endpoint in [*self._asking, *(endpoint for endpoint in pending if endpoint not in self._asking)]:
@@ -438,7 +439,8 @@ class Subscriptions:
         return deadline
 
     def reresolve(self, now_ns: int) -> None:
-        """Publishers' control addresses by name may have moved: looked up while nothing comes from them."""
+        """Resolve publishers' control names again while nothing comes from them, for their addresses may have
+        changed."""
         for endpoint in self.endpoints:
             if endpoint.images:
                 continue
@@ -456,12 +458,12 @@ class Subscriptions:
 
 
 def resource_id(resource: Resource) -> int:
-    """The image's correlation id; the publication's registration id for IPC and spies."""
+    """Return the image's correlation id, or the publication's registration id for IPC and spies."""
     return resource.correlation_id if isinstance(resource, PublicationImage) else resource.registration_id
 
 
 def add_position(resource: Resource, counter: Counter) -> None:
-    """Lets a subscriber position hold the resource's window."""
+    """Let a subscriber position hold back the resource's window."""
     if isinstance(resource, NetworkPublication):
         resource.add_spy(counter)
     else:

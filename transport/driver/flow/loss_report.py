@@ -46,7 +46,7 @@ class LossReport:
         self._offsets: dict[int, int] = {}
 
     def record(self, image: Any, length: int) -> None:
-        """A gap of `length` bytes was found in an image."""
+        """Record a gap of `length` bytes that was found in an image."""
         offset = self._offsets.get(image.correlation_id)
         now_ms = self._clock.epoch_ms()
         if offset is None:
@@ -76,7 +76,7 @@ class LossReport:
 
 
 def read_losses(memory: Memory) -> list[LossEntry]:
-    """The entries of a report, in the order of their first loss."""
+    """Return the entries of a report, in the order of their first loss."""
     entries = []
     with memoryview(memory) as view:
         offset = 0

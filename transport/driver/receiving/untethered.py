@@ -23,7 +23,8 @@ class Tether:
         return self.state != RESTING
 
     def check(self, position: int, limit: int, now_ns: int) -> str | None:
-        """What is to be done: linger (tell the client), rest (drop from the window), close, rejoin, or nothing.
+        """Return what is to be done with an untethered subscriber: linger (tell the client), rest (drop from the
+        window), close, rejoin, or nothing.
 
         `limit` is the position an active subscriber must be beyond not to count as late.
         """
