@@ -15,7 +15,7 @@ SETUP_LENGTH = 40
 
 
 def strip_channel(channel: str) -> str:
-    """Returns the channel with its addresses only: no lengths, no positions, no spy prefix. Raises ChannelError."""
+    """Return the channel with its addresses only: no lengths, no positions, no spy prefix. Raises ChannelError."""
     uri = ChannelUri.parse(channel)
     return str(ChannelUri(uri.media, {key: value for key, value in uri.params.items() if key in _KEPT}))
 
@@ -23,7 +23,8 @@ def strip_channel(channel: str) -> str:
 def replay_channel(
     channel: str, *, position: int, initial_term_id: int, term_length: int, mtu: int, session_id: int | None
 ) -> str:
-    """The channel of a publication that continues a recording at `position` (bytes), with the same terms and MTU.
+    """Return the channel of a publication that continues a recording at `position` (bytes), with the same terms and
+    MTU.
 
     `eos`, `sparse`, `linger` and what `strip_channel` keeps stay. Raises ChannelError.
     """
@@ -42,14 +43,14 @@ def replay_channel(
 
 
 def bounded_channel(channel: str, request_length_bytes: int) -> str:
-    """The same channel, with so many set-ups to an address that never answers as weigh no more than the request that
-    named it, so that nobody has an archive send to somebody else more than was sent to the archive."""
+    """Return the channel with a bound on set-ups to an address that never answers: they weigh no more than the request
+    that named it, so that nobody can have an archive send to somebody else more than was sent to the archive."""
     uri = ChannelUri.parse(channel)
     return str(uri.with_params(setup_limit=max(1, request_length_bytes // SETUP_LENGTH)) if uri.is_udp else uri)
 
 
 def recording_key(channel: str, stream_id: int) -> str:
-    """Returns a key that is equal for requests of the same stream (archive.md A4). Raises ChannelError."""
+    """Return a key that is equal for requests of the same stream (archive.md A4). Raises ChannelError."""
     uri = ChannelUri.parse(channel)
     parts = [
         f"{key}={uri.get(key)}" for key in ("endpoint", "interface", "control", "session-id", "tags") if uri.has(key)

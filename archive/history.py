@@ -1,4 +1,4 @@
-"""Attaches segments to a recording again, or moves them to another recording (archive.md A7)."""
+"""Changes to where segments belong: attaching them again, or moving them to another recording (archive.md A7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEADER_STEP = 32
 
 
 class FrameHeader(NamedTuple):
-    """What a segment file says at one place; a length of 0 is a hole."""
+    """The content of a segment file at one place; a length of 0 is a hole."""
 
     length: int
     version: int
@@ -30,7 +30,7 @@ class FrameHeader(NamedTuple):
 
 
 def attach_segments(archive: Archive, recording_id: int) -> int:
-    """Takes segment files below a recording's start back into it, newest first; returns how many.
+    """Take segment files below a recording's start back into it, newest first; return how many.
 
     Each must follow on without a gap, be of full length and hold frames of the recording. Raises
     UnknownRecordingError, and ArchiveError at the first file that does not fit: those before it stay attached.
@@ -49,7 +49,7 @@ def attach_segments(archive: Archive, recording_id: int) -> int:
 
 
 def _first_position(storage: Storage, path: str, descriptor: RecordingDescriptor, base: int) -> int:
-    """Where the frames of a segment file begin: at its base, or within its first term."""
+    """Return where the frames of a segment file begin: at its base, or within its first term."""
     with storage.open_segment(path, descriptor.segment_length, writable=False) as file:
         if not file.read_bytes(1, descriptor.segment_length - 1):
             raise ArchiveError(f"{path} is shorter than segment_length={descriptor.segment_length}")
@@ -75,7 +75,7 @@ def _header_at(term: bytes, offset: int) -> FrameHeader:
 
 
 def migrate_segments(archive: Archive, source_id: int, target_id: int) -> int:
-    """Gives the segment files of a stopped recording to the one that begins where it ends, or ends where it begins.
+    """Give the segment files of a stopped recording to the one that begins where it ends, or end where it begins.
 
     Returns how many; the source is empty afterwards. Raises UnknownRecordingError, ArchiveError, StorageError with
     nothing changed. After a crash half way, `attach_segments` of the target takes what was already moved before its
@@ -114,7 +114,7 @@ def _bases(descriptor: RecordingDescriptor) -> range:
 
 
 def _check_join(archive: Archive, source: RecordingDescriptor, target: RecordingDescriptor) -> int:
-    """The position where both meet. Raises ArchiveError when they do not, or differ in layout."""
+    """Return the position where both recordings meet. Raises ArchiveError when they do not, or differ in layout."""
     if source.recording_id == target.recording_id:
         raise ArchiveError(f"recording {source.recording_id} cannot be migrated to itself")
     if archive.recording(source.recording_id) is not None or source.is_active:

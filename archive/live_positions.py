@@ -1,4 +1,4 @@
-"""Positions of an archive that a running node is writing, from its counters (cnc-and-driver-protocol.md §5)."""
+"""Recording positions of a running node's archive, from its counters (cnc-and-driver-protocol.md §5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ordo.transport.control.cnc import map_cnc
 
 
 def read_live_counters(path: str) -> list[CounterDescriptor]:
-    """All counters of the counters file `path`, as they are now; it is mapped for the length of the call only.
+    """Return all counters of the counters file `path`, as they are now; it is mapped only during the call.
 
     Raises ArchiveError when the driver has not made the file ready yet.
     """

@@ -1,4 +1,5 @@
-"""Reads everything that an archive has recorded, in turn and slowly, so that rot is found while it can be repaired.
+"""The scrubber: reads everything that an archive has recorded, in turn and slowly, so that bit rot is found while it
+can be repaired.
 
 A pass goes through all recordings, in steps of at most 64 KiB, and waits after each step as long as the rate demands.
 Behind damage it goes on at the next segment; what lies between is read again once `look_again` says that it is mended.
@@ -25,7 +26,7 @@ SECOND_NS = 1_000_000_000
 
 
 class Scrubber:
-    """The scrubber of one archive. `interval_ns`: a pass begins so long after the last one began; 0: there is none.
+    """The scrubber of one archive. A pass begins `interval_ns` after the last one began; 0 turns it off.
 
     `on_damage(descriptor, position, error)` is told of every damaged place, once a pass. Positions in bytes.
     """
@@ -53,19 +54,19 @@ class Scrubber:
         self.pass_count = 0
         self.scrubbed_bytes = 0
         self.found_count = 0
-        """Damaged places that were found; one that is found again in the next pass counts once."""
+        """The number of damaged places found; one that is found again in the next pass counts once."""
         self.mended_count = 0
-        """Of these, how many were read again and are whole."""
+        """The number of those that were read again and are whole."""
 
     @property
     def progress(self) -> float:
-        """How much of the present pass is done, from 0 to 1; between two passes 1, and 0 before the first one."""
+        """The share of the present pass that is done, from 0 to 1; between two passes 1, and 0 before the first one."""
         if self._scanner is None and not self._places:
             return min(float(self.pass_count), 1.0)
         return min((self.scrubbed_bytes - self._pass_first_byte) / max(self._pass_length_bytes, 1), 1.0)
 
     def damaged_count(self) -> int:
-        """How many places are damaged now: found, not mended since, and still there."""
+        """Return how many places are damaged now: found, not mended since, and still there."""
         self._damaged = {(one, position) for one, position in self._damaged if self._is_there(one, position)}
         return len(self._damaged)
 
@@ -77,20 +78,20 @@ class Scrubber:
         return bool(descriptor.start_position <= position < self._bound(descriptor))
 
     def note_replaced(self, recording_ids: Collection[int]) -> None:
-        """Other recordings have taken the place of these: what was damaged there is mended."""
+        """Count the damage in these recordings as mended: other recordings have taken their place."""
         replaced = {place for place in self._damaged if place[0] in recording_ids}
         self._damaged -= replaced
         self.mended_count += len(replaced)
 
     def look_again(self, recording_id: int, position: int) -> None:
-        """Reads from `position` on before anything else, as something was mended there."""
+        """Read from `position` on before anything else, as something was mended there."""
         if self._scanner is not None:
             self._places.appendleft((self._recording_id, self._position))
         self._places.appendleft((recording_id, position))
         self._scanner = None
 
     def work(self, now_ns: int) -> None:
-        """Takes one step, when it is time again."""
+        """Take one step, when it is time again."""
         if self._interval_ns == 0 or now_ns < self._due_ns:
             return
         if self._scanner is None and not self._places and not self._begin_pass(now_ns):
@@ -103,7 +104,7 @@ class Scrubber:
             self.pass_count += 1
 
     def _begin_pass(self, now_ns: int) -> bool:
-        """Lists what there is to read; False where that is nothing, or where it is not time yet."""
+        """List what there is to read; return False if there is nothing, or it is not time yet."""
         if self.pass_count and now_ns < self._pass_began_ns + self._interval_ns:
             return False
         self._pass_began_ns = now_ns
@@ -115,7 +116,7 @@ class Scrubber:
         return bool(self._places)
 
     def _step(self) -> int:
-        """Reads the next frames of a recording: how many bytes."""
+        """Read the next frames of a recording; return how many bytes."""
         try:
             descriptor = self._archive.descriptor(self._recording_id)
         except UnknownRecordingError:
@@ -153,6 +154,6 @@ class Scrubber:
         self._damaged.add(place)
 
     def _bound(self, descriptor: RecordingDescriptor) -> int:
-        """Everything below it must be whole."""
+        """Return the position below which everything must be whole."""
         active = self._archive.recording(descriptor.recording_id)
         return int(descriptor.stop_position if active is None else active.durable_position)

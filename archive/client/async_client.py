@@ -48,7 +48,7 @@ class AsyncArchiveClient:
         transport: ClientTransport | None = None,
         on_signal: Callable[[SignalEvent], object] | None = None,
     ) -> None:
-        """Connects with `async with`, or with `open`; `on_signal` is called by the event loop."""
+        """Prepare a session that `async with` or `open` connects; `on_signal` is called by the event loop."""
         self.settings = settings
         self._link = ArchiveLink(settings, aeron_dir, transport, on_signal)
         self._session = self._link.session
@@ -67,28 +67,29 @@ class AsyncArchiveClient:
         on_signal: Callable[[SignalEvent], object] | None = None,
         **settings: Unpack[ArchiveClientOptions],
     ) -> Self:
-        """For the archive at `host:port`, or at a channel; further settings as in ArchiveClientSettings."""
+        """Return a client for the archive at `host:port`, or at a channel; further settings as in
+        ArchiveClientSettings."""
         return cls(ArchiveClientSettings.at(address, **settings), aeron_dir=aeron_dir, on_signal=on_signal)
 
     # --- state --------------------------------------------------------------------------------------------------------
 
     @property
     def transport(self) -> TransportClient:
-        """As ArchiveClient.transport."""
+        """The transport client, as ArchiveClient.transport."""
         return self._link.transport.client
 
     @property
     def archive_id(self) -> int:
-        """As ArchiveClient.archive_id."""
+        """The archive's id, as ArchiveClient.archive_id."""
         return self._session.archive_id
 
     @property
     def is_closed(self) -> bool:
-        """As ArchiveClient.is_closed."""
+        """Whether the session is over, as ArchiveClient.is_closed."""
         return self._session.is_closed or self._link.transport.is_closed
 
     async def open(self) -> None:
-        """Opens the session; `async with` does it. Raises ArchiveError, ArchiveTimeoutError."""
+        """Open the session, as `async with` does. Raises ArchiveError, ArchiveTimeoutError."""
         self._loop = asyncio.get_running_loop()
         if self._link.transport.descriptor is not None:
             self._loop.add_reader(self._link.transport.descriptor, self._cycle)
@@ -99,20 +100,20 @@ class AsyncArchiveClient:
             raise
 
     async def work(self) -> None:
-        """Waits until something may have come in. Raises the error of a replay or recording that failed since."""
+        """Wait until something may have come in. Raises the error of a replay or recording that failed since."""
         self._link.raise_errors()
         await self._change()
         self._link.raise_errors()
 
     def keep_alive(self) -> None:
-        """Tells the archive that this client is alive."""
+        """Tell the archive that this client is alive."""
         self._demand_open()
         self._session.keep_alive()
 
     def close(self) -> None:
-        """Ends the session; recordings and replays that it started go on. Idempotent. Belongs to the event loop's
-        thread: elsewhere it raises TransportError while the loop runs. In a process that was forked from the client's
-        it does nothing."""
+        """End the session; recordings and replay that it started go on. Idempotent. Belongs to the event loop's thread:
+        elsewhere it raises TransportError while the loop runs. In a process that was forked from the client's it does
+        nothing."""
         if self._link.transport.use.is_forked:  # the loop's selector is the parent's, too
             return
         demand_own_loop(self._loop, "AsyncArchiveClient")
@@ -174,14 +175,15 @@ class AsyncArchiveClient:
         length: int | None = None,
         stream_id: int = REPLAY_STREAM_ID_DEFAULT,
     ) -> AsyncReplayStream:
-        """A replay to this client: `async with archive.open_replay(0) as stream`, `async for message in stream`."""
+        """Return a replay to this client: `async with archive.open_replay(0) as stream`, `async for message in
+        stream`."""
         begin = partial(Replay, self._session, recording_id, position=position, length=length, stream_id=stream_id)
         return AsyncReplayStream(self, recording_id, begin)
 
     async def replay(
         self, recording_id: int, *, position: int | None = None, length: int | None = None
     ) -> AsyncGenerator[RecordedMessage]:
-        """The messages of a recording, up to what it has now; `length` in bytes ends it sooner."""
+        """Return the messages of a recording, up to what it has now; `length` in bytes ends it sooner."""
         start = await self.start_position(recording_id) if position is None else position
         end = await self.max_recorded_position(recording_id)
         if length is not None:
@@ -211,7 +213,7 @@ class AsyncArchiveClient:
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 
     async def _until(self, is_true: Callable[[], bool]) -> None:
-        """Waits for a condition, or raises what has ended the session."""
+        """Wait for a condition, or raise what has ended the session."""
         while not is_true():
             await self._change()
 
@@ -222,7 +224,7 @@ class AsyncArchiveClient:
             raise ArchiveError("the client is not open: use `async with`, or `await client.open()`")
 
     async def _change(self) -> None:
-        """Waits for the next duty cycle, which comes at once when something comes in."""
+        """Wait for the next duty cycle, which comes at once when something comes in."""
         self._demand_open()
         changed = self._changed
         self._waiting_count += 1
@@ -267,7 +269,7 @@ class AsyncReplayStream:
     """
 
     def __init__(self, client: AsyncArchiveClient, recording_id: int, begin: Callable[..., Replay]) -> None:
-        """`begin(now_ns=...)` asks for the replay."""
+        """Prepare a replay; `begin(now_ns=...)` asks for it."""
         self.recording_id = recording_id
         self._client = client
         self._begin = begin
@@ -277,7 +279,7 @@ class AsyncReplayStream:
 
     @property
     def position(self) -> int | None:
-        """None until the replay is there."""
+        """The replay; None until it is there."""
         return self._position
 
     @property
@@ -286,7 +288,7 @@ class AsyncReplayStream:
         return self._replay is not None and self._replay.is_done and not self._found
 
     async def open(self) -> None:
-        """Waits until the replay is there; `async with` does it."""
+        """Wait until the replay is there, as `async with` does."""
         if self._replay is None:
             self._client._demand_open()
             self._replay = self._begin(now_ns=self._client._link.transport.clock.now())
@@ -310,7 +312,8 @@ class AsyncReplayStream:
         return self
 
     async def __anext__(self) -> RecordedMessage:
-        """The next message; ends when the archive has sent everything, or this stream was closed."""
+        """Return the next message; end the iteration when the archive has sent everything, or this stream was
+        closed."""
         if self._replay is None:
             await self.open()
         replay = self._replay
@@ -328,7 +331,7 @@ class AsyncReplayStream:
         return message
 
     def close(self) -> None:
-        """Ends the replay. Idempotent."""
+        """End the replay. Idempotent."""
         if self._client._link.transport.use.is_forked:
             return
         if self._replay is not None and not self._replay.is_done:

@@ -23,7 +23,7 @@ class AsyncPersistentSubscription(AsyncReader[RecordedMessage]):
     """
 
     def __init__(self, subscription: PersistentSubscription) -> None:
-        """Takes over a subscription that nobody else uses."""
+        """Take over a subscription that nobody else uses."""
         super().__init__(subscription, subscription.work)
         self._subscription = subscription
 
@@ -31,20 +31,20 @@ class AsyncPersistentSubscription(AsyncReader[RecordedMessage]):
     def connect(
         cls, address: str, recording_id: int, channel: str, stream_id: int, **options: Unpack[SubscriptionOptions]
     ) -> Self:
-        """Never waits. Options and errors as of PersistentSubscription.connect."""
+        """Return a subscription without waiting. Options and errors are those of PersistentSubscription.connect."""
         return cls(PersistentSubscription.connect(address, recording_id, channel, stream_id, **options))
 
     @property
     def position(self) -> int | None:
-        """As PersistentSubscription.position."""
+        """The position after what was handed out, as PersistentSubscription.position."""
         return self._subscription.position
 
     @property
     def is_live(self) -> bool:
-        """As PersistentSubscription.is_live."""
+        """Whether messages come from the live stream, as PersistentSubscription.is_live."""
         return self._subscription.is_live
 
     @property
     def problem(self) -> str:
-        """As PersistentSubscription.problem."""
+        """The latest problem, as PersistentSubscription.problem."""
         return self._subscription.problem

@@ -43,8 +43,8 @@ class ArchiveClient(Closing):
         transport: ClientTransport | None = None,
         on_signal: Callable[[SignalEvent], object] | None = None,
     ) -> None:
-        """Connects. `aeron_dir`: the driver to use, default one of its own; `on_signal` hears what happens to
-        recordings, from within `work` and the calls. Raises ArchiveError, ArchiveTimeoutError, TransportError.
+        """Connect to an archive. `aeron_dir`: the driver to use, default one of its own; `on_signal` hears what happens
+        to recordings, from within `work` and the calls. Raises ArchiveError, ArchiveTimeoutError, TransportError.
         """
         self.settings = settings
         self._link = ArchiveLink(settings, aeron_dir, transport, on_signal)
@@ -67,7 +67,7 @@ class ArchiveClient(Closing):
         on_signal: Callable[[SignalEvent], object] | None = None,
         **settings: Unpack[ArchiveClientOptions],
     ) -> Self:
-        """To the archive at `host:port`, or at a channel; further settings as in ArchiveClientSettings."""
+        """Connect to the archive at `host:port`, or at a channel; further settings as in ArchiveClientSettings."""
         return cls(ArchiveClientSettings.at(address, **settings), aeron_dir=aeron_dir, on_signal=on_signal)
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -88,29 +88,29 @@ class ArchiveClient(Closing):
         return self._session.is_closed or self._link.transport.is_closed
 
     def work(self) -> int:
-        """One duty cycle: driver, session, signals. Raises what has ended the session, and the error of a recording or
-        a replay that failed since; those of `open_replay` say theirs themselves."""
+        """Run one duty cycle: driver, session, signals. Raises what has ended the session, and the error of a recording
+        or a replay that failed since; replays from `open_replay` raise their own errors."""
         self._link.check_open()
         work_count = self._link.work()
         self._link.raise_errors()
         return work_count
 
     def now_ns(self) -> int:
-        """The time of the client's monotonic clock."""
+        """Return the time of the client's monotonic clock."""
         return self._link.transport.clock.now()
 
     def park(self, timeout_ns: int) -> None:
-        """Waits until something came in, or the timeout passed."""
+        """Wait until something came in, or the timeout passed."""
         self._link.transport.park(timeout_ns)
 
     def keep_alive(self) -> None:
-        """Tells the archive that this client is alive."""
+        """Tell the archive that this client is alive."""
         self._link.check_open()
         with self._link.transport.use:
             self._session.keep_alive()
 
     def close(self) -> None:
-        """Ends the session; recordings and replays that it started go on. Idempotent. Any thread may call it, and the
+        """End the session; recordings and replay that it started go on. Idempotent. Any thread may call it, and the
         handler of a signal: a call that is under way ends first, and the next one raises. In a process that was forked
         from the client's it does nothing."""
         self._link.close()
@@ -163,7 +163,7 @@ class ArchiveClient(Closing):
         length: int | None = None,
         stream_id: int = REPLAY_STREAM_ID_DEFAULT,
     ) -> ReplayStream:
-        """A replay to this client. Close it, or use it as a context manager."""
+        """Return a replay to this client. Close it, or use it as a context manager."""
         self._link.check_open()
         replay = Replay(
             self._session, recording_id, now_ns=self.now_ns(), position=position, length=length, stream_id=stream_id
@@ -173,7 +173,7 @@ class ArchiveClient(Closing):
     def replay(
         self, recording_id: int, *, position: int | None = None, length: int | None = None
     ) -> Iterator[RecordedMessage]:
-        """The messages of a recording, up to what it has now; `length` in bytes ends it sooner."""
+        """Yield the messages of a recording, up to what it has now; `length` in bytes ends it sooner."""
         start = self.start_position(recording_id) if position is None else position
         end = self.max_recorded_position(recording_id)
         if length is not None:

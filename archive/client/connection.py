@@ -12,7 +12,7 @@ from ordo.transport.secure.settings import Encryption
 
 
 def client_transport(settings: ArchiveClientSettings, aeron_dir: str | None) -> ClientTransport:
-    """Returns the transport of a client of an archive: the driver in `aeron_dir`, default one of its own."""
+    """Return the transport of a client of an archive: the driver in `aeron_dir`, default one of its own."""
     if aeron_dir:
         return ClientTransport.connect(aeron_dir, "archive-client")
     encryption = Encryption.chosen(settings.key_file, settings.trusted_file)
@@ -29,7 +29,7 @@ class ArchiveLink:
         transport: ClientTransport | None,
         on_signal: Callable[[SignalEvent], object] | None,
     ) -> None:
-        """`aeron_dir`: the driver to use, default one of its own. Raises TransportError."""
+        """Prepare a connection; `aeron_dir`: the driver to use, default one of its own. Raises TransportError."""
         self.settings = settings
         self.transport = transport or client_transport(settings, aeron_dir)
         try:
@@ -40,19 +40,19 @@ class ArchiveLink:
             raise
 
     def work(self) -> int:
-        """One duty cycle of driver and session; returns the count of things done."""
+        """Run one duty cycle of driver and session; return the count of things done."""
         with self.transport.use:
             return self.session.work(self.transport.drive())
 
     def raise_errors(self) -> None:
-        """Raises what has ended the session, or the error of a replay or recording that failed since the last call."""
+        """Raise what has ended the session, or the error of a replay or recording that failed since the last call."""
         if self.session.error is not None:
             raise self.session.error
         if self.session.late_errors:
             raise self.session.late_errors.popleft()[1]
 
     def close(self) -> None:
-        """Ends the session; recordings that it started go on. Idempotent. A call that is under way ends first."""
+        """End the session; recordings that it started go on. Idempotent. A call that is under way ends first."""
         self.transport.close(before=self._say_goodbye)
 
     def _say_goodbye(self) -> None:
@@ -61,7 +61,8 @@ class ArchiveLink:
             self.transport.drive()
 
     def check_open(self) -> None:
-        """Raises ForkedError in a process that was forked from this one's, and ArchiveError once it is closed."""
+        """Raise ForkedError in a process that was forked from this one's, and ArchiveError once the client is
+        closed."""
         self.transport.use.check()
         if self.transport.is_closed:
             raise ArchiveError("the session with the archive is closed; connect again")

@@ -51,7 +51,7 @@ def _descriptors(reply: Reply) -> list[RecordingDescriptor]:
 
 
 def descriptor_of(item: Any) -> RecordingDescriptor:
-    """Returns the descriptor of a recording that the archive has sent."""
+    """Return the descriptor of a recording that the archive has sent."""
     names = [name for name in RecordingDescriptor._fields if name != "state"]
     return RecordingDescriptor(**{name: getattr(item, name) for name in names})
 
@@ -60,7 +60,7 @@ def descriptor_of(item: Any) -> RecordingDescriptor:
 
 
 def start_recording(channel: str, stream_id: int, *, local: bool = False, auto_stop: bool = False) -> Call[int]:
-    """Starts recording every publication of a stream; returns the subscription id.
+    """Start recording every publication of a stream; return the subscription id.
 
     `local`: the publication is at the archive's own driver. `auto_stop`: recording ends with the first publication.
     """
@@ -71,7 +71,7 @@ def start_recording(channel: str, stream_id: int, *, local: bool = False, auto_s
 def extend_recording(
     recording_id: int, channel: str, stream_id: int, *, local: bool = False, auto_stop: bool = False
 ) -> Call[int]:
-    """Goes on with a stopped recording; returns the subscription id. The publication must begin at its stop."""
+    """Go on with a stopped recording; return the subscription id. The publication must begin at its stop."""
     fields = {"recording_id": recording_id, "channel": channel, "stream_id": stream_id, "auto_stop": int(auto_stop)}
     return Call(codecs.EXTEND_RECORDING_REQUEST_2, fields | {"source_location": _location(local)}, _id)
 
@@ -81,17 +81,17 @@ def _location(local: bool) -> SourceLocation:
 
 
 def stop_recording(channel: str, stream_id: int) -> Call[None]:
-    """Ends what `start_recording` or `extend_recording` began with this channel and stream."""
+    """End what `start_recording` or `extend_recording` began with this channel and stream."""
     return Call(codecs.STOP_RECORDING_REQUEST, {"channel": channel, "stream_id": stream_id}, _nothing)
 
 
 def stop_recording_subscription(subscription_id: int) -> Call[None]:
-    """Stops a recording as `stop_recording` does, given the id of its subscription."""
+    """Stop a recording as `stop_recording` does, given the id of its subscription."""
     return Call(codecs.STOP_RECORDING_SUBSCRIPTION_REQUEST, {"subscription_id": subscription_id}, _nothing)
 
 
 def stop_recording_by_id(recording_id: int) -> Call[bool]:
-    """Like `stop_recording`, by recording id; returns whether it was being recorded."""
+    """Stop a recording as `stop_recording` does, by recording id; return whether it was being recorded."""
     return Call(
         codecs.STOP_RECORDING_BY_IDENTITY_REQUEST, {"recording_id": recording_id}, lambda reply: reply.relevant_id == 1
     )
@@ -107,7 +107,7 @@ def list_recordings(
     stream_id: int | None = None,
     channel: str | None = None,
 ) -> Call[list[RecordingDescriptor]]:
-    """Recordings by ascending id, of one stream where it is given, whose channel contains `channel`."""
+    """Return recordings by ascending id, of one stream if that is given, whose channel contains `channel`."""
     count = LIST_COUNT_MAX if count is None else count
     fields: dict[str, Any] = {"from_recording_id": from_recording_id, "record_count": count}
     if stream_id is None:
@@ -117,7 +117,7 @@ def list_recordings(
 
 
 def describe_recording(recording_id: int) -> Call[RecordingDescriptor | None]:
-    """One recording, None when there is none of this id."""
+    """Return one recording, or None when there is none of this id."""
     return Call(
         codecs.LIST_RECORDING_REQUEST,
         {"recording_id": recording_id},
@@ -129,7 +129,7 @@ def describe_recording(recording_id: int) -> Call[RecordingDescriptor | None]:
 def find_last_recording(
     channel: str, stream_id: int, session_id: int, *, min_recording_id: int = 0
 ) -> Call[int | None]:
-    """The newest recording of a session whose channel contains `channel`, None when there is none."""
+    """Return the newest recording of a session whose channel contains `channel`, or None when there is none."""
     fields = {
         "min_recording_id": min_recording_id,
         "session_id": session_id,
@@ -142,7 +142,7 @@ def find_last_recording(
 def list_recorded_streams(
     *, channel: str = "", stream_id: int | None = None, from_index: int = 0, count: int = 1000
 ) -> Call[list[RecordedStream]]:
-    """What is being recorded for clients, whose channel contains `channel`."""
+    """Return what is being recorded for clients, whose channel contains `channel`."""
     fields = {
         "pseudo_index": from_index,
         "subscription_count": count,
@@ -158,22 +158,22 @@ def list_recorded_streams(
 
 
 def recording_position(recording_id: int) -> Call[int | None]:
-    """How far a recording is, in bytes; None when it is not being recorded."""
+    """Return how far a recording reaches, in bytes, or None when it is not being recorded."""
     return Call(codecs.RECORDING_POSITION_REQUEST, {"recording_id": recording_id}, _optional_position)
 
 
 def start_position(recording_id: int) -> Call[int]:
-    """Where a recording begins, in bytes; further on once segments were purged."""
+    """Return where a recording begins, in bytes; this moves up when segments are purged."""
     return Call(codecs.START_POSITION_REQUEST, {"recording_id": recording_id}, _id)
 
 
 def stop_position(recording_id: int) -> Call[int | None]:
-    """Where a recording ended, in bytes; None while it is being recorded."""
+    """Return where a recording ended, in bytes, or None while it is being recorded."""
     return Call(codecs.STOP_POSITION_REQUEST, {"recording_id": recording_id}, _optional_position)
 
 
 def max_recorded_position(recording_id: int) -> Call[int]:
-    """Returns how far a recording goes, whether it is live or stopped."""
+    """Return how far a recording reaches, whether it is live or stopped."""
     return Call(codecs.MAX_RECORDED_POSITION_REQUEST, {"recording_id": recording_id}, _id)
 
 
@@ -189,7 +189,7 @@ def start_replay(
     length: int | None = None,
     limit_counter_id: int | None = None,
 ) -> Call[int]:
-    """Has the archive publish a recording from `position` (default its start); returns the replay session id.
+    """Have the archive publish a recording from `position` (default its start); return the replay session id.
 
     Its low 32 bits are the session id of the stream. Without `length` (bytes) it follows a live recording, and ends
     at the stop of another. `limit_counter_id` names a counter of the archive's driver that it may not pass.
@@ -209,12 +209,12 @@ def start_replay(
 
 
 def stop_replay(replay_session_id: int) -> Call[None]:
-    """Ends one replay, by the id that starting it gave."""
+    """End one replay, by the id that starting it gave."""
     return Call(codecs.STOP_REPLAY_REQUEST, {"replay_session_id": replay_session_id}, _nothing)
 
 
 def stop_all_replays(recording_id: int | None = None) -> Call[None]:
-    """Ends all replays of a recording, or of all."""
+    """End all replays of a recording, or of all."""
     fields = {"recording_id": NULL_VALUE if recording_id is None else recording_id}
     return Call(codecs.STOP_ALL_REPLAYS_REQUEST, fields, _nothing)
 
@@ -223,45 +223,46 @@ def stop_all_replays(recording_id: int | None = None) -> Call[None]:
 
 
 def truncate_recording(recording_id: int, position: int) -> Call[int]:
-    """Deletes everything of a stopped recording from `position` on; returns the count of segment files deleted."""
+    """Delete everything of a stopped recording from `position` on; return the count of segment files deleted."""
     return Call(codecs.TRUNCATE_RECORDING_REQUEST, {"recording_id": recording_id, "position": position}, _id)
 
 
 def purge_recording(recording_id: int) -> Call[int]:
-    """Deletes a stopped recording; returns the count of segment files. Its id is not given again."""
+    """Delete a stopped recording; return the count of segment files. Its id is not given again."""
     return Call(codecs.PURGE_RECORDING_REQUEST, {"recording_id": recording_id}, _id)
 
 
 def detach_segments(recording_id: int, new_start_position: int) -> Call[None]:
-    """Moves the start of a recording up to the base of a segment; the files below stay."""
+    """Move the start of a recording up to the base of a segment; the files below stay."""
     fields = {"recording_id": recording_id, "new_start_position": new_start_position}
     return Call(codecs.DETACH_SEGMENTS_REQUEST, fields, _nothing)
 
 
 def delete_detached_segments(recording_id: int) -> Call[int]:
-    """Deletes the segment files below the start of a recording; returns how many."""
+    """Delete the segment files below the start of a recording; return how many."""
     return Call(codecs.DELETE_DETACHED_SEGMENTS_REQUEST, {"recording_id": recording_id}, _id)
 
 
 def purge_segments(recording_id: int, new_start_position: int) -> Call[int]:
-    """Like `detach_segments` and `delete_detached_segments` together."""
+    """Detach segments and delete them, as `detach_segments` and `delete_detached_segments` together; return how
+    many."""
     fields = {"recording_id": recording_id, "new_start_position": new_start_position}
     return Call(codecs.PURGE_SEGMENTS_REQUEST, fields, _id)
 
 
 def attach_segments(recording_id: int) -> Call[int]:
-    """Takes segment files below the start of a recording back into it; returns how many."""
+    """Take segment files below the start of a recording back into it; return how many."""
     return Call(codecs.ATTACH_SEGMENTS_REQUEST, {"recording_id": recording_id}, _id)
 
 
 def migrate_segments(source_recording_id: int, target_recording_id: int) -> Call[int]:
-    """Gives all segments of a stopped recording to the one that it ends or begins at; returns how many."""
+    """Give all segments of a stopped recording to the one that it ends or begins at; return how many."""
     fields = {"source_recording_id": source_recording_id, "target_recording_id": target_recording_id}
     return Call(codecs.MIGRATE_SEGMENTS_REQUEST, fields, _id)
 
 
 def update_channel(recording_id: int, channel: str) -> Call[None]:
-    """Changes what the catalog says of a recording's channel."""
+    """Change what the catalog says of a recording's channel."""
     return Call(codecs.UPDATE_CHANNEL_REQUEST, {"recording_id": recording_id, "channel": channel}, _nothing)
 
 
@@ -277,7 +278,7 @@ def replicate(
     source_stream_id: int = CONTROL_STREAM_ID_DEFAULT,
     replication_channel: str = "",
 ) -> Call[int]:
-    """Has this archive copy a recording of the one at `source` (`host:port` or a channel); returns at once.
+    """Have this archive copy a recording of the one at `source` (`host:port` or a channel); return at once.
 
     The result is the replication id, under which signals come: REPLICATE names the new recording, SYNC says that it
     is complete, REPLICATE_END ends it; errors raise from `work`. A recording that is live is followed to its stop,
@@ -300,5 +301,5 @@ def replicate(
 
 
 def stop_replication(replication_id: int) -> Call[None]:
-    """Ends one replication, by the id that starting it gave."""
+    """End one replication, by the id that starting it gave."""
     return Call(codecs.STOP_REPLICATION_REQUEST, {"replication_id": replication_id}, _nothing)

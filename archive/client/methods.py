@@ -33,7 +33,7 @@ class AwaitingClient(Protocol):
 def waiting(
     make: Callable[Arguments, Call[ResultT]],
 ) -> Callable[Concatenate[WaitingClient, Arguments], ResultT]:
-    """Returns the method of a plain client that makes a request and waits for its reply."""
+    """Return the method of a plain client that makes a request and waits for its reply."""
 
     def method(self: WaitingClient, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> ResultT:
         return self._run(make(*args, **kwargs))
@@ -44,7 +44,7 @@ def waiting(
 def awaiting(
     make: Callable[Arguments, Call[ResultT]],
 ) -> Callable[Concatenate[AwaitingClient, Arguments], Coroutine[Any, Any, ResultT]]:
-    """Returns the method of an asyncio client that makes a request and awaits its reply."""
+    """Return the method of an asyncio client that makes a request and awaits its reply."""
 
     async def method(self: AwaitingClient, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> ResultT:
         return await self._run(make(*args, **kwargs))
@@ -53,7 +53,7 @@ def awaiting(
 
 
 def _dressed(method: MethodT, make: Callable[..., Call[Any]]) -> MethodT:
-    """Gives a method the name, docstring and arguments of its function, for help, editors and the reference."""
+    """Give a method the name, docstring and arguments of its function, for help, editors and the reference."""
     signature = inspect.signature(make, eval_str=True)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     (result,) = get_args(signature.return_annotation)

@@ -53,7 +53,8 @@ class PersistentSubscription(Closing):
         aeron_dir: str | None = None,
         transport: ClientTransport | None = None,
     ) -> None:
-        """Never waits. `channel`, `stream_id`: where the stream is live; it is read as `tether=false`.
+        """Prepare a subscription without waiting. `channel`, `stream_id`: where the stream is live; it is read as
+        `tether=false`.
 
         `position`: where to begin, in bytes, as `position` of this object or of a message gives it; None for the start
         of the recording, "live" for what comes from now on. `silence_s`: how long the live stream may be silent before
@@ -95,7 +96,8 @@ class PersistentSubscription(Closing):
         aeron_dir: str | None = None,
         **settings: Unpack[ArchiveClientOptions],
     ) -> Self:
-        """For the archive at `host:port`, or at a channel; further settings as in ArchiveClientSettings."""
+        """Return a subscription to a recording of the archive at `host:port`, or at a channel; further settings as in
+        ArchiveClientSettings."""
         return cls(
             ArchiveClientSettings.at(address, **settings),
             recording_id,
@@ -109,7 +111,8 @@ class PersistentSubscription(Closing):
 
     @property
     def position(self) -> int | None:
-        """Behind what was handed out, in bytes; None until that is known. Another one can begin there."""
+        """The position after what was handed out, in bytes; None until that is known. Another subscription can begin
+        there."""
         return self._polled.position(self._follower.position)
 
     @property
@@ -119,11 +122,11 @@ class PersistentSubscription(Closing):
 
     @property
     def problem(self) -> str:
-        """What went wrong last, and is tried again."""
+        """The last error, after which it tries again; None without one."""
         return self._follower.problem
 
     def work(self) -> int:
-        """One duty cycle without messages, for a program that takes none for a while; returns the things done.
+        """Run one duty cycle without messages, for a program that takes none for a while; return the things done.
 
         Raises UnknownRecordingError; ArchiveError for a position that was deleted, for credentials that are refused,
         and at the recording's end for another live stream with its session id; RegistrationError for a channel that
@@ -136,7 +139,7 @@ class PersistentSubscription(Closing):
         return work_count
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many. Raises as `work`."""
+        """Call `handler(message)` for what has come, at most `limit` fragments; return how many. Raises as `work`."""
         with self._transport.use:
             if self._polled:
                 return self._polled.hand_out(handler, limit)
@@ -145,21 +148,21 @@ class PersistentSubscription(Closing):
 
     @property
     def descriptor(self) -> int | None:
-        """Readable when `poll` would find something; None with the driver of another process."""
+        """A descriptor that is readable when `poll` would find something; None with the driver of another process."""
         return self._transport.descriptor
 
     def take(self) -> RecordedMessage | None:
-        """The next message, None when nothing has come. Does not wait. Raises as `work`."""
+        """Return the next message, or None when nothing has come. Does not wait. Raises as `work`."""
         self._transport.use.check()
         return self._polled.take_from(self.poll)
 
     def park(self, timeout_ns: int) -> None:
-        """Waits until something came in, or the timeout passed."""
+        """Wait until something came in, or the timeout passed."""
         self._transport.park(timeout_ns)
 
     def __iter__(self) -> Iterator[RecordedMessage]:
-        """Every message, until this is closed; waits for them. Another loop goes on after the last message of this
-        one."""
+        """Yield every message until this is closed, waiting for them. Another loop goes on after the last message of
+        this one."""
         while not self._has_ended():
             try:
                 message = self.take()
@@ -176,6 +179,6 @@ class PersistentSubscription(Closing):
         return self._transport.is_closed
 
     def close(self) -> None:
-        """Ends it; another one goes on at its `position`. Idempotent. A call that is under way ends first; then loops
+        """End it; another one goes on at its `position`. Idempotent. A call that is under way ends first; then loops
         end, and calls raise TransportError. In a process that was forked from this one's it does nothing."""
         self._transport.close(before=self._follower.close)

@@ -24,7 +24,7 @@ BYTES_PER_PASS = 1024 * 1024
 PARK_NS = 1_000_000
 REPLAY_STREAM_ID_DEFAULT = 30
 REASON_TIMEOUT_NS = 1_000_000_000
-"""How long the archive's reason for breaking a replay off is waited for: it comes in another stream than messages."""
+"""How long to wait for the archive's reason for breaking off a replay, which comes in another stream than messages."""
 
 
 class RecordedMessage(NamedTuple):
@@ -65,7 +65,8 @@ class Replay:
         length: int | None = None,
         stream_id: int = REPLAY_STREAM_ID_DEFAULT,
     ) -> None:
-        """`position` None: where the recording begins. `session` is connected. Raises ArchiveError."""
+        """Prepare a replay; `position` None: where the recording begins. `session` is connected. Raises
+        ArchiveError."""
         self.recording_id = recording_id
         self.position = -1 if position is None else position
         self.error: OrdoError | None = None
@@ -101,7 +102,7 @@ class Replay:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """One duty cycle, after the session's; returns the count of steps taken. Raises nothing: see `error`."""
+        """Run one duty cycle, after the session's; return the count of steps taken. Raises nothing: see `error`."""
         before, self._now_ns = self.state, now_ns
         if self.is_done:
             return 0
@@ -121,7 +122,7 @@ class Replay:
         return int(self.state is not before)
 
     def _take_reason(self) -> None:
-        """Where the archive says why it has ended the replay, what it has sent before may still come."""
+        """Take the archive's reason for ending the replay; what it sent before may still arrive."""
         if self._start_id is not None and self._reason is None:
             self._reason = self._session.late_error(self._start_id)
             if self._reason is not None:
@@ -169,7 +170,7 @@ class Replay:
         self._subscription = subscription
 
     def _start_when_bound(self) -> None:
-        """Asks for the replay once the system has chosen the port that it is to come to."""
+        """Ask for the replay once the system has chosen the port that it is to come to."""
         subscription = self._subscription
         if subscription is None:
             return
@@ -212,12 +213,12 @@ class Replay:
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
+        """Call `handler(message)` for what has come, at most `limit` fragments; return how many."""
         self._handler = handler
         return self._take(lambda image: image.poll_messages(self._on_message, limit))
 
     def pass_over(self) -> int:
-        """Takes what has come without looking at it, to see that all of it can be sent; returns its bytes."""
+        """Consume what has come without looking at it, to see that all of it can be sent; return its bytes."""
         return self._take(lambda image: image.block_poll(lambda *_: None, BYTES_PER_PASS))
 
     def _take(self, take: Callable[[Image], int]) -> int:
@@ -243,7 +244,7 @@ class Replay:
         self.close()
 
     def close(self) -> None:
-        """Ends the replay. The archive ends by itself what it cannot be told of. Idempotent."""
+        """End the replay; the archive ends by itself what it cannot be told about. Idempotent."""
         if self.is_done:
             return
         is_running = self._replay_session_id != -1
@@ -258,7 +259,7 @@ class Replay:
         return self._reason is not None and self._now_ns >= self._deadline_ns
 
     def _on_end_of_stream(self, *, is_due: bool) -> None:
-        """Everything that was sent is handed out. `is_due`: it may be the end of the recording."""
+        """End once everything that was sent is handed out. `is_due`: it may be the end of the recording."""
         self._leave_stream()
         if self._reason is not None:
             self._fail(self._reason)
@@ -299,7 +300,7 @@ class ReplayStream(Closing):
     """
 
     def __init__(self, link: ArchiveLink, replay: Replay) -> None:
-        """Waits until the replay is there."""
+        """Wait until the replay is there."""
         self.recording_id = replay.recording_id
         self._link = link
         self._replay = replay
@@ -317,7 +318,7 @@ class ReplayStream(Closing):
 
     @property
     def position(self) -> int:
-        """The position behind what was handed out, in bytes."""
+        """The position after what was handed out, in bytes."""
         position = self._polled.position(self._replay.position)
         assert position is not None, "a replay that is open began somewhere"
         return position
@@ -338,14 +339,14 @@ class ReplayStream(Closing):
         self._link.raise_errors()
 
     def poll(self, handler: Callable[[RecordedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
+        """Call `handler(message)` for what has come, at most `limit` fragments; return how many."""
         if self._polled:
             self._link.check_open()
             return self._polled.hand_out(handler, limit)
         return self._take(lambda: self._replay.poll(handler, limit))
 
     def pass_over(self) -> int:
-        """Takes what has come without looking at it, to see that all of it can be sent; returns its bytes."""
+        """Consume what has come without looking at it, to see that all of it can be sent; return its bytes."""
         return self._take(self._replay.pass_over)
 
     def _take(self, take: Callable[[], int]) -> int:
@@ -360,7 +361,8 @@ class ReplayStream(Closing):
         return count
 
     def messages(self) -> Iterator[RecordedMessage]:
-        """Every message until the replay's end; waits for them. Ends once this stream is closed, or its client."""
+        """Yield every message until the replay's end, waiting for them. Ends once this stream or its client is
+        closed."""
         while not self.is_done and not self._has_ended:
             self._link.transport.use.check()
             if self._polled:
@@ -378,7 +380,7 @@ class ReplayStream(Closing):
         return self._is_closed or self._link.transport.is_closed
 
     def close(self) -> None:
-        """Ends the replay; another one goes on at its `position`. Idempotent."""
+        """End the replay; another one goes on at its `position`. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True

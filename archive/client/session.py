@@ -65,7 +65,7 @@ class Reply:
     item_count_max: int = 0
     """How many descriptors a listing asks for; it may end with fewer."""
     item: Message | None = None
-    """What a listing lists; None: no listing."""
+    """What a listing lists; None when the request is not a listing."""
     is_done: bool = False
     relevant_id: int = 0
     error: OrdoError | None = None
@@ -107,7 +107,7 @@ class ArchiveSession:
         self._subscription: Subscription | None = None
         self._connect_id = 0
         self.driver = DriverRequests(client)
-        """Asks the driver for what belongs to this session, such as the subscription of a replay."""
+        """The way to ask the driver for what belongs to this session, such as the subscription of a replay."""
         session_id = client.next_available_session_id(settings.control_stream_id)
         request_channel, response_channel = settings.channels(session_id)
         self._open = [
@@ -131,7 +131,7 @@ class ArchiveSession:
 
     @property
     def is_pending(self) -> bool:
-        """The driver still owes an answer: go on with `work`, also when the session is closed."""
+        """Whether the driver still owes a response: go on with `work`, also when the session is closed."""
         return self.driver.is_pending
 
     def _on_subscription(self, subscription: Subscription) -> None:
@@ -141,7 +141,7 @@ class ArchiveSession:
         self._publication = publication
 
     def _fail(self, error: OrdoError) -> None:
-        """Ends the session; every open request fails with the same reason."""
+        """End the session; every open request fails with the same reason."""
         if self.is_closed:
             return
         self.error = error
@@ -150,7 +150,7 @@ class ArchiveSession:
         self.close()
 
     def close(self) -> None:
-        """Says goodbye, as far as that can be sent, and gives up what the session has. Idempotent."""
+        """Close the session with the archive, as far as that can be sent, and free what the session has. Idempotent."""
         if self.is_closed:
             return
         if self._publication is not None and self.control_session_id >= 0 and not self._publication.is_closed:
@@ -170,7 +170,7 @@ class ArchiveSession:
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         self._now_ns = now_ns
         work_count = self.driver.work()
         if self.is_closed:
@@ -193,7 +193,7 @@ class ArchiveSession:
         return 1
 
     def _connect(self) -> int:
-        """Asks for a session once the archive listens."""
+        """Ask for a session once the archive listens."""
         assert self._publication is not None
         assert self._subscription is not None
         if not self._publication.is_connected:
@@ -214,7 +214,7 @@ class ArchiveSession:
 
     @staticmethod
     def _response_channel(subscription: Subscription) -> str:
-        """The response channel, with the port that the system chose where none was configured."""
+        """Return the response channel, with the port that the system chose where none was configured."""
         uri = ChannelUri.parse(subscription.channel)
         endpoint = uri.endpoint
         if endpoint is None or endpoint.port != 0 or subscription.resolved_endpoint is None:
@@ -246,7 +246,7 @@ class ArchiveSession:
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def request(self, message: Message, *, item_count_max: int = 0, **fields: Any) -> Reply:
-        """Sends a request; what comes back is in the returned Reply. Raises ArchiveError when it cannot be sent."""
+        """Send a request; the returned Reply receives what comes back. Raises ArchiveError when it cannot be sent."""
         if not self.is_connected or self._publication is None:
             raise self.error or ArchiveError("there is no session with the archive; connect first")
         correlation_id = self.client.next_correlation_id()
@@ -261,14 +261,15 @@ class ArchiveSession:
         return reply
 
     def keep_alive(self) -> None:
-        """Tells the archive that this client is alive; the archive sends no reply."""
+        """Tell the archive that this client is alive; the archive sends no reply."""
         payload = codecs.KEEP_ALIVE_REQUEST.encode(
             control_session_id=self.control_session_id, correlation_id=KEEP_ALIVE_ID
         )
         self._offer(payload, "KeepAliveRequest")
 
     def _offer(self, payload: bytes, what: str) -> None:
-        """Requests are small and rare, so a stream without room for one means that the archive does not keep up."""
+        """Send a request or fail: requests are small and rare, so a stream without room for one means that the archive
+        does not keep up."""
         assert self._publication is not None
         result = RESULT_ADMIN_ACTION
         while result == RESULT_ADMIN_ACTION:
@@ -282,25 +283,25 @@ class ArchiveSession:
 
     @property
     def is_listing(self) -> bool:
-        """A listing is under way; an archive takes one at a time from a session (archive.md A6)."""
+        """Whether a listing is under way; an archive takes one at a time from a session (archive.md A6)."""
         return any(reply.item_count_max > 0 for reply in self._replies.values())
 
     def watch(self, correlation_id: int) -> None:
-        """A late error of this request is kept for `late_error`, and not among `late_errors`, until it is forgotten."""
+        """Keep a late error of this request for `late_error`, and out of `late_errors`, until it is forgotten."""
         self._watched[correlation_id] = None
 
     def late_error(self, correlation_id: int) -> OrdoError | None:
-        """Returns the late error of a request that is watched, if there is one."""
+        """Return the late error of a request that is watched, if there is one."""
         return self._watched.get(correlation_id)
 
     def forget(self, correlation_id: int) -> None:
-        """Nobody wants to hear of this request any more, nor of its errors."""
+        """Forget a watched request, and drop its errors."""
         self._forgotten.append(correlation_id)
         self._replies.pop(correlation_id, None)
         self._watched.pop(correlation_id, None)
 
     def _on_message(self, payload: bytes, _: Header) -> None:
-        """Anybody may have sent it, so what cannot be read is dropped."""
+        """Handle a message; anybody may have sent it, so what cannot be decoded is dropped."""
         try:
             found = decode_one_of(codecs.SCHEMAS, payload)
         except DecodeError:
@@ -337,7 +338,8 @@ class ArchiveSession:
         self._become_connected(asks_archive_id=response.version >= ARCHIVE_ID_VERSION)
 
     def _become_connected(self, *, asks_archive_id: bool) -> None:
-        """Says something in the new session: the archive tells of it until it is heard. What cannot be said ends it."""
+        """Send a keepalive in the new session, since the archive repeats its answer until it hears the client. If that
+        cannot be sent, the session ends."""
         self.state = ClientState.CONNECTED
         try:
             if asks_archive_id:
@@ -349,7 +351,8 @@ class ArchiveSession:
             self._fail(error)
 
     def _on_challenge(self, challenge: Any) -> None:
-        """The session is waited for under the answer's correlation id; a challenge that is repeated has the old one."""
+        """Answer a challenge. The session is then awaited under the answer's correlation id; a repeated challenge has
+        the old one."""
         if challenge.correlation_id != self._connect_id or self._publication is None:
             return
         correlation_id = self.client.next_correlation_id()
@@ -413,6 +416,6 @@ class ArchiveSession:
 
 
 def _error_of(response: Any, prefix: str) -> ArchiveError:
-    """The archive's own words under the code it gave."""
+    """Return the archive's own error text, with the code it gave."""
     kind = UnknownRecordingError if response.relevant_id == ErrorCode.UNKNOWN_RECORDING else ArchiveError
     return kind(f"{prefix}{response.error_message or 'the archive refused'}", code=response.relevant_id)

@@ -41,7 +41,7 @@ class ArchiveClientSettings:
     control_stream_id: int = CONTROL_STREAM_ID_DEFAULT
     response_stream_id: int = RESPONSE_STREAM_ID_DEFAULT
     message_timeout_s: float = 10.0
-    """How long the session, and then each request, may take."""
+    """How long opening the session, and then each request, may take."""
     credentials: bytes | Callable[[], bytes] = b""
     """What the archive's authenticator is shown: bytes, or what gives them whenever a session is opened. With tokens
     (docs/SECURITY.md) the token."""
@@ -63,11 +63,11 @@ class ArchiveClientSettings:
             raise ConfigurationError(f"name has {len(self.name)} characters, at most 100")
 
     def read_credentials(self) -> bytes:
-        """Returns the current credentials."""
+        """Return the current credentials."""
         return self.credentials if isinstance(self.credentials, bytes) else self.credentials()
 
     def answer(self, challenge: bytes) -> bytes:
-        """Returns what an authenticator's challenge is answered with."""
+        """Return the answer to an authenticator's challenge."""
         return self.read_credentials() if self.on_challenge is None else self.on_challenge(challenge)
 
     @property
@@ -77,7 +77,8 @@ class ArchiveClientSettings:
 
     @classmethod
     def at(cls, address: str, **settings: Unpack[ArchiveClientOptions]) -> ArchiveClientSettings:
-        """For the archive at `host:port`, or at a channel such as `aeron:ipc`; answers come to this host.
+        """Return settings for the archive at `host:port`, or at a channel such as `aeron:ipc`; answers come to this
+        host.
 
         Raises ConfigurationError when the host is not known, ChannelError.
         """
@@ -87,7 +88,7 @@ class ArchiveClientSettings:
         return cls(control_channel=channel, **settings)
 
     def channels(self, session_id: int) -> tuple[str, str]:
-        """Request and response channel of a session: small terms, and a session id of their own."""
+        """Return the request and response channel of a session: with small terms, and a session id of their own."""
         request, response = (ChannelUri.parse(channel) for channel in (self.control_channel, self.response_channel))
         return tuple(  # type: ignore[return-value]
             str(
@@ -106,7 +107,7 @@ def _udp(address: str) -> ChannelUri:
 
 
 def _response_channel(control: ChannelUri) -> str:
-    """The response channel, at the local address from which the archive is reached."""
+    """Return the response channel, at the local address from which the archive is reached."""
     endpoint = control.endpoint
     if not control.is_udp or endpoint is None:
         return "aeron:ipc"

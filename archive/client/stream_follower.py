@@ -26,12 +26,13 @@ from ordo.transport.uri import ChannelUri
 
 RETRY_INTERVAL_NS = 100_000_000
 JOIN_TIMEOUT_NS = 1_000_000_000
-"""So long a replay may take to reach the place where the live stream was joined."""
+"""How long a replay may take to reach the place where the live stream was joined."""
 Handler = Callable[[RecordedMessage], object]
 
 
 class StreamFollower:
-    """One archive, one recording, and the channel on which its stream is live. `work` every duty cycle, then `poll`.
+    """A follower of one recording of one archive, and of the channel on which its stream is live. `work` every duty
+    cycle, then `poll`.
 
     `position` is where the next message begins; it moves with each message, before the message is handed out, and what
     ends at or below it is not handed out again. Whatever goes wrong is tried again, with the reason in `problem`; what
@@ -50,8 +51,9 @@ class StreamFollower:
         silence_ns: int,
         on_change: Callable[[bool], object],
     ) -> None:
-        """`position`: bytes, None for the recording's start. `silence_ns`: after this time without a message the
-        archive is asked whether it has more than the live stream gave. `on_change(is_live)`. Raises ChannelError.
+        """Prepare to follow; `position`: bytes, None for the recording's start. `silence_ns`: after this time without a
+        message the archive is asked whether it has more than the live stream gave. `on_change(is_live)`. Raises
+        ChannelError.
         """
         self.recording_id = recording_id
         self.position = None if position == "live" else position
@@ -64,7 +66,8 @@ class StreamFollower:
         self._channel = _untethered(channel)
         self._stream_id = stream_id
         self._replay_stream_id = REPLAY_STREAM_ID_DEFAULT + (stream_id == REPLAY_STREAM_ID_DEFAULT)
-        """Not the stream's own: over IPC, who reads or records the stream would get the replay as well."""
+        """The stream id of replays, another than the stream's own: over IPC, readers and recorders of the stream would
+        get the replay as well."""
         self._silence_ns = silence_ns
         self._on_change = on_change
         self._driver = DriverRequests(client)
@@ -86,12 +89,13 @@ class StreamFollower:
         self._join_floor_position = 0
         self._has_looked = False
         self._difference = ""
-        """Of the live stream that was found last, if it was not the recorded one."""
+        """What was wrong with the live stream that was found last, if it was not the recorded one."""
 
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """One duty cycle: session, replay, live stream. The count of things done. Raises nothing: see `error`."""
+        """Run one duty cycle: session, replay, live stream. Returns the count of things done. Raises nothing: see
+        `error`."""
         self._now_ns = now_ns
         work_count = self._driver.work() + sum(session.work(now_ns) for session in self._closing)
         self._closing = [session for session in self._closing if session.is_pending]
@@ -110,7 +114,7 @@ class StreamFollower:
         return work_count
 
     def _attend_session(self, now_ns: int) -> int:
-        """Keeps a session with the archive, also while the stream is live."""
+        """Keep a session with the archive, also while the stream is live."""
         session = self._session
         if session is None:
             if now_ns < self._retry_ns:
@@ -130,7 +134,7 @@ class StreamFollower:
         return work_count
 
     def _ask(self, call: Call[Any], on_reply: Callable[[Reply], None]) -> None:
-        """Sends one request at a time; none before the session is there."""
+        """Send the next request, one at a time; none before the session is there."""
         if self._session is None or not self._session.is_connected or self._reply is not None:
             return
         try:
@@ -140,7 +144,7 @@ class StreamFollower:
             self._try_again(error)
 
     def _try_again(self, error: OrdoError) -> None:
-        """Notes why, and goes on a little later, unless that could not help."""
+        """Note the error, and retry a little later, unless that could not help."""
         code = error.code if isinstance(error, ArchiveError) else None
         if code in REFUSALS or isinstance(error, UnknownRecordingError):
             self._fail(error)
@@ -187,14 +191,14 @@ class StreamFollower:
 
     @property
     def _is_over(self) -> bool:
-        """Whether all of a recording that was stopped is handed out, as far as the archive has said."""
+        """Whether all of a stopped recording is handed out, as far as the archive has said."""
         descriptor = self._descriptor
         if descriptor is None or descriptor.stop_position == NULL_VALUE:
             return False
         return self.position is None or self.position >= descriptor.stop_position
 
     def _on_over(self, stop_position: int) -> None:
-        """Looks once whether another stream has taken the place of this one; waits for the recording to be extended."""
+        """Check once whether another stream has replaced this one; wait for the recording to be extended."""
         if self._has_looked:
             self._try_again(ArchiveError(f"recording {self.recording_id} was stopped at {stop_position}"))
             return
@@ -218,7 +222,7 @@ class StreamFollower:
         return count
 
     def _pass_padding(self, position: int) -> None:
-        """Moves on to the end of a term that only padding is left of: no message reaches beyond it."""
+        """Move on to the end of a term of which only padding is left: no message reaches beyond it."""
         assert self._descriptor is not None and self.position is not None
         if position > self.position and position % self._descriptor.term_length == 0:
             self.position = position
@@ -231,7 +235,8 @@ class StreamFollower:
         return has_asked and not self.is_live
 
     def _ask_to_join(self) -> None:
-        """Asks first how far the recording goes: the stream is at least as far wherever it is joined after that."""
+        """Ask how far the recording goes, before joining the live stream: the stream is at least as far wherever it is
+        joined after that."""
         self._ask(control_requests.max_recorded_position(self.recording_id), self._on_join_floor)
 
     def _on_join_floor(self, reply: Reply) -> None:
@@ -242,7 +247,7 @@ class StreamFollower:
             self._subscribe()
 
     def _subscribe(self) -> None:
-        """Asks for the live stream, which is taken once the replay has reached the place where it begins."""
+        """Ask for the live stream, which is taken once the replay has reached the place where it begins."""
         self._join_ns = self._now_ns + JOIN_TIMEOUT_NS
         self._adding = self._driver.add_subscription(
             self._channel, self._stream_id, self._on_subscription, self._on_no_subscription, lambda _: None
@@ -257,7 +262,7 @@ class StreamFollower:
         self._fail(error)
 
     def _attend_join(self) -> None:
-        """Goes live where replay and live stream meet; gives the live stream up where the replay is too slow for it."""
+        """Go live where replay and live stream meet; leave the live stream if the replay is too slow for it."""
         subscription, descriptor = self._subscription, self._descriptor
         if subscription is None or descriptor is None:
             return
@@ -280,7 +285,8 @@ class StreamFollower:
             self._leave_live(f"the replay did not reach the live stream at position={image.join_position} in time")
 
     def _find_image(self, subscription: Subscription, session_id: int) -> None:
-        """A replay goes on for as long as the stream is not there; without one the session may be another by now."""
+        """Find the image of the live stream. A replay goes on for as long as it is not there; without a replay, the
+        session may be another by now."""
         self._image = subscription.image_by_session_id(session_id)
         if self._image is not None:
             self._join_ns = self._now_ns + JOIN_TIMEOUT_NS
@@ -288,7 +294,7 @@ class StreamFollower:
             self._leave_live(f"no live stream of session {session_id} in {self._channel}")
 
     def _leave_stranger(self, image: Image, difference: str) -> None:
-        """Leaves a live stream that is not the recorded one: an error, once all of the recording is handed out.
+        """Leave a live stream that is not the recorded one: an error, once all of the recording is handed out.
 
         Until then the archive has what is due. It is found twice, with the archive asked in between: a recording may
         just have been extended. A stream that has ended is no longer in anybody's place.
@@ -320,7 +326,7 @@ class StreamFollower:
         self._on_change(True)
 
     def _leave_live(self, reason: str) -> None:
-        """Gives the live stream up; what follows comes from the archive."""
+        """Leave the live stream; what follows comes from the archive."""
         if self._adding is not None:
             self._adding.abandon()
         if self._subscription is not None:
@@ -345,7 +351,7 @@ class StreamFollower:
         return count
 
     def _attend_silence(self) -> None:
-        """A live stream that gives nothing, while the archive has more, has a gap that nobody fills: it is left.
+        """Leave a live stream that gives nothing while the archive has more: it has a gap that nobody fills.
 
         That happens to a receiver that was too slow for a stream whose sender does not wait for it. Asked is twice, so
         that a message on its way is waited for.
@@ -368,7 +374,7 @@ class StreamFollower:
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def poll(self, handler: Handler, limit: int) -> int:
-        """Calls `handler(message)` for what has come, at most `limit` fragments; returns how many."""
+        """Call `handler(message)` for what has come, at most `limit` fragments; return how many."""
         self._handler = handler
         if self.is_live and self._image is not None:
             return self._poll_live(self._image, limit)
@@ -395,14 +401,14 @@ class StreamFollower:
         self._session = self._reply = None
 
     def close(self) -> None:
-        """Gives up session, replay and live stream. Idempotent."""
+        """Give up session, replay and live stream. Idempotent."""
         self._drop_session()
         self._on_change = lambda _: None
         self._leave_live("")
 
 
 def difference_of(image: Image, descriptor: RecordingDescriptor, recorded_position: int) -> str:
-    """What shows that a live stream is not the one of a recording with the same session id, empty for none.
+    """Return why a live stream cannot be that of a recording with the same session id, or an empty string.
 
     `recorded_position`: how far the recording went before the stream was subscribed to. A stream is joined where its
     sender is, and no recording is further than its sender; nor does one that was stopped go on anywhere but at its end.
@@ -419,6 +425,7 @@ def difference_of(image: Image, descriptor: RecordingDescriptor, recorded_positi
 
 
 def _untethered(channel: str) -> str:
-    """The live stream must not wait for this subscriber where it can go on without it (transport-wire.md 6.4)."""
+    """Return the live channel as untethered, so that the stream never waits for this subscriber, which can go on
+    without it (transport-wire.md 6.4)."""
     uri = ChannelUri.parse(channel)
     return str(uri if uri.get("tether") else uri.with_params(tether="false"))

@@ -28,11 +28,11 @@ READING = (
     codecs.STOP_POSITION_REQUEST,
     codecs.MAX_RECORDED_POSITION_REQUEST,
 )
-"""Requests that change nothing but the replays of who asks."""
+"""Requests that change nothing but the client's own replays."""
 OF_TOPICS = frozenset(
     message.template_id for message in READING if message is not codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST
 )
-"""What readers of topics ask; `AccessPolicy.check_reading` says of which recordings they are told."""
+"""Requests of topic readers; `AccessPolicy.check_reading` decides which recordings they are told about."""
 RECORDING = (
     codecs.START_RECORDING_REQUEST,
     codecs.START_RECORDING_REQUEST_2,
@@ -52,21 +52,24 @@ RIGHTS = (
     | {message.template_id: Right.LOG for message in READING}
     | {message.template_id: Right.RECORD for message in RECORDING}
 )
-"""What a request takes: who the archive is, every client asks. `_right_for` says it of the others, too."""
+"""The right that each request needs. Every client may ask for the archive's id; `_right_for` covers the other
+requests."""
 NO_CHANNEL_KEYS = ("control", "control-mode", "tags", "response-correlation-id", "response-endpoint")
-"""Would have the archive's driver listen, or use what belongs to somebody else."""
+"""Channel parameters that are refused: they would have the archive's driver listen, or use what belongs to somebody
+else."""
 CHANNEL_KEYS = frozenset(
     ("endpoint", "session-id", "term-length", "mtu", "sparse", "linger", "eos", "alias", "rejoin", "fc", "ttl")
 )
 
 
 def _right_for(message: Message) -> Right:
-    """What a request takes: DELETE, where it is not known to do less."""
+    """Return the right that a request needs: DELETE, unless it is known to need less."""
     return RIGHTS.get(message.template_id, Right.DELETE)
 
 
 def check_right(authenticator: Authenticator | None, message: Message, principal: bytes) -> None:
-    """The one place that decides who may do what with an archive. Raises ArchiveError with UNAUTHORISED_ACTION."""
+    """Decide, here and nowhere else, whether a principal may make a request of an archive. Raises ArchiveError with
+    UNAUTHORISED_ACTION."""
     if authenticator is None:
         return
     right, rights = _right_for(message), authenticator.rights_of(principal)
@@ -83,8 +86,8 @@ def check_right(authenticator: Authenticator | None, message: Message, principal
 def check_log_right(
     authenticator: Authenticator | None, descriptor: RecordingDescriptor, principal: bytes, topic: str | None = None
 ) -> None:
-    """Whether a recording may be read: with the role log, or where it is that of a topic which the roles name. Raises
-    ArchiveError with UNAUTHORISED_ACTION."""
+    """Raise ArchiveError with UNAUTHORISED_ACTION unless a recording may be read: with the role log, or if it is that
+    of a topic which the roles name."""
     if authenticator is None or Right.LOG in (rights := authenticator.rights_of(principal)):
         return
     if topic is not None and Right.TOPICS in rights and has_topic(authenticator.topics_of(principal), topic):
@@ -98,43 +101,43 @@ def check_log_right(
 
 
 class AccessPolicy(Protocol):
-    """Decides what the clients of an archive may do."""
+    """A policy that decides what the clients of an archive may do."""
 
     @property
     def authenticator(self) -> Authenticator | None:
-        """Who decides which clients are let in; None lets in everybody."""
+        """The authenticator that decides which clients are let in; None lets in everybody."""
 
     @property
     def owns_replays(self) -> bool:
-        """Whether a client may stop its own replays only."""
+        """Whether a client may stop only its own replays."""
 
     def check_request(self, message: Message, principal: bytes) -> None:
-        """Raises ArchiveError with UNAUTHORISED_ACTION for a request that this client may not make."""
+        """Raise ArchiveError with UNAUTHORISED_ACTION for a request that this client may not make."""
 
     def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
-        """Raises ArchiveError with UNAUTHORISED_ACTION for a recording that this client may not read."""
+        """Raise ArchiveError with UNAUTHORISED_ACTION for a recording that this client may not read."""
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
-        """The channel for the responses of a client that asks in a stream with this session id. Raises ArchiveError for
-        one that clients may not have the archive publish to."""
+        """Return the channel for the responses of a client that asks in a stream with this session id. Raises
+        ArchiveError for one that clients may not have the archive publish to."""
 
     def replay_channel(self, channel: str, stream_id: int) -> str:
-        """The same for a replay."""
+        """Return the channel of a replay, checked in the same way."""
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
-        """Raises ArchiveError with MAX_REPLAYS for one replay too many; `replayed_ids` are the recordings of all that
+        """Raise ArchiveError with MAX_REPLAYS for one replay too many; `replayed_ids` are the recordings of all that
         are active, one for each replay."""
 
     def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
-        """Raises ArchiveError for a recording that clients may not have one replay of together, and with MAX_REPLAYS
-        for one shared replay too many; the ids as for `check_replay`, `shared_ids` of those that are shared."""
+        """Raise ArchiveError for a recording that clients may not have one replay of together, and with MAX_REPLAYS for
+        one shared replay too many; the ids as for `check_replay`, `shared_ids` of those that are shared."""
 
     def replay_limit(self, recording_id: int) -> Counter | None:
-        """The counter that a replay of a recording may not pass; None when there is no bound."""
+        """Return the counter that a replay of a recording may not pass, or None when there is no bound."""
 
 
 class FullAccess:
-    """An archive of its own: clients may do everything, or what their roles say."""
+    """The policy of an archive of its own: clients may do everything, or what their roles say."""
 
     def __init__(self, authenticator: Authenticator | None = None) -> None:
         self.authenticator = authenticator
@@ -163,7 +166,7 @@ class FullAccess:
 
 
 class ReadOnlyAccess:
-    """An archive that belongs to somebody else: clients look, and replay up to a bound."""
+    """The policy of an archive that belongs to a node: clients look, and replay up to a bound."""
 
     owns_replays = True
 
@@ -182,7 +185,8 @@ class ReadOnlyAccess:
         check_log_right(self.authenticator, descriptor, principal)
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
-        """A client that could choose any session id here could pass for the sender of somebody else's stream."""
+        """Return the checked response channel. Its session id must be that of the client's own stream: with any other,
+        the client could pass for the sender of somebody else's."""
         uri = self._client_channel(channel, stream_id)
         if uri.has("session-id") and uri.session_id != session_id:
             raise _refused(channel, "its session-id is not that of the stream that it came in")
@@ -192,7 +196,8 @@ class ReadOnlyAccess:
         return str(self._client_channel(channel, stream_id))
 
     def _client_channel(self, channel: str, stream_id: int) -> ChannelUri:
-        """Over IPC a stranger could reach what the node's own processes tell each other."""
+        """Return the checked channel of a client. IPC is refused, since a stranger could reach what the node's own
+        processes tell each other."""
         uri = ChannelUri.parse(channel)
         if not uri.is_udp or uri.is_spy:
             raise _refused(channel, "a node's archive publishes to aeron:udp channels only")
@@ -203,7 +208,7 @@ class ReadOnlyAccess:
         return ChannelUri(uri.media, {key: value for key, value in uri.params.items() if key in CHANNEL_KEYS})
 
     def check_destination(self, channel: str, port: int, stream_id: int) -> None:
-        """Raises ArchiveError for a stream that somebody else listens to there."""
+        """Raise ArchiveError for a stream that somebody else listens to on that channel."""
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass

@@ -14,11 +14,11 @@ from ordo.runtime.errors import ArchiveError
 from ordo.runtime.security.authentication import PRINCIPAL_LENGTH_BYTES_MAX, Authenticator
 
 ASK_INTERVAL_NS = 10_000_000
-"""An authenticator that has not decided is asked again after this time."""
+"""How long after asking an undecided authenticator it is asked again."""
 
 
 class Verdict(Enum):
-    """Where a conversation stands."""
+    """The state of the conversation with the authenticator."""
 
     WAITING = auto()
     CHALLENGED = auto()
@@ -27,18 +27,19 @@ class Verdict(Enum):
 
 
 class Admission:
-    """Of one client; the proxy that its authenticator gets. Without an authenticator everybody is admitted."""
+    """The admission of one client, and the proxy that its authenticator gets. Without an authenticator everybody is
+    admitted."""
 
     def __init__(
         self, authenticator: Authenticator | None, session_id: int, key_name: str, credentials: bytes, now_ms: int
     ) -> None:
-        """`session_id`: a random number, by which authenticators tell clients apart."""
+        """Begin the admission; `session_id` is a random number by which authenticators tell clients apart."""
         self.session_id = session_id
         self.key_name = key_name
         self.verdict = Verdict.ADMITTED if authenticator is None else Verdict.WAITING
         self.principal = b""
         self.encoded_challenge = b""
-        """To be sent; empty once it was."""
+        """The challenge to be sent; empty once it was."""
         self._authenticator = authenticator
         self._next_ask_ns = 0
         if authenticator is not None:
@@ -64,7 +65,7 @@ class Admission:
         return self.verdict in (Verdict.WAITING, Verdict.CHALLENGED)
 
     def on_challenge_response(self, credentials: bytes, now_ms: int) -> bool:
-        """Returns whether an answer was waited for."""
+        """Take an answer to the challenge; return whether one was waited for."""
         if self._authenticator is None or self.verdict is not Verdict.CHALLENGED:
             return False
         self._authenticator.on_challenge_response(self.session_id, credentials, now_ms)
@@ -72,7 +73,7 @@ class Admission:
         return True
 
     def work(self, now_ns: int, now_ms: int) -> bool:
-        """Asks the authenticator when it is time to; True when it has decided just now."""
+        """Ask the authenticator when it is time to; return whether it has decided just now."""
         if self._authenticator is None or not self.is_open or now_ns < self._next_ask_ns:
             return False
         self._next_ask_ns = now_ns + ASK_INTERVAL_NS

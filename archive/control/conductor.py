@@ -1,4 +1,4 @@
-"""Serves the control protocol of an archive: takes requests, and hands them to who carries them out."""
+"""The server of an archive's control protocol: takes requests, and passes them to what carries them out."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ ENDED_SESSIONS_MAX = 64
 PROXY_ID_MAX = 1 << 62
 SESSION_MESSAGES = (codecs.KEEP_ALIVE_REQUEST, codecs.CLOSE_SESSION_REQUEST, codecs.CHALLENGE_RESPONSE)
 UNSUPPORTED_REQUESTS = frozenset({105})
-"""Template ids of replays by token."""
+"""The template ids of requests that this archive does not have: replays by token."""
 
 
 class ControlConductor(Agent):
-    """The agent that serves one archive; the archive itself works elsewhere, on the same thread.
+    """The agent that serves one archive's clients; the archive itself is worked separately, on the same thread.
 
     `client`: the one that the archive publishes through. `on_error(error)` hears of requests that could not be served,
     and of sessions that ended badly. Raises RegistrationError at its start when a control channel is taken.
@@ -58,7 +58,7 @@ class ControlConductor(Agent):
         self.config = config or ControlConfig()
         self.sessions: dict[int, ControlSession] = {}
         self._ended: deque[tuple[int, int]] = deque(maxlen=ENDED_SESSIONS_MAX)
-        """Sessions and images of clients that are gone: what was still under way from them is no intrusion."""
+        """Sessions and images of clients that are gone: their remaining messages are no intrusion."""
         self._client = client
         self._access = access or FullAccess()
         self._on_error = on_error
@@ -176,7 +176,7 @@ class ControlConductor(Agent):
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def _on_message(self, payload: bytes, header: Header) -> None:
-        """Carries out one request. Whatever a stranger sends, the agent goes on."""
+        """Carry out one request; the agent goes on whatever a stranger sends."""
         try:
             if len(payload) > self.config.request_length_bytes_max:
                 raise DecodeError(f"a request of {len(payload)} bytes, at most {self.config.request_length_bytes_max}")
@@ -189,7 +189,7 @@ class ControlConductor(Agent):
             self._on_error(error)
 
     def _on_unknown(self, payload: bytes, image: Image) -> None:
-        """A request that this archive does not have is refused; anything else is ignored."""
+        """Refuse a request that this archive does not have; ignore anything else."""
         header = read_header(payload)
         if header.schema_id != codecs.SCHEMA_ID or header.template_id not in UNSUPPORTED_REQUESTS:
             return

@@ -23,7 +23,7 @@ from ordo.transport.streams.publication import ExclusivePublication
 from ordo.transport.uri import ChannelUri, udp
 
 LIVE_STREAM_ID = 140
-"""Clients share a stream, so none of them chooses its id."""
+"""The stream id of shared replays; clients share a stream, so none of them chooses its id."""
 CHECK_INTERVAL_NS = 1_000_000_000
 """A shared replay is, within that time, where its recording ended before. One that follows another waits for the next
 check, so that a client that comes and goes does not have a publication begun each time."""
@@ -39,21 +39,22 @@ class LiveClient(NamedTuple):
 
 
 class LiveReplay:
-    """One recording from where it ended when the first client asked; over when the last one is gone."""
+    """A shared replay of one recording from where it ended when the first client asked; it ends when the last one is
+    gone."""
 
     def __init__(self, owner: LiveReplays, recording_id: int, limit: Counter | None) -> None:
-        """Waits for `begin`."""
+        """Prepare a replay that `begin` starts."""
         self.recording_id = recording_id
         self.replay_session_id = NULL_VALUE
         self._owner = owner
         self._limit = limit
         self._waiting: list[LiveClient] = []
         self._clients: dict[LiveClient, int] = {}
-        """With the id of the destination of each."""
+        """The clients, with the id of each one's destination."""
         self._replay: Replay | None = None
         self._is_over = False
         self._expected_position = 0
-        """Where the recording ended when it was looked at last."""
+        """Where the recording ended at the last check."""
         self._plan: ReplayPlan | None = None
 
     @property
@@ -61,7 +62,7 @@ class LiveReplay:
         return self._plan is not None
 
     def begin(self) -> None:
-        """Raises ArchiveError for a recording that cannot be replayed."""
+        """Raise ArchiveError for a recording that cannot be replayed."""
         owner = self._owner
         position = owner.find_end(self.recording_id, self._limit)
         self._plan = owner.archive.plan_replay(self.recording_id, position, channel=LIVE_CHANNEL)
@@ -77,7 +78,7 @@ class LiveReplay:
         return self._limit is not None
 
     def check(self) -> None:
-        """Begins a replay that waits. Ends one that even its fastest client does not keep up with: who joined now would
+        """Begin a replay that waits. Ends one that even its fastest client does not keep up with: who joined now would
         be sent what it has had for long, and would wait for what is new."""
         if not self.is_begun:
             try:
@@ -108,7 +109,7 @@ class LiveReplay:
             self._add_destination(client)
 
     def add(self, client: LiveClient) -> None:
-        """Sends to one more client, which is told of it, and no longer where its session was sent before."""
+        """Send to one more client and tell it so, and no longer where its session was sent before."""
         session = client.session
         self._waiting = [*(one for one in self._waiting if one.session is not session), client]
         self._remove_destinations(session)
@@ -142,7 +143,7 @@ class LiveReplay:
             self._end_if_unused()
 
     def remove(self, session: ControlSession) -> None:
-        """Sends no longer to the clients of a session."""
+        """Send no longer to the clients of a session."""
         self._waiting = [one for one in self._waiting if one.session is not session]
         self._remove_destinations(session)
         self._end_if_unused()
@@ -161,7 +162,7 @@ class LiveReplay:
             self._fail(None)
 
     def _fail(self, error: Exception | None) -> None:
-        """Over. Who waits is told; the others see the stream end."""
+        """End the replay: waiting clients get the error, others see the end of the stream."""
         if self._is_over:
             return
         self._is_over = True
@@ -186,7 +187,8 @@ class LiveReplays:
         config: ControlConfig,
         find_end: Callable[[int, Counter | None], int],
     ) -> None:
-        """`find_end(recording_id, limit)`: up to where a recording may be replayed now."""
+        """Take the parts of the archive; `find_end(recording_id, limit)` says up to where a recording may be replayed
+        now."""
         self.archive = archive
         self.driver = driver
         self.find_end = find_end
@@ -197,7 +199,7 @@ class LiveReplays:
         self._check_ns = 0
 
     def work(self, now_ns: int) -> None:
-        """Looks, once in a while, whether the replays keep up."""
+        """Check, once in a while, whether the replays keep up."""
         if now_ns < self._check_ns:
             return
         self._check_ns = now_ns + CHECK_INTERVAL_NS
@@ -212,17 +214,17 @@ class LiveReplays:
 
     @property
     def recording_ids(self) -> list[int]:
-        """One for each."""
+        """The ids of the recordings with an active shared replay, one for each."""
         return [one.recording_id for one in self._replays]
 
     @property
     def client_count(self) -> int:
-        """Of all of them."""
+        """The number of clients of all shared replays."""
         return sum(one.client_count for one in self._replays)
 
     def start(self, session: ControlSession, request: Any, channel: str, limit: Counter | None) -> None:
-        """`channel`: as the policy lets this client have it. A session that asks again is sent to there alone. Raises
-        ArchiveError, TransportError, ChannelError."""
+        """Add a client; `channel` is as the policy allows it. A session that asks again is sent to the new channel
+        only. Raises ArchiveError, TransportError, ChannelError."""
         if request.replay_stream_id != LIVE_STREAM_ID:
             raise ArchiveError(f"live replays have the stream id {LIVE_STREAM_ID}, not {request.replay_stream_id}")
         endpoint = ChannelUri.parse(channel).endpoint
@@ -259,7 +261,7 @@ class LiveReplays:
                 self._ended.add(replay.recording_id)
 
     def stop(self, session: ControlSession, replay_session_id: int | None = None) -> None:
-        """A client wants the shared replay no longer, or, without an id, is gone."""
+        """Remove a client from the shared replay or, without an id, from all, because it is gone."""
         for one in list(self._replays):
             if replay_session_id in (None, one.replay_session_id):
                 one.remove(session)

@@ -54,7 +54,7 @@ class QueryRequests:
     def _listing(
         self, session: ControlSession, request: Any, matches: Callable[[RecordingDescriptor], bool]
     ) -> Listing:
-        """Descriptors in ascending order until there are enough, or RECORDING_UNKNOWN where they run out."""
+        """List descriptors in ascending order until there are enough, or RECORDING_UNKNOWN when they run out."""
         _check_count(request.record_count)
 
         def steps() -> Listing:
@@ -84,7 +84,7 @@ class QueryRequests:
             responses.send(responses.recording_descriptor(request.correlation_id, descriptor))
 
     def _find_last(self, session: ControlSession, request: Any) -> None:
-        """Looks for the last matching recording, a slice of the catalog at a time, as listings do."""
+        """Look for the last matching recording, a slice of the catalog at a time, as listings do."""
         if request.min_recording_id < 0:
             raise UnknownRecordingError(
                 f"min_recording_id={request.min_recording_id}, must be 0 or more", code=ErrorCode.UNKNOWN_RECORDING
@@ -155,13 +155,13 @@ class QueryRequests:
         session.responses.send_ok(request.correlation_id, self._bounded(request.recording_id, position))
 
     def _readable(self, session: ControlSession, recording_id: int) -> RecordingDescriptor:
-        """Raises ArchiveError for a recording that is not there, or that this client may not read."""
+        """Raise ArchiveError for a recording that is not there, or that this client may not read."""
         descriptor = self._archive.descriptor(recording_id)
         self._access.check_reading(descriptor, session.admission.principal)
         return descriptor
 
     def _bounded(self, recording_id: int, position: int) -> int:
-        """Returns the position, or the limit up to which clients may read, if that is lower."""
+        """Return the position, or the limit up to which clients may read, if that is lower."""
         limit = self._access.replay_limit(recording_id)
         return position if limit is None else min(position, limit.value)
 

@@ -56,7 +56,8 @@ class RecordedSubscription:
         self._session.responses.send_error(self._correlation_id, error)
 
     def on_image(self, image: Image) -> None:
-        """The client must be told of its subscription before it is told of a recording."""
+        """Record an image, after the client was told of its subscription: it must hear of that before it hears of a
+        recording."""
         if self._subscription is None:
             self._early_images.append(image)
         elif not self._is_stopping:
@@ -97,7 +98,7 @@ class RecordedSubscription:
         self._session.responses.send_signal(self._correlation_id, recording_id, self.subscription_id, position, signal)
 
     def stop(self) -> None:
-        """Ends its recordings, which blocks for their syncs, and the subscription. Idempotent."""
+        """End the recordings, which blocks for their syncs, and the subscription. Idempotent."""
         self._is_stopping = True
         self._owner.remove(self)
         for recording in list(self.recordings):
@@ -111,7 +112,8 @@ class RecordedSubscription:
 
 
 def subscribed_channel(channel: str, source: int) -> str:
-    """What the archive subscribes to: through a spy for a UDP publication of its own driver. Raises ArchiveError."""
+    """Return the channel that the archive subscribes to: a spy for a UDP publication of its own driver. Raises
+    ArchiveError."""
     uri = ChannelUri.parse(channel)
     if source not in (SourceLocation.LOCAL, SourceLocation.REMOTE):
         raise ArchiveError(f"source_location={source}, must be 0 (LOCAL) or 1 (REMOTE)")
@@ -121,7 +123,7 @@ def subscribed_channel(channel: str, source: int) -> str:
 
 
 class RecordingRequests:
-    """What is recorded because clients asked for it."""
+    """The recordings that clients asked for."""
 
     def __init__(self, archive: Archive, driver: DriverRequests, config: ControlConfig) -> None:
         self.archive = archive
@@ -139,7 +141,7 @@ class RecordingRequests:
         }
 
     def subscriptions(self) -> list[RecordedSubscription]:
-        """The subscriptions of recordings that the driver has confirmed."""
+        """Return the subscriptions of recordings that the driver has confirmed."""
         return [entry for entry in self._subscriptions.values() if entry.subscription_id != -1]
 
     def remove(self, entry: RecordedSubscription) -> None:
@@ -147,12 +149,12 @@ class RecordingRequests:
             del self._subscriptions[entry.key]
 
     def close(self) -> None:
-        """Stops every recording."""
+        """Stop every recording."""
         for entry in list(self._subscriptions.values()):
             entry.stop()
 
     def check_room(self) -> None:
-        """Raises ArchiveError when as many recordings run as may."""
+        """Raise ArchiveError when as many recordings run as may."""
         count = sum(len(entry.recordings) for entry in self._subscriptions.values())
         if count >= self._config.recordings_max:
             raise ArchiveError(
@@ -182,7 +184,8 @@ class RecordingRequests:
         self._subscribe(session, request)
 
     def _check_count(self) -> None:
-        """A subscription counts from the start, not from its first image, so that it cannot exceed the limit later."""
+        """Raise when there are too many subscriptions. Each counts from its start, not from its first image, so that it
+        cannot exceed the limit later."""
         self.check_room()
         if len(self._subscriptions) >= self._config.recordings_max:
             raise ArchiveError(
@@ -224,7 +227,7 @@ class RecordingRequests:
         )
 
     def _stop_recording(self, session: ControlSession, request: Any) -> None:
-        """The relevant id of the response is 1 when a recording was stopped."""
+        """Stop a recording; the relevant id of the response is 1 when one was stopped."""
         self.archive.descriptor(request.recording_id)
         for entry in self.subscriptions():
             if any(recording.recording_id == request.recording_id for recording in entry.recordings):

@@ -33,7 +33,7 @@ from ordo.transport.uri import ChannelUri
 
 FRAME_ALIGNMENT = 32
 REQUEST_LENGTH_MIN = 80
-"""Of a replay request with the header of its frame, without its channel."""
+"""The bytes of a replay request with the header of its frame, without its channel."""
 
 
 class ClientReplay:
@@ -56,7 +56,7 @@ class ClientReplay:
 
     @property
     def is_following(self) -> bool:
-        """Whether it goes on with what is recorded from now on, up to a bound."""
+        """Whether the replay goes on with what is recorded from now on, up to a bound."""
         return self._plan is not None and self._plan.length_bytes is None and self._limit is not None
 
     def on_publication(self, publication: ExclusivePublication) -> None:
@@ -160,7 +160,7 @@ class ReplayRequests:
         self._replays.append(replay)
 
     def _share(self, session: ControlSession, request: Any) -> None:
-        """A replay that other clients have, too, from the end of a live recording on."""
+        """Join a replay that other clients share, from the end of a live recording on."""
         descriptor = self.archive.descriptor(request.recording_id)
         self._access.check_reading(descriptor, session.admission.principal)
         if descriptor.recording_id not in self.live.recording_ids:
@@ -171,7 +171,7 @@ class ReplayRequests:
         self.live.start(session, request, asked, self._limit(request))
 
     def forget(self, session: ControlSession) -> None:
-        """Its client is gone. Its own replays end by themselves, when nobody receives them."""
+        """Forget a client that is gone. Its own replays end by themselves when nobody receives them."""
         self.live.stop(session)
 
     def _check_channel(self, channel: str) -> None:
@@ -181,7 +181,8 @@ class ReplayRequests:
             raise ArchiveError(f"channel {channel!r} has linger={linger_ns} ns, at most {self._config.linger_ns_max}")
 
     def _limit(self, request: Any) -> Counter | None:
-        """The counter that bounds a replay: the client's, or one that the archive's owner put on the recording."""
+        """Return the counter that bounds a replay: the client's, or one that the archive's owner set for the
+        recording."""
         owned = self._access.replay_limit(request.recording_id)
         counter_id: int | None = getattr(request, "limit_counter_id", None)
         if counter_id is None:
@@ -197,7 +198,7 @@ class ReplayRequests:
         return owned or self._counters.counter(counter_id)
 
     def _range(self, descriptor: RecordingDescriptor, request: Any, limit: Counter | None) -> tuple[int, int | None]:
-        """Position and length of a replay; a length of None follows a live recording, or goes to its stop."""
+        """Return position and length of a replay; a length of None follows a live recording, or goes to its stop."""
         position = descriptor.start_position if request.position == NULL_POSITION else request.position
         if position % FRAME_ALIGNMENT:
             raise ArchiveError(f"position={position} of a replay is not a multiple of {FRAME_ALIGNMENT}")
@@ -222,13 +223,13 @@ class ReplayRequests:
         return position, length if position + length < 1 << 62 else None
 
     def _find_end(self, recording_id: int, limit: Counter | None) -> int:
-        """Where a replay ends that is not to follow what is recorded."""
+        """Return where a replay ends that does not follow what is being recorded."""
         live = self.archive.recording(recording_id)
         end: int = self.archive.descriptor(recording_id).stop_position if live is None else live.durable_position
         return end if limit is None else min(end, limit.value)
 
     def _stop(self, session: ControlSession, request: Any) -> None:
-        """Confirms in every case, since the replay may have ended by itself."""
+        """Stop a replay, and confirm in every case, since it may have ended by itself."""
         for replay in list(self._replays):
             if replay.replay_session_id == request.replay_session_id and self._may_stop(session, replay):
                 replay.stop()

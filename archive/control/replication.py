@@ -1,4 +1,4 @@
-"""Copies recordings of another archive into this one (archive.md A9), without joining a live stream."""
+"""Replication of recordings from another archive (archive.md A9), without joining a live stream."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Replication:
     def __init__(
         self, owner: ReplicationRequests, session: ControlSession, request: Any, replication_id: int, now_ns: int
     ) -> None:
-        """Raises ChannelError, TransportError."""
+        """Begin a replication. Raises ChannelError, TransportError."""
         self.replication_id = replication_id
         self.state = ReplicationState.CONNECTING
         self._owner = owner
@@ -83,7 +83,7 @@ class Replication:
         return self.state is ReplicationState.DONE and not self._source.is_pending
 
     def work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         work_count = self._source.work(now_ns)
         if self.state is ReplicationState.DONE:
             return work_count
@@ -143,7 +143,8 @@ class Replication:
         )
 
     def _prepare_target(self, source: RecordingDescriptor) -> RecordingDescriptor:
-        """The recording to extend: a new one, one that is empty and becomes the source's, or one that has a part."""
+        """Return the recording to extend: a new one, one that is empty and becomes the source's, or one that has a
+        part."""
         catalog = self._owner.archive.catalog
         empty = source._replace(stop_position=source.start_position, stop_timestamp=source.start_timestamp)
         if self._target_id == NULL_VALUE:
@@ -212,7 +213,7 @@ class Replication:
         self.state = ReplicationState.RECORDING
 
     def _follow(self) -> None:
-        """Ends at the source's stop, or at the position that was asked for."""
+        """End at the source's stop, or at the position that was asked for."""
         assert self._recording is not None
         assert self._source_descriptor is not None
         position = self._recording.durable_position
@@ -244,7 +245,7 @@ class Replication:
         self._session.responses.send_signal(self.replication_id, self._target_id, subscription_id, position, signal)
 
     def end(self) -> None:
-        """Stops replay and recording, and tells the client. Idempotent."""
+        """Stop replay and recording, and tell the client. Idempotent."""
         if self.state is ReplicationState.DONE:
             return
         self.state = ReplicationState.DONE
@@ -281,7 +282,7 @@ class ReplicationRequests:
         }
 
     def work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         self._now_ns = now_ns
         work_count = 0
         for replication in list(self._replications.values()):
@@ -295,7 +296,8 @@ class ReplicationRequests:
             replication.end()
 
     def replication_channel(self, asked: str) -> str:
-        """Where replays of other archives come in. Raises ArchiveError when neither request nor settings say."""
+        """Return where replays of other archives come in. Raises ArchiveError if neither request nor settings say
+        so."""
         if asked:
             return asked
         channel = self._config.replication_channel
@@ -304,7 +306,7 @@ class ReplicationRequests:
         return channel
 
     def stopped_target(self, recording_id: int) -> RecordingDescriptor:
-        """A recording that may be extended. Raises UnknownRecordingError, ArchiveError."""
+        """Return a recording that may be extended. Raises UnknownRecordingError, ArchiveError."""
         descriptor = self.archive.descriptor(recording_id)
         if self.archive.recording(recording_id) is not None or descriptor.is_active:
             raise ArchiveError(f"recording {recording_id} is being recorded", code=ErrorCode.ACTIVE_RECORDING)

@@ -1,4 +1,4 @@
-"""Sends the responses of one control session in order, however slowly the client reads."""
+"""The responses of one control session, sent in order, however slowly the client reads."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ ERROR_STORAGE_SPACE = 11
 
 
 def error_code(error: Exception) -> int:
-    """Returns the error code by which a client is told of an exception."""
+    """Return the error code by which a client is told of an exception."""
     if isinstance(error, ArchiveError):
         return error.code
     return ERROR_STORAGE_SPACE if isinstance(error, StorageFullError) else 0
 
 
 def error_text(error: Exception) -> str:
-    """Returns the text of an exception as one ASCII line of bounded length."""
+    """Return the text of an exception as one ASCII line of bounded length."""
     text = error.message if isinstance(error, OrdoError) else f"{type(error).__name__}: {error}"
     return text.encode("ascii", "replace").decode()[:ERROR_LENGTH_MAX]
 
 
 class ResponsePublisher:
-    """Sends to one client; what it has no room for waits in a queue. `failure` says why it cannot go on."""
+    """A sender to one client; what there is no room for waits in a queue. `failure` says why it cannot go on."""
 
     def __init__(self, control_session_id: int, queued_max: int) -> None:
         self.control_session_id = control_session_id
@@ -57,7 +57,7 @@ class ResponsePublisher:
         self._publication = publication
 
     def work(self, now_ns: int) -> int:
-        """Sends what waits, as far as there is room; the count."""
+        """Send what waits, as far as there is room; return the count."""
         count = 0
         while self._queue and self._try_send(self._queue[0]):
             self._queue.popleft()
@@ -69,7 +69,7 @@ class ResponsePublisher:
         return count
 
     def send(self, message: bytes) -> None:
-        """Sends a message after all those that wait."""
+        """Send a message after all those that wait."""
         if self._queue or not self._try_send(message):
             if len(self._queue) >= self._queued_max:
                 self.failure = f"takes no responses: {len(self._queue)} are waiting"
@@ -77,7 +77,7 @@ class ResponsePublisher:
                 self._queue.append(message)
 
     def try_send(self, message: bytes) -> bool:
-        """Sends a message now or not at all."""
+        """Send a message now or not at all."""
         return not self._queue and self._try_send(message)
 
     def _try_send(self, message: bytes) -> bool:
@@ -103,7 +103,7 @@ class ResponsePublisher:
     def control_response(
         self, correlation_id: int, relevant_id: int = 0, code: ResponseCode = ResponseCode.OK, error: str = ""
     ) -> bytes:
-        """Returns an encoded ControlResponse."""
+        """Return an encoded ControlResponse."""
         return codecs.CONTROL_RESPONSE.encode(
             control_session_id=self.control_session_id,
             correlation_id=correlation_id,
@@ -114,7 +114,7 @@ class ResponsePublisher:
         )
 
     def challenge(self, correlation_id: int, encoded_challenge: bytes) -> bytes:
-        """Returns an encoded Challenge."""
+        """Return an encoded Challenge."""
         return codecs.CHALLENGE.encode(
             control_session_id=self.control_session_id,
             correlation_id=correlation_id,
@@ -132,7 +132,7 @@ class ResponsePublisher:
         return self.control_response(correlation_id, recording_id, ResponseCode.RECORDING_UNKNOWN)
 
     def recording_descriptor(self, correlation_id: int, descriptor: RecordingDescriptor) -> bytes:
-        """Returns an encoded RecordingDescriptor."""
+        """Return an encoded RecordingDescriptor."""
         fields = descriptor._asdict()
         del fields["state"]
         return codecs.RECORDING_DESCRIPTOR.encode(
@@ -162,5 +162,5 @@ class ResponsePublisher:
         return self.try_send(codecs.PING.encode(control_session_id=self.control_session_id))
 
     def send_delete(self, correlation_id: int, recording_id: int) -> None:
-        """Says that everything a request deletes is deleted."""
+        """Tell the client that everything its request deletes is deleted."""
         self.send_signal(correlation_id, recording_id, NULL_VALUE, NULL_VALUE, RecordingSignal.DELETE)

@@ -22,10 +22,10 @@ TERM_LENGTH_DEFAULT = 64 * 1024
 LISTING_STEPS_PER_CYCLE_MAX = 64
 REJECTED = "authentication rejected: the archive does not know these credentials"
 CONNECT_LENGTH_MIN = 64
-"""Of a connect request with the header of its frame, without its texts."""
+"""The bytes of a connect request with the header of its frame, without its texts."""
 
 Listing = Iterator[bytes | None]
-"""One step each: a message to send, or None for a step that found nothing. Ends after its last message."""
+"""An iterator of steps: a message to send, or None for a step that found nothing. Ends after its last message."""
 
 
 class SessionState(Enum):
@@ -41,7 +41,7 @@ class SessionState(Enum):
 
 
 def response_channel(text: str, config: ControlConfig) -> str:
-    """The channel of the response publication for what a client asks for. Raises ChannelError."""
+    """Return the channel of the response publication for what a client asks for. Raises ChannelError."""
     given = ChannelUri.parse(text)
     uri = ChannelUri.parse(strip_channel(text))
     term_length = min(given.integer("term-length", TERM_LENGTH_DEFAULT), config.response_term_length_max)
@@ -50,7 +50,7 @@ def response_channel(text: str, config: ControlConfig) -> str:
 
 
 def host_of(channel: str) -> str:
-    """The host that a channel publishes to, as it is written; empty when it names none. Raises ChannelError."""
+    """Return the host that a channel publishes to, as it is written; empty when it names none. Raises ChannelError."""
     endpoint = ChannelUri.parse(channel).address("endpoint")
     return endpoint.host if endpoint is not None else ""
 
@@ -69,8 +69,8 @@ class ControlSession:
         driver: DriverRequests,
         now_ns: int,
     ) -> None:
-        """`channel`: the response channel, as far as clients may choose it. Raises ChannelError when it cannot be used,
-        TransportError."""
+        """Open a session; `channel` is the response channel, as far as clients may choose it. Raises ChannelError when
+        it cannot be used, TransportError."""
         self.session_id = session_id
         self.image = image
         self.client_info: str = request.client_info
@@ -95,8 +95,8 @@ class ControlSession:
         )
 
     def is_at(self, channel: str) -> bool:
-        """Whether a channel publishes to where the client has shown that it receives. A name shows nothing: it may be
-        another host's by now. Raises ChannelError."""
+        """Return whether a channel publishes to where the client has shown that it receives. A name shows nothing: it
+        may be another host's by now. Raises ChannelError."""
         endpoint = ChannelUri.parse(channel).address("endpoint")
         return endpoint is not None and endpoint.is_numeric and endpoint.host == self.host
 
@@ -112,13 +112,13 @@ class ControlSession:
         return self.state is SessionState.DONE
 
     def activate(self) -> bool:
-        """The client was heard; whether its requests are served."""
+        """Note that the client was heard; return whether its requests are served."""
         if self.state is SessionState.AUTHENTICATED:
             self.state = SessionState.ACTIVE
         return self.state is SessionState.ACTIVE
 
     def abort(self, reason: str) -> None:
-        """Ends the session and its listing. Recordings and replays that it started go on. Idempotent."""
+        """End the session and its listing. Recordings and replays that it started go on. Idempotent."""
         if self.is_done:
             return
         self.state = SessionState.DONE
@@ -131,17 +131,17 @@ class ControlSession:
 
     @property
     def is_admitted(self) -> bool:
-        """Whether the client is known, and not only somebody who knocks."""
+        """Whether the client is known, and not merely asking to be let in."""
         return self.state in (SessionState.AUTHENTICATED, SessionState.ACTIVE)
 
     def on_challenge_response(self, correlation_id: int, credentials: bytes, now_ms: int) -> None:
-        """What is answered from here on is this message."""
+        """Take the answer to a challenge; the session is answered under this message's correlation id from here on."""
         if self.state is SessionState.CONNECTED and self.admission.on_challenge_response(credentials, now_ms):
             self._correlation_id = correlation_id
             self._next_resend_ns = 0
 
     def work(self, now_ns: int, now_ms: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         work_count = 0
         if self.state is SessionState.CONNECTING and self.responses.is_connected:
             self.state = SessionState.CONNECTED
@@ -158,7 +158,8 @@ class ControlSession:
         return work_count
 
     def _check_client(self, now_ns: int, now_ms: int) -> int:
-        """A client of another major version is told so until its time is up."""
+        """Check the client: one of another major version is refused, repeatedly until its time is up, others are let in
+        or not."""
         if self._major_version != PROTOCOL_MAJOR_VERSION:
             text = f"client version {self._major_version} is not supported, this archive has {PROTOCOL_MAJOR_VERSION}"
             return self._resend(now_ns, self._error(self.session_id, text))
@@ -180,7 +181,8 @@ class ControlSession:
         return self.responses.control_response(self._correlation_id, relevant_id, ResponseCode.ERROR, text)
 
     def _resend(self, now_ns: int, message: bytes) -> int:
-        """The first message may be lost to a client whose image is not there yet: it is repeated until heard."""
+        """Send a message again and again until the client is heard: the first one may be lost while the client has no
+        image yet."""
         if now_ns < self._next_resend_ns:
             return 0
         self._next_resend_ns = now_ns + RESEND_INTERVAL_NS
@@ -218,12 +220,12 @@ class ControlSession:
     # --- listings -----------------------------------------------------------------------------------------------------
 
     def begin_listing(self, listing: Listing) -> None:
-        """Runs a listing, a few steps a duty cycle. Raises ArchiveError while another one runs."""
+        """Run a listing, a few steps a duty cycle. Raises ArchiveError while another one runs."""
         self.check_no_listing()
         self._listing = listing
 
     def check_no_listing(self) -> None:
-        """Raises ArchiveError while a listing runs."""
+        """Raise ArchiveError while a listing runs."""
         if self._listing is not None:
             raise ArchiveError(
                 "a listing is under way in this session; wait for its end", code=ErrorCode.ACTIVE_LISTING

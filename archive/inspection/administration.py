@@ -1,4 +1,4 @@
-"""What changes an archive folder from the command line. Nothing of it works while a process owns the folder."""
+"""Changes to an archive folder from the command line. None of them works while a process owns the folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NODE_FOLDER = "cluster"
 
 
 class Compaction(NamedTuple):
-    """What a compaction has done. Lengths in bytes."""
+    """The outcome of a compaction. Lengths in bytes."""
 
     finished_purges: int
     length_before_bytes: int
@@ -34,7 +34,7 @@ class Compaction(NamedTuple):
 
 @contextmanager
 def _owned(directory: str, storage: Any) -> Iterator[Catalog]:
-    """The catalog of a folder that nobody else owns. Raises StorageInUseError, StorageMissingError."""
+    """Open the catalog of a folder that no process owns. Raises StorageInUseError, StorageMissingError."""
     Catalog.open(storage, directory, read_only=True).close()
     lock = storage.lock_directory(directory)
     try:
@@ -48,7 +48,7 @@ def _owned(directory: str, storage: Any) -> Iterator[Catalog]:
 
 
 def mark_invalid(directory: str, recording_id: int, *, storage: Any = None) -> None:
-    """Distrusts a recording: it can be read, but not extended until it is truncated or valid again.
+    """Distrust a recording: it can be read, but not extended until it is truncated or valid again.
 
     Raises UnknownRecordingError, StorageInUseError, and ArchiveError when it is marked so already.
     """
@@ -58,7 +58,7 @@ def mark_invalid(directory: str, recording_id: int, *, storage: Any = None) -> N
 
 
 def mark_valid(directory: str, recording_id: int, *, storage: Any = None) -> None:
-    """Trusts a recording again, after every frame of it was checked.
+    """Trust a recording again, after every frame of it was checked.
 
     Raises the damage that is found, UnknownRecordingError, StorageInUseError, and ArchiveError when it is valid.
     """
@@ -87,7 +87,7 @@ def _check_stopped(descriptor: RecordingDescriptor) -> None:
 
 
 def renew_checksums(directory: str, recording_id: int | None = None, *, storage: Any = None) -> list[tuple[int, int]]:
-    """Gives frames that have only Aeron's checksum the one that covers the header too; those that have it stay.
+    """Give frames that have only Aeron's checksum the one that covers the header too; those that have it stay.
 
     Of every recording, or of one: its id, and how many frames were changed. All of them are checked first, and nothing
     is changed where one is damaged, which a new checksum would hide. Only the bytes of checksums are written, each
@@ -108,7 +108,7 @@ def renew_checksums(directory: str, recording_id: int | None = None, *, storage:
 
 
 def _renew_recording(storage: Any, directory: str, descriptor: RecordingDescriptor) -> int:
-    """How many frames of a checked recording were changed."""
+    """Change the frames of a checked recording; return how many were changed."""
     scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
     position, changed_count = descriptor.start_position, 0
     while position < descriptor.stop_position:
@@ -123,7 +123,7 @@ def _renew_recording(storage: Any, directory: str, descriptor: RecordingDescript
 def _renew_segment(
     file: SegmentFile, scanner: FrameScanner, descriptor: RecordingDescriptor, start: int, end: int
 ) -> int:
-    """The same for the frames of one segment file, a block at a time."""
+    """Change the frames of one segment file, a block at a time; return how many were changed."""
     base = base_of(descriptor, start)
     position, changed_count = start, 0
     while position < end:
@@ -141,7 +141,7 @@ def _renew_segment(
 
 
 def delete_orphans(directory: str, *, storage: Any = None) -> list[str]:
-    """Deletes the segment files that belong to no recording, or lie outside its positions; returns their names."""
+    """Delete the segment files that belong to no recording, or lie outside its positions; return their names."""
     storage = storage or default_storage()
     with _owned(directory, storage):
         names = orphaned_segments(directory, storage=storage)
@@ -152,7 +152,7 @@ def delete_orphans(directory: str, *, storage: Any = None) -> list[str]:
 
 
 def compact(directory: str, *, storage: Any = None) -> Compaction:
-    """Finishes purges that were cut short, and gives back what the catalog's file does not need."""
+    """Finish purges that were cut short, and give back what the catalog's file does not need."""
     storage = storage or default_storage()
     path = f"{directory}/{CATALOG_NAME}"
     before = os.path.getsize(path) if os.path.exists(path) else 0
@@ -170,7 +170,7 @@ def compact(directory: str, *, storage: Any = None) -> Compaction:
 
 
 def migrate(directory: str, source_id: int, target_id: int, *, storage: Any = None) -> int:
-    """Gives the segments of a stopped recording to the one that it meets (archive.md A7); returns how many.
+    """Give the segments of a stopped recording to the one that it meets (archive.md A7); return how many.
 
     Raises StorageInUseError, StorageMissingError, UnknownRecordingError, and ArchiveError for recordings that do not
     meet, and for the folder of a node, which knows its log and snapshots by their recordings.

@@ -39,7 +39,7 @@ RecordingArgument = Annotated[int, typer.Argument(min=0)]
 
 
 def _print_json(**values: Any) -> None:
-    """One line."""
+    """Print one line of JSON."""
     print(json.dumps(values))
 
 
@@ -50,7 +50,7 @@ def list_recordings(
     token_file: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Every recording: positions, stream and channel."""
+    """List every recording: positions, stream and channel."""
     place = Place(directory, endpoints, token_file)
     for archive in place.archives():
         recordings = archive.list_recordings()
@@ -69,7 +69,7 @@ def _show_table(recordings: list[RecordingDescriptor]) -> None:
 
 
 def make_recordings_table(recordings: list[RecordingDescriptor]) -> Any:
-    """A line for each recording. A channel that does not fit on a terminal is cut: `describe` shows it whole."""
+    """Print a line for each recording. A channel that does not fit on a terminal is cut: `describe` shows it whole."""
     from ordo.runtime.reporting.terminal import OutputTable
 
     table = OutputTable(
@@ -99,7 +99,7 @@ def describe(
     token_file: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """One line with everything the catalog holds of each recording."""
+    """Print one line with everything the catalog holds for each recording."""
     from ordo.archive.inspection import recording_inspection
 
     place = Place(directory, endpoints, token_file)
@@ -143,7 +143,8 @@ def verify(
 
 
 def _verify(archive: OpenArchive, recording: int | None, as_json: bool) -> int:
-    """How many recordings are damaged. As JSON one line for all, else one for each as soon as it is known."""
+    """Print the results and return how many recordings are damaged. As JSON it is one line for all, otherwise one for
+    each as soon as it is known."""
     results = []
     for result in archive.verify(recording):
         results.append(result)

@@ -1,4 +1,4 @@
-"""Writes the files that Aeron's tools need to read an archive folder (archive.md B2, B6)."""
+"""The export of the files that Aeron's tools need to read an archive folder (archive.md B2, B6)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MARK_HEADER = Message(
 
 
 def export_catalog(directory: str, target: str | None = None, *, storage: Any = None) -> int:
-    """Writes Aeron's catalog and mark file of an archive folder into `target` (default the folder itself).
+    """Write Aeron's catalog and mark file of an archive folder into `target` (default the folder itself).
 
     Returns how many recordings it holds. The files show the archive as it is now, and stopped; Ordo itself never reads
     them. Raises StorageMissingError, and StorageExistsError where a catalog or mark file is there that is in use.
@@ -63,7 +63,7 @@ def _activity(path: Path) -> int:
 
 
 def encode_catalog(recordings: list[RecordingDescriptor]) -> bytes:
-    """The bytes of Aeron's catalog file; entries have CRC-32C checksums, as the frames have."""
+    """Return the bytes of Aeron's catalog file; entries have CRC-32C checksums, as the frames have."""
     next_id = recordings[-1].recording_id + 1 if recordings else 0
     parts = [_CATALOG_HEADER.pack(FILE_VERSION, _CATALOG_HEADER.size, next_id, ENTRY_ALIGNMENT, 0)]
     for descriptor in recordings:
@@ -78,7 +78,7 @@ def encode_catalog(recordings: list[RecordingDescriptor]) -> bytes:
 
 
 def encode_mark_file(recordings: list[RecordingDescriptor]) -> bytes:
-    """The bytes of the mark file of an archive that is not running."""
+    """Return the bytes of the mark file of an archive that is not running."""
     header = _MARK_HEADER.encode(
         version=FILE_VERSION,
         activity_timestamp=INACTIVE,
@@ -107,7 +107,7 @@ _TABLE = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """The Castagnoli checksum; for a few hundred bytes, in Python."""
+    """Return the Castagnoli checksum; for a few hundred bytes, in Python."""
     value = 0xFFFFFFFF
     for byte in data:
         value = value >> 8 ^ _TABLE[(value ^ byte) & 0xFF]

@@ -22,7 +22,7 @@ from ordo.runtime.reporting.output import printable
 
 
 class Verification(NamedTuple):
-    """What a check of every frame of one recording found. Positions and lengths in bytes."""
+    """The findings of a check of every frame of one recording. Positions and lengths in bytes."""
 
     recording_id: int
     start_position: int
@@ -33,11 +33,11 @@ class Verification(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Every frame from start to stop is whole."""
+        """Whether every frame from start to stop is whole."""
         return self.damage is None
 
     def __str__(self) -> str:
-        """One line."""
+        """Return the findings as one line."""
         head = f"recording {self.recording_id}: "
         if self.damage is None:
             end = "active, up to" if self.is_active else "stop"
@@ -47,12 +47,13 @@ class Verification(NamedTuple):
 
 
 def default_storage() -> FileStorage:
-    """Returns a storage of real files, with the catalog in LMDB."""
+    """Return a storage of real files, with the catalog in LMDB."""
     return FileStorage(open_lmdb)
 
 
 def list_recordings(directory: str, *, storage: Any = None) -> list[RecordingDescriptor]:
-    """The descriptors of an archive folder by ascending id. Raises StorageMissingError when there is no catalog."""
+    """Return the descriptors of an archive folder by ascending id. Raises StorageMissingError when there is no
+    catalog."""
     catalog = Catalog.open(storage or default_storage(), directory, read_only=True)
     try:
         return [descriptor for descriptor in catalog if descriptor.state is not RecordingState.DELETED]
@@ -61,7 +62,7 @@ def list_recordings(directory: str, *, storage: Any = None) -> list[RecordingDes
 
 
 def describe_recording(descriptor: RecordingDescriptor) -> str:
-    """Returns one stable line for a descriptor."""
+    """Return one stable line for a descriptor."""
     d = descriptor
     stop = "active" if d.is_active else str(d.stop_position)
     return (
@@ -74,12 +75,12 @@ def describe_recording(descriptor: RecordingDescriptor) -> str:
 
 
 def describe(directory: str, recording_id: int | None = None, *, storage: Any = None) -> list[str]:
-    """One line for each recording, or for one. Raises UnknownRecordingError, StorageMissingError."""
+    """Return one line for each recording, or for one. Raises UnknownRecordingError, StorageMissingError."""
     return [describe_recording(found) for found in _chosen(directory, recording_id, storage or default_storage())]
 
 
 def verify(directory: str, recording_id: int | None = None, *, storage: Any = None) -> Iterator[Verification]:
-    """Checks every frame of every recording, or of one: term, offset, stream, checksum, and no hole before the stop.
+    """Check every frame of every recording, or of one: term, offset, stream, checksum, and no hole before the stop.
 
     Raises UnknownRecordingError, StorageMissingError.
     """
@@ -89,7 +90,7 @@ def verify(directory: str, recording_id: int | None = None, *, storage: Any = No
 
 
 def verify_recording(storage: Any, directory: str, descriptor: RecordingDescriptor) -> Verification:
-    """Checks every frame of one recording. An active one ends where nothing was written yet."""
+    """Check every frame of one recording. An active one ends where nothing was written yet."""
     scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
     start, stop = descriptor.start_position, descriptor.stop_position
     if descriptor.is_active:
@@ -118,7 +119,7 @@ def verify_recording(storage: Any, directory: str, descriptor: RecordingDescript
 def dump(
     directory: str, recording_id: int, from_position: int | None = None, *, storage: Any = None
 ) -> Iterator[RecordedMessage]:
-    """The messages of a recording from a position on, where one begins (default its start), up to its end.
+    """Yield the messages of a recording from a position on, where one begins (default its start), up to its end.
 
     Raises CorruptFrameError where it is damaged, UnknownRecordingError, StorageMissingError, ArchiveError.
     """
@@ -130,7 +131,7 @@ def dump(
 
 
 def orphaned_segments(directory: str, *, storage: Any = None) -> list[str]:
-    """Names of segment files that belong to no recording, or lie outside its positions."""
+    """Return the names of segment files that belong to no recording, or lie outside its positions."""
     storage = storage or default_storage()
     known = {descriptor.recording_id: descriptor for descriptor in list_recordings(directory, storage=storage)}
     orphans = []

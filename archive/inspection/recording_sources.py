@@ -1,4 +1,5 @@
-"""How `ordo archive` reaches recordings: in the folder of an archive, or from any machine at those that serve them."""
+"""The ways in which `ordo archive` reaches recordings: in the folder of an archive, or over the network at those that
+serve them."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 class FolderCommand(TyperCommand):
-    """A command that needs the files themselves. Where it is given --endpoints, it says so."""
+    """A command that needs the files themselves, and says so when it is given --endpoints."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if any(one.partition("=")[0] == "--endpoints" for one in args):
@@ -48,10 +49,10 @@ class FolderCommand(TyperCommand):
 
 
 class OpenArchive(Protocol):
-    """One archive that can be looked into. Raises OrdoError."""
+    """An archive that can be looked into. Raises OrdoError."""
 
     name: str
-    """Its folder or its address."""
+    """The archive's folder or its address."""
 
     def list_recordings(self) -> list[RecordingDescriptor]: ...
 
@@ -60,10 +61,10 @@ class OpenArchive(Protocol):
     def dump(self, recording_id: int, from_position: int | None, count: int) -> Iterator[RecordedMessage]: ...
 
     def orphans(self) -> list[str] | None:
-        """Segment files of no recording; None where that cannot be seen."""
+        """Return the segment files of no recording; None if that cannot be seen."""
 
     def migrate(self, source_id: int, target_id: int) -> int:
-        """Gives the segment files of one recording to another; returns how many."""
+        """Give the segment files of one recording to another; return how many."""
 
 
 class FolderArchive:
@@ -107,7 +108,7 @@ class RemoteArchive:
         return remote_recordings.verify(self._client, recording_id)
 
     def dump(self, recording_id: int, from_position: int | None, count: int) -> Iterator[RecordedMessage]:
-        """Ends the replay when enough has come."""
+        """End the replay when enough has come."""
         from ordo.archive.inspection import remote_recordings
 
         with closing(remote_recordings.dump(self._client, recording_id, from_position)) as messages:
@@ -122,7 +123,7 @@ class RemoteArchive:
 
 @dataclass(frozen=True)
 class Place:
-    """What the options say about where to look. Raises ConfigurationError unless it is one place."""
+    """The options that say where to look. Raises ConfigurationError unless they name one place."""
 
     directory: Path | None
     endpoints: str | None
@@ -135,7 +136,7 @@ class Place:
             raise ConfigurationError("--token-file goes with --endpoints only")
 
     def check_one(self) -> None:
-        """Raises ConfigurationError where several archives are named and one is to be changed."""
+        """Raise ConfigurationError where several archives are named and one is to be changed."""
         if "," in (self.endpoints or ""):
             raise ConfigurationError(
                 f"--endpoints {self.endpoints}: give one archive; others number their recordings alone"
@@ -146,8 +147,8 @@ class Place:
         return self.endpoints is not None
 
     def archives(self) -> Iterator[OpenArchive]:
-        """The archives, one after the other. One that cannot be reached does not keep the others from being asked: the
-        last such error is raised in the end, and those before it are printed."""
+        """Yield the archives one after the other. One that cannot be reached does not keep the others from being asked:
+        the last such error is raised in the end, and those before it are printed."""
         if self.directory is not None:
             yield FolderArchive(folder_of(self.directory))
             return
@@ -180,7 +181,7 @@ class Place:
 
 
 def folder_of(directory: Path) -> str:
-    """Returns the path of a folder that is there. Raises ConfigurationError."""
+    """Return the path of a folder that is there. Raises ConfigurationError."""
     if not directory.is_dir():
         raise ConfigurationError(f"archive folder {directory} is not there; give <data_dir>/archive of a node")
     return str(directory)

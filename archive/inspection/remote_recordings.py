@@ -24,13 +24,13 @@ PARK_NS = 1_000_000
 
 
 def _go_on() -> None:
-    """The check of those who always want the rest."""
+    """Let the caller go on: the default check for callers that always want the rest."""
 
 
 def verify(
     client: ArchiveClient, recording_id: int | None = None, *, check: Callable[[], object] = _go_on
 ) -> Generator[Verification]:
-    """Has the archive send every recording, or one, up to what it has now; the bytes are thrown away.
+    """Have the archive send every recording, or one, up to what it has now; the bytes are thrown away.
 
     `check` is called again and again while an archive sends; what it raises ends the replay.
 
@@ -70,17 +70,18 @@ def _verify_recording(
 
 
 def is_damage(client: ArchiveClient, error: ArchiveError) -> bool:
-    """Whether the error of a replay says that the recording is damaged: the archive lives, and has no other reason."""
+    """Return whether the error of a replay says that the recording is damaged: the archive lives, and has no other
+    reason."""
     return error.code == ErrorCode.GENERIC and not isinstance(error, ArchiveTimeoutError) and not client.is_closed
 
 
 def _lacks_first_frame(client: ArchiveClient, recording_id: int, start: int, error: ArchiveError) -> bool:
-    """Whether the archive finds no frame where the recording starts, and it still starts there."""
+    """Return whether the archive finds no frame where the recording starts, and it still starts there."""
     return error.code == ErrorCode.INVALID_POSITION and client.start_position(recording_id) == start
 
 
 def _take(client: ArchiveClient, stream: ReplayStream, take: Callable[[], int]) -> None:
-    """Takes what has come, or waits a moment."""
+    """Take what has come, or wait a moment."""
     if take() == 0 and not stream.is_done:
         client.park(PARK_NS)
 
@@ -92,7 +93,8 @@ def dump(
     *,
     check: Callable[[], object] = _go_on,
 ) -> Generator[RecordedMessage]:
-    """The messages of a recording from a position on, where one begins (default its start), up to what there is now.
+    """Return the messages of a recording from a position on, where one begins (default its start), up to what there is
+    now.
 
     `check` as in `verify`. Raises UnknownRecordingError, ArchiveTimeoutError, and ArchiveError, also where the
     recording is damaged.

@@ -30,12 +30,12 @@ from ordo.transport.udp import UdpNetwork
 
 SPINS_MAX = 100
 PARK_NS_MAX = 1_000_000
-"""A foreign client on the same driver does not wake it: it is looked at again after this time."""
+"""How long a parked server waits before it polls a foreign client on the same driver, which does not wake it."""
 
 
 @dataclass(frozen=True)
 class ArchiveServerConfig:
-    """Where an archive keeps its recordings, and how it is served. Lengths in bytes."""
+    """The settings of an archive server: where it keeps its recordings, and how it is served. Lengths in bytes."""
 
     directory: str
     control: ControlConfig
@@ -50,7 +50,7 @@ class ArchiveServerConfig:
 
 
 class ArchiveServer:
-    """Everything of one archive on the caller's thread.
+    """A media driver, an archive and its control conductor on the caller's thread.
 
     Raises OrdoError subclasses with one clear line when a folder is in use or a port is taken; nothing is left behind
     then. `on_error` hears of what clients did wrong, and of what failed in the background.
@@ -114,7 +114,7 @@ class ArchiveServer:
         self._closers.append(self.conductor.on_close)
 
     def _make_sync_queue(self) -> SyncQueue:
-        """A completed sync wakes the parked driver."""
+        """Make the sync queue, in which a completed sync wakes the parked driver."""
         storage = FileStorage(open_lmdb)
         park_flag = ParkFlag(self.client.counters.counter(self.client.counters.find(TYPE_PARK_FLAG)))
         path = os.path.join(self.config.aeron_dir, WAKE_SOCKET_NAME)
@@ -124,14 +124,14 @@ class ArchiveServer:
         return storage.sync_queue(park_flag, waker.fileno())
 
     def do_work(self, now_ns: int) -> int:
-        """Runs one duty cycle and returns the number of things done."""
+        """Run one duty cycle and return the number of things done."""
         work_count = self.client.do_work(now_ns)
         work_count += self.driver.do_work(now_ns)
         work_count += self.conductor.do_work(now_ns)
         return work_count + self.archive.do_work(now_ns)
 
     def run(self) -> None:
-        """Duty cycles until `end` is called; idles by spinning a little, then parked on the sockets."""
+        """Run duty cycles until `end` is called; idle by spinning a little, then parked on the sockets."""
         spins = 0
         while not self._is_ending:
             now_ns = self._clock.now()
@@ -143,11 +143,11 @@ class ArchiveServer:
                 self.driver.park(now_ns, PARK_NS_MAX)
 
     def end(self) -> None:
-        """Makes `run` return; may be called from a signal handler."""
+        """Make `run` return; may be called from a signal handler."""
         self._is_ending = True
 
     def close(self) -> None:
-        """Closes in reverse order of building; the first error is raised when all are done."""
+        """Close everything in reverse order of building; raise the first error when all is closed."""
         failures: list[Exception] = []
         while self._closers:
             try:

@@ -1,4 +1,4 @@
-"""The clients of an archive of its own: a file of [[tokens]] with their roles."""
+"""The clients of an archive of its own, in a file of [[tokens]] with their roles."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Role = Literal["log", "record", "delete"]
 
 
 class ArchiveToken(TokenTable):
-    """One table."""
+    """One [[tokens]] table."""
 
     roles: list[Role] = ["log"]
 
 
 class TokenFile(Settings):
-    """A whole file."""
+    """A whole file of tokens."""
 
     tokens: Annotated[list[ArchiveToken], Field(min_length=1)]
 
 
 def load_tokens(path: Path) -> TokenAuthenticator:
-    """Returns who lets in the holders of the tokens in a file. Raises ConfigurationError."""
+    """Return an authenticator that lets in the holders of the tokens in a file. Raises ConfigurationError."""
     return TokenAuthenticator(one.token() for one in TokenFile.from_toml(path).tokens)

@@ -34,7 +34,7 @@ class SourceLocation(IntEnum):
 
 
 class RecordingSignal(IntEnum):
-    """What has happened to a recording."""
+    """An event in the life of a recording."""
 
     START = 0
     STOP = 1
@@ -47,7 +47,7 @@ class RecordingSignal(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Why a request failed; `ArchiveError.code` holds it."""
+    """The reason of a failed request; `ArchiveError.code` holds it."""
 
     GENERIC = 0
     ACTIVE_LISTING = 1
@@ -69,4 +69,4 @@ class ErrorCode(IntEnum):
 
 
 REFUSALS = (ErrorCode.AUTHENTICATION_REJECTED, ErrorCode.UNAUTHORISED_ACTION)
-"""Who asks may not do it, and asking again does not help."""
+"""The client may not do it, and asking again does not help."""

@@ -1,4 +1,4 @@
-"""Resources that a driver is asked for without waiting."""
+"""Requests for resources of a driver, made without waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ordo.transport.streams.publication import Publication
 
 
 class DriverRequest:
-    """One resource on its way. `abandon` when it is no longer wanted: it is closed as soon as it is there."""
+    """One requested resource. Call `abandon` when it is no longer wanted: it is closed as soon as it is there."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class DriverRequest:
         self._is_wanted = False
 
     def work(self, client: TransportClient) -> bool:
-        """Looks for the driver's answer; True when this request is over. Raises nothing of its own."""
+        """Look for the driver's response; return whether this request is over. Raises no errors of its own."""
         try:
             resource = client.get(self._registration_id)
             if resource is None:
@@ -73,7 +73,8 @@ class DriverRequests:
         on_ready: Callable[[Any], object],
         on_failure: Callable[[OrdoError], object],
     ) -> DriverRequest:
-        """`on_ready(publication)` or `on_failure(error)` is called from a later `work`. Raises TransportError."""
+        """Request a publication; `on_ready(publication)` or `on_failure(error)` is called from a later `work`. Raises
+        TransportError."""
         return self._add(lambda: self.client.async_add_exclusive_publication(channel, stream_id), on_ready, on_failure)
 
     def add_subscription(
@@ -84,7 +85,7 @@ class DriverRequests:
         on_failure: Callable[[OrdoError], object],
         on_image: Callable[[Any], object],
     ) -> DriverRequest:
-        """Like `add_exclusive_publication`. `on_image` may be called before `on_ready`."""
+        """Request a subscription like `add_exclusive_publication`. `on_image` may be called before `on_ready`."""
         return self._add(
             lambda: self.client.async_add_subscription(channel, stream_id, on_available_image=on_image),
             on_ready,
@@ -98,7 +99,7 @@ class DriverRequests:
         on_ready: Callable[[int], object],
         on_failure: Callable[[OrdoError], object],
     ) -> None:
-        """`on_ready(destination_id)`; the rest as for `add_exclusive_publication`."""
+        """Request a destination, with `on_ready(destination_id)`; otherwise like `add_exclusive_publication`."""
         self._add(lambda: self.client.async_add_destination(publication, channel), on_ready, on_failure)
 
     def _add(
@@ -109,7 +110,7 @@ class DriverRequests:
         return request
 
     def work(self) -> int:
-        """Hands out the resources that have come, and returns how many."""
+        """Hand out the resources that have come, and return how many."""
         done = [request for request in self._open if request.work(self.client)]
         for request in done:
             self._open.remove(request)

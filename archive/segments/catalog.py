@@ -36,7 +36,7 @@ _FIXED = struct.Struct("<iiqqqqqqiiiiiii")
 
 
 class RecordingState(IntEnum):
-    """What a descriptor in the catalog says of its recording."""
+    """The state of a recording as its descriptor in the catalog says."""
 
     INVALID = 0  # damaged below a position that was safe once: read-only up to its stop position until truncated
     VALID = 1
@@ -64,12 +64,12 @@ class RecordingDescriptor(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Being recorded, or never stopped in an orderly way."""
+        """Whether it is being recorded, or was never stopped in an orderly way."""
         return self.stop_position == NULL_POSITION
 
 
 def encode_descriptor(descriptor: RecordingDescriptor) -> bytes:
-    """Returns a descriptor as the catalog stores it."""
+    """Return a descriptor in the catalog's encoding."""
     d = descriptor
     fixed = _FIXED.pack(
         d.state, 0, d.recording_id, 0, d.start_timestamp, d.stop_timestamp, d.start_position, d.stop_position,
@@ -80,7 +80,7 @@ def encode_descriptor(descriptor: RecordingDescriptor) -> bytes:
 
 
 def decode_descriptor(value: bytes) -> RecordingDescriptor:
-    """The descriptor in a catalog value. Raises ArchiveError when it is none."""
+    """Return the descriptor in a catalog value. Raises ArchiveError when it is not one."""
     try:
         fields = _FIXED.unpack_from(value)
         texts, offset = [], _FIXED.size
@@ -128,12 +128,12 @@ class Catalog:
 
     @classmethod
     def open(cls, storage: Any, directory: str, *, read_only: bool = False) -> "Catalog":
-        """The catalog of an archive folder; with `read_only` also while another process owns the folder."""
+        """Return the catalog of an archive folder; with `read_only` also while another process owns the folder."""
         path = f"{directory}/{CATALOG_NAME}"
         return cls(storage.open_metadata(path, read_only=read_only), read_only=read_only)
 
     def add(self, template: RecordingDescriptor) -> RecordingDescriptor:
-        """A new entry like `template` but with an id of its own."""
+        """Add and return an entry like `template` but with an id of its own."""
         recording_id = self.next_recording_id
         descriptor = template._replace(recording_id=recording_id)
         with self._store.transaction() as txn:
@@ -142,19 +142,19 @@ class Catalog:
         return descriptor
 
     def update(self, recording_id: int, **changes: Any) -> RecordingDescriptor:
-        """Changes fields of an entry by name; the new descriptor. Raises UnknownRecordingError."""
+        """Change fields of an entry by name; return the new descriptor. Raises UnknownRecordingError."""
         descriptor = self.get(recording_id)._replace(**changes)
         with self._store.transaction() as txn:
             txn.put(_key(recording_id), encode_descriptor(descriptor))
         return descriptor
 
     def remove(self, recording_id: int) -> None:
-        """Takes an entry out; its id is not given again."""
+        """Remove an entry; its id is not given again."""
         with self._store.transaction() as txn:
             txn.delete(_key(recording_id))
 
     def get(self, recording_id: int) -> RecordingDescriptor:
-        """The descriptor of a recording, in any state. Raises UnknownRecordingError."""
+        """Return the descriptor of a recording, in any state. Raises UnknownRecordingError."""
         value = self._store.get(_key(recording_id)) if recording_id >= 0 else None
         if value is None:
             raise UnknownRecordingError(
@@ -169,16 +169,16 @@ class Catalog:
         return 0 if stored is None else int.from_bytes(stored, "little")
 
     def find(self, recording_id: int) -> RecordingDescriptor | None:
-        """The descriptor of a recording that is not purged, None when there is none."""
+        """Return the descriptor of a recording that is not purged, or None when there is none."""
         value = self._store.get(_key(recording_id)) if recording_id >= 0 else None
         descriptor = None if value is None else decode_descriptor(bytes(value))
         return None if descriptor is None or descriptor.state is RecordingState.DELETED else descriptor
 
     def __iter__(self) -> Iterator[RecordingDescriptor]:
-        """Every descriptor, in any state, by ascending id."""
+        """Iterate over every descriptor, in any state, by ascending id."""
         for _, value in self._store.items(_PREFIX):
             yield decode_descriptor(bytes(value))
 
     def close(self) -> None:
-        """Closes the store."""
+        """Close the store."""
         self._store.close()

@@ -1,4 +1,4 @@
-"""How far each active recording was known to be on the device: what tells a torn end from damage after a crash.
+"""Checkpoints: how far each active recording was known to be durable, which tells a torn end from damage after a crash.
 
 A frame that is not whole above the checkpoint was being written when the crash came; below it, it had been acknowledged
 and has been damaged since. The file is written about once a second from the duty cycle and synced on the sync queue.
@@ -36,7 +36,7 @@ class Checkpoints:
 
     @staticmethod
     def load(storage: Any, directory: str) -> dict[int, int]:
-        """Returns the durable position by recording id, as a crash left it; {} when there is no file."""
+        """Return the durable position by recording id, as a crash left it; {} when there is no file."""
         path = f"{directory}/{CHECKPOINTS_NAME}"
         if not storage.exists(path):
             return {}
@@ -51,7 +51,7 @@ class Checkpoints:
         return _decode(self._file.read_bytes(_LENGTH, 0))
 
     def note(self, recordings: list[Any], now_ns: int) -> None:
-        """Writes the durable positions of the active recordings that moved, when it is time again."""
+        """Write the durable positions of the active recordings that moved, when it is time again."""
         if now_ns < self._due_ns:
             return
         self._due_ns = now_ns + CHECKPOINT_INTERVAL_NS
@@ -73,7 +73,7 @@ class Checkpoints:
         self._written[recording_id] = position
 
     def forget(self, recording_id: int) -> None:
-        """Forgets a recording's checkpoint, durably; must be called before its positions may decrease."""
+        """Forget a recording's checkpoint, durably; must be called before its positions may decrease."""
         self._written.pop(recording_id, None)
         slots = [slot for slot, found, _, _ in self._slots() if found == recording_id]
         for slot in slots:
@@ -82,12 +82,12 @@ class Checkpoints:
             self._file.sync_now()
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         self._file.close()
 
 
 def _decode(content: bytes) -> list[tuple[int, int, int, int]]:
-    """(slot, recording id, position, sequence) of every whole slot."""
+    """Return (slot, recording id, position, sequence) of every whole slot."""
     found = []
     for slot, (recording_id, position, sequence, checksum, _) in enumerate(
         _SLOT.iter_unpack(content.ljust(_LENGTH, b"\0"))

@@ -1,4 +1,5 @@
-"""What may be extended, replayed and truncated where, and how the recording position counter is named (archive.md)."""
+"""The rules for positions: what may be extended, replayed and truncated where, and how the recording position counter
+is named (archive.md)."""
 
 import struct
 from typing import Any
@@ -25,7 +26,7 @@ def check_extension(
     mtu: int,
     stream_id: int,
 ) -> None:
-    """Raises ArchiveError unless an image with these parameters continues the recording (archive.md A5)."""
+    """Raise ArchiveError unless an image with these parameters continues the recording (archive.md A5)."""
     pairs = {
         "position": (descriptor.stop_position, position),
         "initial_term_id": (descriptor.initial_term_id, initial_term_id),
@@ -54,7 +55,7 @@ def _check_range(descriptor: RecordingDescriptor, position: int, stop: int) -> N
 def check_replay(
     descriptor: RecordingDescriptor, position: int, length: int | None, stop: int, *, is_live: bool
 ) -> None:
-    """Raises ArchiveError unless a replay may begin at `position`; `stop` is how far the recording goes now."""
+    """Raise ArchiveError unless a replay may begin at `position`; `stop` is how far the recording goes now."""
     _check_range(descriptor, position, stop)
     if position == stop and not is_live:
         raise ArchiveError(
@@ -66,7 +67,7 @@ def check_replay(
 
 
 def check_detachment(descriptor: RecordingDescriptor, new_start: int, stop: int) -> None:
-    """Raises ArchiveError unless everything below `new_start` may go (archive.md A7, valid detach)."""
+    """Raise ArchiveError unless everything below `new_start` may be removed (archive.md A7, valid detach)."""
     first = base_of(descriptor, descriptor.start_position) + descriptor.segment_length
     last = base_of(descriptor, stop)
     if new_start != base_of(descriptor, new_start) or not first <= new_start <= last:
@@ -77,7 +78,7 @@ def check_detachment(descriptor: RecordingDescriptor, new_start: int, stop: int)
 
 
 def check_truncation(storage: Any, directory: str, descriptor: RecordingDescriptor, position: int) -> None:
-    """Raises ArchiveError unless the recording is stopped and a frame begins at `position`, or it is the stop."""
+    """Raise ArchiveError unless the recording is stopped and a frame begins at `position`, or it is the stop."""
     if descriptor.stop_position == NULL_POSITION:
         raise ArchiveError(f"recording {descriptor.recording_id} is being recorded; stop it first", code=2)
     _check_range(descriptor, position, descriptor.stop_position)
@@ -96,14 +97,15 @@ def check_truncation(storage: Any, directory: str, descriptor: RecordingDescript
 
 
 def recording_counter_key(descriptor: RecordingDescriptor, archive_id: int) -> bytes:
-    """Key of the `rec-pos` counter: recording id, session id, source identity, archive id (archive.md B7)."""
+    """Return the key of the `rec-pos` counter: recording id, session id, source identity, archive id (archive.md
+    B7)."""
     identity = descriptor.source_identity.encode("ascii", "replace")[: KEY_LENGTH_MAX - 24]
     head = struct.pack("<qii", descriptor.recording_id, descriptor.session_id, len(identity))
     return head + identity + struct.pack("<q", archive_id)
 
 
 def recording_counter_label(descriptor: RecordingDescriptor, archive_id: int) -> str:
-    """Label of the `rec-pos` counter (archive.md B7); the channel is cut so that it fits."""
+    """Return the label of the `rec-pos` counter (archive.md B7); the channel is cut so that it fits."""
     head = f"rec-pos: {descriptor.recording_id} {descriptor.session_id} {descriptor.stream_id} "
     tail = f" - archiveId={archive_id}"
     return head + descriptor.stripped_channel[: LABEL_LENGTH_MAX - len(head) - len(tail)] + tail

@@ -1,4 +1,4 @@
-"""What the archive does on start: finds the true end of recordings that were never stopped (archive.md B4).
+"""Recovery at the archive's start: finds the true end of recordings that were never stopped (archive.md B4).
 
 A crash may leave the last writes torn in any way. Every frame has a checksum, so the end is found, not guessed: frames
 are checked from the start of the last segment but one (the sync of a segment is over before the next but one begins),
@@ -22,7 +22,7 @@ from ordo.runtime.errors import CorruptFrameError
 
 
 class RecoveredRecording(NamedTuple):
-    """One recording brought to an end. `found` is what was behind the end: None when nothing was written there.
+    """One recording brought to an end. `found` is what came after the end: None when nothing was written there.
 
     `is_damaged`: the end lies below a position that was acknowledged; the recording is INVALID now.
     """
@@ -35,20 +35,20 @@ class RecoveredRecording(NamedTuple):
 
 
 def segment_bases(storage: Any, directory: str, recording_id: int) -> list[int]:
-    """Base positions of the segment files a recording has, ascending."""
+    """Return the base positions of the segment files a recording has, ascending."""
     names = (parse_segment_name(name) for name in storage.list_files(directory))
     return sorted(name.base_position for name in names if name and name.recording_id == recording_id)
 
 
 def base_of(descriptor: RecordingDescriptor, position: int) -> int:
-    """Base position of the segment that holds `position`."""
+    """Return the base position of the segment that holds `position`."""
     return segment_base_position(descriptor.start_position, position, descriptor.term_length, descriptor.segment_length)
 
 
 def find_end(
     storage: Any, directory: str, descriptor: RecordingDescriptor, checkpoint: int = NULL_POSITION
 ) -> RecoveredRecording:
-    """Scans the last two segments for the position after the last whole frame, a PAD aside: it counts when a frame
+    """Scan the last two segments for the position after the last whole frame, except for a PAD: it counts when a frame
     follows it (recorder.pxd). Changes nothing.
 
     `checkpoint` is a position that was on the device; an end below it is damage.
@@ -73,7 +73,7 @@ class Damage(NamedTuple):
 
 
 def find_damage(storage: Any, directory: str, descriptor: RecordingDescriptor, from_position: int) -> Damage | None:
-    """Looks for a segment file that is missing or short before `from_position`, where a message begins, and for a
+    """Look for a segment file that is missing or short before `from_position`, where a message begins, and for a
     message that is not whole from there on. Changes nothing."""
     for base in range(base_of(descriptor, descriptor.start_position), from_position, descriptor.segment_length):
         error = _check_file(storage, directory, descriptor, base, min(descriptor.segment_length, from_position - base))
@@ -88,7 +88,7 @@ def find_damage(storage: Any, directory: str, descriptor: RecordingDescriptor, f
 
 
 def _last_end(storage: Any, directory: str, descriptor: RecordingDescriptor, position: int) -> int:
-    """Returns where the last frame before a position ends, not counting a PAD.
+    """Return where the last frame before a position ends, not counting a PAD.
 
     A PAD at the end of a recording never counts: the next start would not find it again, and a position that was
     acknowledged beyond it would be taken back.
@@ -124,7 +124,7 @@ def _check_file(
 def clear_from(
     storage: Any, directory: str, descriptor: RecordingDescriptor, position: int, *, is_durable: bool
 ) -> int:
-    """Removes everything a recording has at and after `position`: the count of files removed.
+    """Remove everything a recording has at and after `position`; return the count of files removed.
 
     With `is_durable` that, and what is before the position, is on the device when it returns; without, the removed
     names are. Raises StorageError.
@@ -147,7 +147,7 @@ def clear_from(
 
 
 def remove_files(storage: Any, directory: str, recording_id: int) -> int:
-    """Removes every segment file of a recording, durably; the count of files."""
+    """Remove every segment file of a recording, durably; return the count of files."""
     bases = segment_bases(storage, directory, recording_id)
     for base in reversed(bases):
         storage.remove(f"{directory}/{segment_name(recording_id, base)}")
@@ -156,7 +156,7 @@ def remove_files(storage: Any, directory: str, recording_id: int) -> int:
 
 
 def remove_below(storage: Any, directory: str, recording_id: int, position: int) -> int:
-    """Removes the segment files of a recording whose base is below `position`, durably; the count of files."""
+    """Remove the segment files of a recording whose base is below `position`, durably; return the count of files."""
     bases = [base for base in segment_bases(storage, directory, recording_id) if base < position]
     for base in bases:
         storage.remove(f"{directory}/{segment_name(recording_id, base)}")
@@ -165,7 +165,7 @@ def remove_below(storage: Any, directory: str, recording_id: int, position: int)
 
 
 def _finish_detachments(storage: Any, directory: str, catalogued: list[RecordingDescriptor]) -> None:
-    """Removes segment files below the start of their recording: they were to go when the process ended."""
+    """Remove segment files below the start of their recording: they were due for deletion when the process ended."""
     firsts = {each.recording_id: base_of(each, each.start_position) for each in catalogued}
     for file_name in storage.list_files(directory):
         name = parse_segment_name(file_name)
@@ -176,7 +176,7 @@ def _finish_detachments(storage: Any, directory: str, catalogued: list[Recording
 def recover(
     storage: Any, directory: str, catalog: Catalog, now_ms: int, *, is_durable: bool
 ) -> list[RecoveredRecording]:
-    """Brings every recording that was never stopped to its true end, and finishes purges that were cut short."""
+    """Bring every recording that was never stopped to its true end, and finish purges that were cut short."""
     checkpoints = Checkpoints.load(storage, directory)
     recovered = []
     catalogued = list(catalog)

@@ -11,25 +11,25 @@ _NAME = re.compile(r"(0|[1-9]\d*)-(0|[1-9]\d*)\.rec")
 
 
 class SegmentName(NamedTuple):
-    """The recording id and the position that the name of a segment file stands for."""
+    """The recording id and the position in the name of a segment file."""
 
     recording_id: int
     base_position: int
 
 
 def segment_name(recording_id: int, base_position: int) -> str:
-    """`<recording id>-<base position>.rec`, decimal without padding (archive.md B1)."""
+    """Return `<recording id>-<base position>.rec`, decimal without padding (archive.md B1)."""
     return f"{recording_id}-{base_position}.rec"
 
 
 def parse_segment_name(name: str) -> SegmentName | None:
-    """The parts of a segment file's name; None when it is not one."""
+    """Return the parts of a segment file's name, or None when it is not one."""
     match = _NAME.fullmatch(name)
     return SegmentName(int(match[1]), int(match[2])) if match else None
 
 
 def segment_base_position(start_position: int, position: int, term_length: int, segment_length: int) -> int:
-    """Base position of the segment that holds `position` (all in bytes; archive.md A7)."""
+    """Return the base position of the segment that holds `position` (all in bytes; archive.md A7)."""
     first_base = start_position - (start_position & (term_length - 1))
     offset = position - first_base
     return first_base + (offset - (offset & (segment_length - 1)))

@@ -1,4 +1,4 @@
-"""A metadata store to look into without touching it: no lock file, no write right, no trace beside it.
+"""A read-only view of a metadata store: no lock file, no write right, no trace beside it.
 
 LMDB's own read-only mode writes into the lock file, so it needs the right to write the folder, and changes it. So a
 reader takes the file's bytes and reads its pages itself (lmdb_pages.py). They are one committed state when two reads
@@ -20,7 +20,7 @@ READS_MAX = 1000
 
 
 def read_stable(path: str) -> bytes:
-    """The bytes of one committed state. Raises StorageError."""
+    """Return the bytes of one committed state. Raises StorageError."""
     try:
         before = b""
         for _ in range(READS_MAX):
@@ -39,8 +39,8 @@ def read_stable(path: str) -> bytes:
 
 
 def checked_items(path: str) -> tuple[dict[bytes, bytes], bool]:
-    """Everything in the store at `path`, in key order and without its seals, and whether it is sealed. A file that is
-    not there or empty holds nothing. Raises StorageDamagedError, StorageError."""
+    """Return everything in the store at `path`, in key order and without its seals, and whether it is sealed. A file
+    that is missing or empty holds nothing. Raises StorageDamagedError, StorageError."""
     if not os.path.exists(path) or os.path.getsize(path) == 0:
         return {}, False
     return unsealed(path, read_pages(path, read_stable(path)))

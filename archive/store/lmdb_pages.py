@@ -1,4 +1,4 @@
-"""Reads the pages of an LMDB file without LMDB, and believes none of them.
+"""A reader of the pages of an LMDB file without LMDB, which believes none of them.
 
 LMDB follows page numbers, offsets and lengths as they stand in the file. One flipped bit there ends the process, or
 shows an older state, for which no checksum of a value helps. So a file is read here before LMDB gets to see it.
@@ -45,7 +45,7 @@ _BIG = struct.Struct("<QQQ")
 
 
 def format_of(content: bytes) -> int:
-    """Which format the first page of a file has: FORMAT_09, FORMAT_10, or 0 if none of them."""
+    """Return the format of a file's first page: FORMAT_09, FORMAT_10, or 0 if it is neither."""
     for offset, version in _MAGIC_AT.items():
         if content[offset : offset + 8] == struct.pack("<II", MAGIC, version):
             return version
@@ -53,7 +53,7 @@ def format_of(content: bytes) -> int:
 
 
 class PagesError(ValueError):
-    """What is wrong in a page, for StorageDamagedError."""
+    """The error of a damaged page, for StorageDamagedError."""
 
 
 class _Database(NamedTuple):
@@ -80,11 +80,11 @@ class StoredItems(NamedTuple):
     items: dict[bytes, bytes]
     transaction_id: int
     previous: dict[bytes, bytes]
-    """The content under the other meta page, which no crash has touched; empty where it cannot be read."""
+    """The content under the other meta page, which no crash has touched; empty if it cannot be read."""
 
 
 def read_pages(path: str, content: bytes) -> StoredItems:
-    """The state that a file of these bytes shows. Raises StorageDamagedError where LMDB should not be let near it."""
+    """Return the state that a file of these bytes shows. Raises StorageDamagedError if LMDB must not open it."""
     try:
         return _Pages(content).read()
     except (PagesError, struct.error) as error:
@@ -100,7 +100,7 @@ class _Pages:
         self._format = format_of(content) or FORMAT_09
         self._page = _PAGE[self._format]
         self._base = self._page.size if self._format == FORMAT_10 else 0
-        """What offsets in a page count from."""
+        """The offset that offsets in a page count from."""
         self._used: set[int] = set()
         self._previous, self._meta = self._read_metas()
 
@@ -122,7 +122,8 @@ class _Pages:
         return StoredItems(items, self._meta.transaction_id, self._previous_items())
 
     def _previous_items(self) -> dict[bytes, bytes]:
-        """LMDB writes no page of the last but one transaction, so that a torn meta page can be gone back from."""
+        """Return the items of the last but one transaction: LMDB writes none of its pages, so that one can go back from
+        a torn meta page."""
         self._meta, self._used = self._previous, set()
         try:
             return dict(self._items(self._meta.content, "previous content"))
@@ -136,8 +137,9 @@ class _Pages:
         return number
 
     def _read_metas(self) -> tuple[_Meta, _Meta]:
-        """The meta pages of the last but one and of the last transaction. The one of transaction n is page n modulo 2,
-        the other that of n - 1. One flipped bit may still make n - 2 of n, or n + 1 of n - 1: seals tell that."""
+        """Return the meta pages of the last but one and of the last transaction. The one of transaction n is page n
+        modulo 2, the other that of n - 1. One flipped bit may still make n - 2 of n, or n + 1 of n - 1: seals tell
+        that."""
         first, second = self._read_meta(0), self._read_meta(1)
         ids = (first.transaction_id, second.transaction_id)
         if ids != (0, 0) and (abs(ids[0] - ids[1]) != 1 or ids[0] % 2 != 0):
@@ -192,7 +194,7 @@ class _Pages:
         return found
 
     def _walk(self, number: int, depth: int, found: list[tuple[bytes, bytes]]) -> None:
-        """Adds what a page and those below it hold; `depth` pages are left down to a leaf, this one included."""
+        """Add what a page and those below it hold; `depth` levels are left down to a leaf, this one included."""
         self._take(number)
         _, _, flags, lower, upper = self._header(number)
         lower, upper = lower + self._base, upper + self._base

@@ -1,4 +1,4 @@
-"""The seal of a metadata store: what its content must be, kept inside it.
+"""The seal of a metadata store: a checksum of its content, kept inside it.
 
 Each transaction writes its own id, the number of items, and a sum of a hash of each. A store whose content is not that
 of its seal was damaged; one whose seal is of another transaction shows an older state. The seal is there twice: so one
@@ -22,24 +22,24 @@ _MODULUS = 1 << 128
 
 
 def item_sum(key: bytes, value: bytes) -> int:
-    """What one item adds to the sum."""
+    """Return what one item adds to the sum."""
     hashed = hashlib.blake2b(len(key).to_bytes(4, "little") + key + value, digest_size=16, person=b"ordo metadata")
     return int.from_bytes(hashed.digest(), "little")
 
 
 def content_sum(items: dict[bytes, bytes]) -> int:
-    """The sum of all items; changes of it may be added."""
+    """Return the sum of all items; differences can be added to it."""
     return sum(item_sum(key, value) for key, value in items.items())
 
 
 def seal_of(transaction_id: int, count: int, total: int) -> bytes:
-    """The value of both seals after a transaction."""
+    """Return the value of both seals after a transaction."""
     return _SEAL.pack(transaction_id, count, (total % _MODULUS).to_bytes(16, "little"))
 
 
 def unsealed(path: str, stored: StoredItems) -> tuple[dict[bytes, bytes], bool]:
-    """The items without the seals, and whether there were any. Raises StorageDamagedError where they do not agree, or
-    where the state taken for the previous one was sealed later: then what is shown is not the present."""
+    """Return the items without the seals, and whether there were any. Raises StorageDamagedError where they do not
+    agree, or where the state taken for the previous one was sealed later: then what is shown is not the present."""
     seals = [stored.items[key] for key in SEALS if key in stored.items]
     content = {key: value for key, value in stored.items.items() if key not in SEALS}
     if not seals:
@@ -53,6 +53,7 @@ def unsealed(path: str, stored: StoredItems) -> tuple[dict[bytes, bytes], bool]:
 
 
 def _latest_seal(items: dict[bytes, bytes]) -> int:
-    """The transaction that both seals name, or -1: one flipped bit in a state that nobody reads shall not count."""
+    """Return the transaction that both seals name, or -1: one flipped bit in a state that nobody reads shall not
+    count."""
     first, second = (items.get(key, b"") for key in SEALS)
     return int(_SEAL.unpack(first)[0]) if first == second and len(first) == _SEAL.size else -1

@@ -45,8 +45,8 @@ def _failure(action: str, path: str, error: Exception) -> StorageError:
 
 
 def _engine_for(path: str, *, is_copy: bool = False) -> dict[str, Any]:
-    """The argument of `lmdb.open` that says which engine to use for a file: by the file's own format, or by that of the
-    file that it is a copy of; LMDB 0.9 for a new one, whatever the environment asks for.
+    """Return the argument of `lmdb.open` that says which engine to use for a file: by the file's own format, or by that
+    of the file that it is a copy of; LMDB 0.9 for a new one, whatever the environment asks for.
 
     Releases of lmdb from 2.0 on may have two engines, earlier ones take no such argument. Raises StorageError where the
     engine of a file is missing.
@@ -130,7 +130,7 @@ class LmdbStore(MetadataStore, Closing):
             self._apply(txn.changes)
 
     def copy_to(self, path: str) -> None:
-        """A durable copy of what is committed, in as few pages as it needs. Raises StorageError."""
+        """Copy what is committed, durably and in as few pages as it needs. Raises StorageError."""
         if os.path.exists(path):
             os.unlink(path)
         try:
@@ -195,12 +195,12 @@ class LmdbStore(MetadataStore, Closing):
 
 
 def open_lmdb(path: str, read_only: bool = False) -> MetadataStore:
-    """The metadata factory of a FileStorage."""
+    """Return the metadata factory of a FileStorage."""
     return LmdbCopy(path) if read_only else LmdbStore(path)
 
 
 def compact_store(path: str) -> None:
-    """Writes a store anew without the pages that it does not need. Nobody may have it open. Raises StorageError."""
+    """Rewrite a store without the pages that it does not need. Nobody may have it open. Raises StorageError."""
     temporary = f"{path}.compact"
     store = LmdbStore(path)
     try:
