@@ -38,7 +38,7 @@ class ConsensusCore:
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def start(self, now_ns: int) -> None:
-        """Starts the core. Its first tick leaves the state INIT."""
+        """Start the core. Its first tick leaves the state INIT."""
         assert not self._is_started
         self._is_started = True
         self._ctx.now_ns = now_ns
@@ -46,16 +46,17 @@ class ConsensusCore:
         self._ctx.quorum_candidate_at_ns = now_ns
 
     def tick(self, now_ns: int) -> None:
-        """Let time pass: at least every 10 ms, or at `next_deadline_ns`."""
+        """Let time pass; call it at least every 10 ms, or at `next_deadline_ns`."""
         dispatch.tick(self._at(now_ns))
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """A message from another member. Strangers, echoes, and everything during INIT are ignored."""
+        """Handle a message from another member. Messages of strangers, echoes, and everything during INIT are
+        ignored."""
         dispatch.on_message(self._at(now_ns), message)
 
     def on_new_term(self, leadership_term_id: int, base_position: int) -> None:
-        """The first record of a term was found in the own log at `base_position`; report it before any `on_appended`
-        beyond. Emits PersistTerm."""
+        """Take note of a term whose first record was found in the own log at `base_position`; report it before any
+        `on_appended` beyond. Emits PersistTerm."""
         ctx = self._ctx
         if not ctx.can_begin_term(leadership_term_id, base_position):
             raise ConsensusError(
@@ -68,7 +69,7 @@ class ConsensusCore:
         ctx.emit(PersistTerm(leadership_term_id, base_position))
 
     def on_configuration(self, position: int, configuration: Configuration) -> None:
-        """A configuration was found in the own durable log, its record ends at `position`: it is in force from now on.
+        """Put a configuration in force that was found in the own durable log, in a record that ends at `position`.
         Report it before any `on_appended` to it or beyond."""
         ctx = self._ctx
         is_in_log = self._is_started and position <= ctx.append_position
@@ -80,12 +81,13 @@ class ConsensusCore:
         ctx.configure(position, configuration)
 
     def may_introduce(self, member_id: int) -> bool:
-        """Whether a member's word is enough that another is one: it is known itself, and was not removed."""
+        """Return whether a member's word is enough to take another for a member: the former is known, and was not
+        removed."""
         ctx = self._ctx
         return member_id in ctx.members and not ctx.is_removed_member(member_id)
 
     def on_introduction(self, member_id: int) -> bool:
-        """A member that this one may not know is made known, for an election, by one that `may_introduce`.
+        """Take note, for an election, of a member that this one may not know, introduced by one that `may_introduce`.
 
         False when there are too many.
         """
@@ -95,7 +97,7 @@ class ConsensusCore:
         return member_id in ctx.members
 
     def on_appended(self, append_position: int, now_ns: int) -> None:
-        """The own log is durable, and scanned for terms, up to `append_position`."""
+        """Take note that the own log is durable, and scanned for terms, up to `append_position`."""
         ctx = self._at(now_ns)
         has_grown = append_position > ctx.append_position
         ctx.grow_to(append_position)
@@ -105,45 +107,47 @@ class ConsensusCore:
             self.tick(now_ns)
 
     def on_log_ready(self, log_session_id: int, first_record_end: int, now_ns: int) -> None:
-        """PrepareLog is done: the term's first record is appended and ends at `first_record_end`."""
+        """Announce the term: PrepareLog is done, the term's first record is appended and ends at `first_record_end`."""
         leading.on_log_ready(self._at(now_ns), log_session_id, first_record_end)
 
     def on_joined(self, position: int, now_ns: int) -> None:
-        """JoinLog is done: the leader's log arrives from `position` on."""
+        """Begin catching up: JoinLog is done, and the leader's log arrives from `position` on."""
         following.on_joined(self._at(now_ns), position)
 
     def bear_standstill(self, now_ns: int) -> None:
-        """A follower that takes nothing of the log for now, for a reason of its own, is given time to go on joining."""
+        """Give a follower time to go on joining while it takes nothing of the log for a reason of its own."""
         ctx = self._at(now_ns)
         if ctx.is_following and not ctx.is_closed:
             following.note_progress(ctx)
 
     def on_live(self, now_ns: int) -> None:
-        """The follower's catch-up has reached the leader's live stream."""
+        """Become a follower: catch-up has reached the leader's live stream."""
         following.on_live(self._at(now_ns))
 
     def on_log_lost(self, reason: str, end_of_stream: bool, now_ns: int) -> None:
-        """The log publication, image or its recording is gone; `end_of_stream`: the leader closed it in good order."""
+        """Take note that the log publication, the image or its recording is gone; `end_of_stream`: the leader closed it
+        in good order."""
         dispatch.on_log_lost(self._at(now_ns), reason, end_of_stream)
 
     def on_truncated(self, position: int, now_ns: int) -> None:
-        """The shell has carried out TruncateLog."""
+        """Leave INIT: the shell has carried out TruncateLog."""
         ctx = self._at(now_ns)
         if position != ctx.pending_truncation:
             raise ConsensusError(f"log was truncated to position={position}, ordered was {ctx.pending_truncation}")
         ctx.shrink_to(position)
 
     def begin_termination(self, position: int, now_ns: int) -> None:
-        """Serving leader: have all members stop once they executed the log up to `position`; may be repeated to give
-        them the termination timeout anew."""
+        """Have all members stop once they executed the log up to `position`, as the serving leader; may be repeated to
+        give them the termination timeout anew."""
         termination.begin_termination(self._at(now_ns), position)
 
     def acknowledge_termination(self, position: int, now_ns: int) -> None:
-        """Follower: executed up to `position`, services stopped; tells the leader if that was asked for."""
+        """Note, as a follower, that the log is executed up to `position` and the services have stopped; tell the leader
+        if it asked."""
         termination.acknowledge_termination(self._at(now_ns), position)
 
     def transfer_leadership(self, target_member_id: int | None, end_position: int, now_ns: int) -> bool:
-        """Serving leader: hand over to a member, or to the one with most of the log (Raft §3.10).
+        """Hand the leadership over, as the serving leader, to a member or to the one with most of the log (Raft §3.10).
 
         The shell has stopped appending, its log ends at `end_position`, and it appends nothing while `is_transferring`.
         False, with nothing begun, when no such member was heard lately, or while the cluster ends.
@@ -154,7 +158,7 @@ class ConsensusCore:
         return begun
 
     def find_refusal(self, wanted: Configuration, near_position: int, now_ns: int) -> str:
-        """Why this member may not append a configuration to the log now, or an empty string (Raft §4.1, §4.2.2).
+        """Return why this member may not append a configuration to the log now, or an empty string (Raft §4.1, §4.2.2).
 
         A learner that is to vote must have the log up to `near_position`. The shell has no other configuration appended
         that is not durable yet, and appends at once.
@@ -164,14 +168,14 @@ class ConsensusCore:
     # -- outputs --------------------------------------------------------------------------------------------------
 
     def take_commands(self) -> list[Command]:
-        """What to do now, in order; each command is handed out once."""
+        """Return the commands to carry out now, in order; each is handed out once."""
         commands = self._ctx.commands
         if commands:
             self._ctx.commands = []
         return commands
 
     def next_deadline_ns(self) -> int:
-        """When `tick` has something to do, at the latest."""
+        """Return when `tick` has something to do, at the latest (ns)."""
         return deadlines.next_deadline_ns(self._ctx)
 
     # -- looking inside -------------------------------------------------------------------------------------------
@@ -202,13 +206,13 @@ class ConsensusCore:
         return self._ctx.is_leading and self._ctx.is_closed
 
     def is_bound_to(self, leadership_term_id: int, leader_member_id: int) -> bool:
-        """Whether this member follows a leader, and has given its word to no later one."""
+        """Return whether this member follows a leader, and has voted in no later term."""
         ctx = self._ctx
         is_follower = ctx.is_following and self.leader_member_id == leader_member_id
         return is_follower and ctx.leadership_term_id == ctx.candidate_term_id == leadership_term_id
 
     def is_quorum(self, member_ids: Collection[int]) -> bool:
-        """Whether the voters among these members are enough for a decision."""
+        """Return whether the voters among these members are enough for a decision."""
         return len(set(self._ctx.configuration.voter_ids) & set(member_ids)) >= self._ctx.quorum_threshold
 
     @property
@@ -262,13 +266,14 @@ class ConsensusCore:
         return self._ctx.distrust
 
     def doubt_state(self) -> None:
-        """Leads no more until the next start, for the service's state is not that of the others; it votes. Not to be
-        called while leading."""
+        """Stand back from leadership until the next start, because the service's state is not that of the others; the
+        member still votes. Not to be called while leading."""
         assert not self._ctx.is_leading, "a leader hands over first"
         self._ctx.doubt_state()
 
     def lag(self, lags: bool) -> None:
-        """The service is far behind what is committed, or level again: it stands back where another is level."""
+        """Note that the service is far behind what is committed, or level again; while it is behind, the member stands
+        back if another is level."""
         self._ctx.lag(lags)
 
     @property
@@ -339,7 +344,7 @@ class ConsensusCore:
         return self._ctx.configurations.position
 
     def configuration_at(self, position: int) -> Configuration | None:
-        """What the log says of the members up to a position at or beyond the newest snapshot, or None."""
+        """Return what the log says about the members up to a position at or beyond the newest snapshot, or None."""
         return self._ctx.configurations.at(position)
 
     @property
@@ -357,7 +362,7 @@ class ConsensusCore:
         invariants.check(self._ctx, self._watermarks)
 
     def describe(self) -> str:
-        """One line for logs and errors, always in the same form."""
+        """Return one line for logs and errors, always in the same form."""
         ctx = self._ctx
         return (
             f"member={ctx.own.member_id} state={ctx.state.name} role={ctx.role.name} term={ctx.leadership_term_id}"
@@ -369,7 +374,7 @@ class ConsensusCore:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _at(self, now_ns: int) -> Context:
-        """Time never goes back here, whatever the caller's clock does."""
+        """Set the time, which never goes back here, whatever the caller's clock does."""
         assert self._is_started
         ctx = self._ctx
         ctx.now_ns = max(ctx.now_ns, now_ns)

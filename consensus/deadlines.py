@@ -1,4 +1,4 @@
-"""When a member next has something to do, if no message arrives before."""
+"""Deadlines: when a member next has something to do if no message arrives before."""
 
 from collections.abc import Callable
 
@@ -12,14 +12,14 @@ TRANSFER_TICK_NS = 1_000_000
 
 
 def next_deadline_ns(ctx: Context) -> int:
-    """When the next tick has something to do, at the latest."""
+    """Return when the next tick has something to do, at the latest (ns)."""
     if ctx.state is ElectionState.INIT:
         return ctx.now_ns if ctx.pending_truncation == NULL_POSITION else FAR_FUTURE_NS
     return min(DEADLINES[ctx.state](ctx))
 
 
 def leader_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Returns when a leader announces itself next, and when it sends its next heartbeat."""
+    """Return when a leader next announces itself, and when it next sends its heartbeat (ns)."""
     interval_ns = ctx.config.leader_heartbeat_interval_ns
     if ctx.state is ElectionState.LEADER_INIT:
         return (ctx.state_since_ns + ctx.config.leader_heartbeat_timeout_ns,)
@@ -32,7 +32,8 @@ def leader_deadlines(ctx: Context) -> tuple[int, ...]:
 
 
 def follower_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Next acknowledgement, the leader's timeout, and while joining that of progress."""
+    """Return the follower's deadlines: the next acknowledgement, the leader's timeout, and while joining that of
+    progress."""
     progress, config = ctx.progress, ctx.config
     acknowledge_ns = progress.last_sent_ns + config.leader_heartbeat_interval_ns
     leader_timeout_ns = progress.last_leader_activity_ns + config.leader_heartbeat_timeout_ns
@@ -42,12 +43,12 @@ def follower_deadlines(ctx: Context) -> tuple[int, ...]:
 
 
 def serving_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Returns the deadlines of a member that serves in its current role."""
+    """Return the deadlines of a member that serves in its current role."""
     return leader_deadlines(ctx) if ctx.is_leading else follower_deadlines(ctx)
 
 
 def ballot_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Returns when a candidate asks for votes next, and when its ballot ends."""
+    """Return when a candidate asks for votes next, and when its ballot ends."""
     end_ns = ctx.state_since_ns + ctx.config.election_timeout_ns
     return (end_ns, ctx.next_send_ns) if ctx.state is ElectionState.CANDIDATE_BALLOT else (end_ns,)
 

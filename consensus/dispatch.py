@@ -1,4 +1,4 @@
-"""Chooses the handler of each message and tick, by role and state of this member."""
+"""Dispatch of each message and tick to its handler, by role and state of this member."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ from ordo.consensus.state.states import ElectionState
 
 
 def tick(ctx: Context) -> None:
-    """Does what has become due by the given time."""
+    """Do what has become due by the given time."""
     if ctx.is_leading:
         leading.tick_leading(ctx)
     elif ctx.is_following:
@@ -42,7 +42,7 @@ def tick(ctx: Context) -> None:
 
 
 def on_message(ctx: Context, message: Message) -> None:
-    """Passes a message to its handler. Messages of strangers, echoes, and all messages during INIT are ignored."""
+    """Pass a message to its handler. Messages of strangers, echoes, and all messages during INIT are ignored."""
     handler, sender_field = HANDLERS[type(message)]
     if ctx.state is ElectionState.INIT or handler is None:
         return
@@ -55,7 +55,7 @@ def on_message(ctx: Context, message: Message) -> None:
 
 
 def on_canvass_position(ctx: Context, message: CanvassPosition) -> None:
-    """A member looks for a leader: this one, its leader, or another that looks for one, too."""
+    """Handle a CanvassPosition by role: as a leader, as a follower, or as another member that looks for a leader."""
     member = ctx.members[message.follower_member_id]
     member.reported_log_term_id = message.log_leadership_term_id
     if member.member_id == ctx.graceful_leader_id:
@@ -69,7 +69,8 @@ def on_canvass_position(ctx: Context, message: CanvassPosition) -> None:
 
 
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
-    """A candidate asks; with a leader, only one that the leader has asked to stand is listened to."""
+    """Handle a candidate's request; while there is a leader, only a candidate that the leader asked to stand is
+    listened to."""
     if message.is_transfer and (ctx.is_leading or ctx.is_following):
         transfer.on_request_vote(ctx, message)
     else:
@@ -77,7 +78,7 @@ def on_request_vote(ctx: Context, message: RequestVote) -> None:
 
 
 def on_log_lost(ctx: Context, reason: str, end_of_stream: bool) -> None:
-    """The log publication, image or its recording is gone."""
+    """Handle the loss of the log publication, the image or its recording, by role."""
     if ctx.is_following:
         following.on_log_lost(ctx, reason, end_of_stream)
     elif ctx.is_leading:
@@ -85,7 +86,7 @@ def on_log_lost(ctx: Context, reason: str, end_of_stream: bool) -> None:
 
 
 def on_append_position(ctx: Context, message: AppendPosition) -> None:
-    """Counts a follower's acknowledgement, if it is of this leader's term."""
+    """Count a follower's acknowledgement, if it is of this leader's term."""
     if ctx.is_leading:
         ctx.progress.append_position_received(
             message.follower_member_id, message.leadership_term_id, message.log_position, ctx.now_ns

@@ -1,4 +1,4 @@
-"""What must hold for one member after every step; tests call it after each, and it is cheap enough for production."""
+"""Invariants of one member after every step; tests check them after each, and they are cheap enough for production."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,14 +11,14 @@ from ordo.consensus.state.states import ELECTING_STATES, JOINING_STATES, LEADING
 
 @dataclass
 class Watermarks:
-    """What may only rise, as it was at the last check."""
+    """Values that may only rise, as they were at the last check."""
 
     candidate_term_id: int = -1
     commit_position: int = 0
 
 
 def check(ctx: Context, watermarks: Watermarks) -> None:
-    """Raise AssertionError, naming the member, where something does not hold."""
+    """Raise AssertionError, naming the member, if an invariant does not hold."""
     check_positions(ctx)
     check_terms(ctx)
     check_roles(ctx)
@@ -30,7 +30,8 @@ def check(ctx: Context, watermarks: Watermarks) -> None:
 
 
 def check_positions(ctx: Context) -> None:
-    """Committed is durable; announced is committed; a follower never passes what it was told."""
+    """Check that what is committed is durable, what is announced is committed, and a follower never passes what it was
+    told."""
     progress = ctx.progress
     assert 0 <= progress.commit_position <= progress.own_position, ctx.own.member_id
     assert ctx.announced_commit_position <= progress.commit_position, ctx.own.member_id
@@ -40,7 +41,7 @@ def check_positions(ctx: Context) -> None:
 
 
 def check_terms(ctx: Context) -> None:
-    """Rows rise; a member is bound to at least every term it has entries of or takes part in."""
+    """Check that rows rise, and that a member is bound to at least every term it has entries of or takes part in."""
     rows = ctx.terms.rows
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(rows)), rows
     assert ctx.terms.last_term_id <= ctx.candidate_term_id, ctx.own.member_id
@@ -52,7 +53,7 @@ def check_terms(ctx: Context) -> None:
 
 
 def check_configurations(ctx: Context) -> None:
-    """The configuration in force is in the durable log; those that count in it are known."""
+    """Check that the configuration in force is in the durable log, and that those that count in it are known."""
     configuration = ctx.configuration
     assert ctx.configurations.position <= ctx.append_position, ctx.own.member_id
     assert set(configuration.member_ids) <= ctx.members.keys(), ctx.own.member_id
@@ -60,7 +61,7 @@ def check_configurations(ctx: Context) -> None:
 
 
 def check_roles(ctx: Context) -> None:
-    """State, role and what is counted agree with each other."""
+    """Check that state, role and what is counted agree with each other."""
     assert not (ctx.is_leading and ctx.is_following), ctx.own.member_id
     assert ctx.log_is_open == (ctx.is_leading or ctx.is_following), ctx.own.member_id
     assert (ctx.role is Role.LEADER) == ctx.is_leading, ctx.own.member_id

@@ -1,4 +1,4 @@
-"""Reads that take no log entry (Raft §8; dissertation §6.4): up to where must a service have executed to answer one?
+"""Reads that take no log entry (Raft §8; dissertation §6.4): up to where a service must have executed to answer one.
 
     leader      notes its commit position, asks the members whether it still leads, and gives the position out once a
                 quorum has said so after it was noted
@@ -40,8 +40,8 @@ class ReadIndex(Generic[Read]):
     """
 
     def __init__(self, core: ConsensusCore, interval_ns: int, first_round_id: int) -> None:
-        """A round is repeated every `interval_ns`. `first_round_id` differs from life to life of a member, so that no
-        answer to an earlier one is taken for its own."""
+        """Serve reads for a core; a round is repeated every `interval_ns`. `first_round_id` differs between the runs of
+        a member, so that no answer to an earlier run is taken for this one's."""
         self._core = core
         self._interval_ns = interval_ns
         self._next_round_id = first_round_id
@@ -59,7 +59,7 @@ class ReadIndex(Generic[Read]):
     # -- inputs ---------------------------------------------------------------------------------------------------
 
     def add(self, read: Read, now_ns: int) -> bool:
-        """Adds a read. Returns False where no member is known that could confirm it now."""
+        """Add a read. Returns False if no member is known that could confirm it now."""
         self._look_for_office()
         if not self._leads and self._leader_id == NULL_MEMBER:
             return False
@@ -68,7 +68,7 @@ class ReadIndex(Generic[Read]):
         return True
 
     def on_message(self, message: ReadMessage, now_ns: int) -> None:
-        """Takes up a message about reads from another member."""
+        """Handle a message about reads from another member."""
         self._look_for_office()
         match message:
             case ReadHeartbeat(leadership_term_id, round_id, leader_id):
@@ -88,7 +88,7 @@ class ReadIndex(Generic[Read]):
         self.tick(now_ns)
 
     def tick(self, now_ns: int) -> None:
-        """Notices a change of office, begins the next round, repeats the one under way."""
+        """Notice a change of leadership, begin the next round, and repeat the one under way."""
         if not (self._waiting or self._under_way):
             return
         self._look_for_office()
@@ -105,25 +105,25 @@ class ReadIndex(Generic[Read]):
         return bool(self._messages or self._confirmed or self._failed)
 
     def take_messages(self) -> list[tuple[int, ReadMessage]]:
-        """(member id, or NULL_MEMBER for all others; message), in order."""
+        """Return (member id, or NULL_MEMBER for all others; message), in order."""
         messages, self._messages = self._messages, []
         return messages
 
     def take_confirmed(self) -> list[tuple[Read, int]]:
-        """Reads with the log position that a service must have executed to answer them."""
+        """Return the confirmed reads, each with the log position that a service must have executed to answer it."""
         confirmed, self._confirmed = self._confirmed, []
         return confirmed
 
     def take_failed(self) -> list[Read]:
-        """Returns the reads that nobody will confirm any more, and forgets them."""
+        """Return the reads that nobody will confirm any more, and forget them."""
         failed, self._failed = self._failed, []
         return failed
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _look_for_office(self) -> None:
-        """The office is the term, its leader, and whether that is this member and it serves: its term's first record
-        is committed. What was wanted of another one fails."""
+        """Fail the reads that were asked of another office. The office is the term, its leader, and whether that is
+        this member and it serves (its term's first record is committed)."""
         core = self._core
         office = core.leadership_term_id, core.leader_member_id, core.is_serving
         if office != self._office:
@@ -155,7 +155,7 @@ class ReadIndex(Generic[Read]):
             self._waiting.append(remote)
 
     def _begin_round(self, now_ns: int) -> None:
-        """The position is noted before anybody is asked, and after every read that goes with the round was wanted."""
+        """Begin a round: note the position before anybody is asked, and after every read of the round was requested."""
         assert not self._under_way
         self._under_way, self._waiting = self._waiting, []
         self._round_id = self._next_round_id
@@ -168,8 +168,7 @@ class ReadIndex(Generic[Read]):
             self._send(now_ns)
 
     def _repeat(self, now_ns: int) -> None:
-        """Repeats the round under way, unless those that have answered are a quorum by now, because members were
-        removed since."""
+        """Repeat the round under way, unless the answers so far are a quorum by now because members were removed."""
         if self._leads:
             self._confirm_by_quorum()
         if self._under_way:
@@ -188,7 +187,7 @@ class ReadIndex(Generic[Read]):
             self._end_round(self._position)
 
     def _end_round(self, position: int) -> None:
-        """`position` NULL_POSITION: the member that was asked does not lead."""
+        """End a round; `position` is NULL_POSITION when the member that was asked does not lead."""
         ended, self._under_way = self._under_way, []
         for read in ended:
             if isinstance(read, RemoteRead):

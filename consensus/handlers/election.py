@@ -19,7 +19,7 @@ from ordo.consensus.state.states import ELECTING_STATES, ElectionState
 
 
 def tick_init(ctx: Context) -> None:
-    """Leaves the state INIT: a single voter leads at once, all others canvass."""
+    """Leave the state INIT: a single voter leads at once, all others canvass."""
     assert ctx.state is ElectionState.INIT
     if ctx.pending_truncation != NULL_POSITION:
         return
@@ -45,20 +45,21 @@ def tick_init(ctx: Context) -> None:
 
 
 def canvass_deadline_ns(ctx: Context) -> int:
-    """When a quorum of positions is enough to stand for election."""
+    """Return when a quorum of positions is enough to stand for election (ns)."""
     if ctx.is_extended_canvass:
         return ctx.state_since_ns + ctx.config.startup_canvass_timeout_ns
     return ctx.quorum_candidate_at_ns
 
 
 def last_resort_ns(ctx: Context) -> int:
-    """When a member that stands back stands all the same: nobody else came forward, so its log must be the newest."""
+    """Return when a member that stands back stands all the same (ns): nobody else came forward, so its log must be the
+    newest."""
     patience_ns = ctx.config.leader_heartbeat_timeout_ns + ctx.config.election_timeout_ns
     return max(canvass_deadline_ns(ctx), ctx.state_since_ns) + patience_ns
 
 
 def send_canvass(ctx: Context) -> None:
-    """Tell all members where the own log ends, once an interval."""
+    """Tell all members where the own log ends, once per interval."""
     trust.send_trust_request(ctx)
     if ctx.now_ns >= ctx.next_send_ns:
         ctx.next_send_ns = ctx.now_ns + ctx.config.election_status_interval_ns
@@ -66,20 +67,20 @@ def send_canvass(ctx: Context) -> None:
 
 
 def own_canvass(ctx: Context) -> CanvassPosition:
-    """The end of the own log, and the term this member is bound to."""
+    """Return the end of the own log, and the term this member is bound to."""
     return CanvassPosition(ctx.log_term_id, ctx.append_position, ctx.candidate_term_id, ctx.own.member_id)
 
 
 def recent_voters(ctx: Context) -> list[Member]:
-    """The voters, those that may not vote now left out, with what was heard too long ago forgotten, so that a quorum
-    is a quorum of now."""
+    """Return the voters that may vote now, forgetting what was heard too long ago, so that a quorum is one of present
+    members."""
     limit_ns = ctx.now_ns - ctx.config.leader_heartbeat_timeout_ns
     voters = [member for member in ctx.voters() if not ctx.is_distrusted(member)]
     return [member if member.heard_ns > limit_ns else Member(member.member_id) for member in voters]
 
 
 def tick_canvass(ctx: Context) -> None:
-    """Stand for election when all would vote for this member, or after the deadline a quorum."""
+    """Stand for election when all would vote for this member, or after the deadline when a quorum would."""
     ctx.refresh_own()
     send_canvass(ctx)
     is_appointed = ctx.config.appointed_leader_id in (NULL_MEMBER, ctx.own.member_id)
@@ -160,7 +161,7 @@ def tick_candidate_ballot(ctx: Context) -> None:
 
 
 def own_request(ctx: Context) -> RequestVote:
-    """Returns the request for votes that this candidate sends."""
+    """Return the request for votes that this candidate sends."""
     return RequestVote(
         ctx.own.log_leadership_term_id,
         ctx.own.log_position,
@@ -177,7 +178,7 @@ def tick_follower_ballot(ctx: Context) -> None:
 
 
 def on_vote(ctx: Context, message: Vote) -> None:
-    """Counts a vote of the current ballot; a repeated answer never withdraws a vote."""
+    """Count a vote of the current ballot; a repeated answer never withdraws a vote."""
     member = ctx.members[message.follower_member_id]
     is_for_this_ballot = (
         ctx.state is ElectionState.CANDIDATE_BALLOT

@@ -19,7 +19,7 @@ from ordo.runtime.errors import ConsensusError
 
 
 def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
-    """A member leads; what that means depends on what this member is doing.
+    """Handle the announcement of a leader, depending on what this member is doing.
 
     One that may be bound to a term it has forgotten acknowledges to nobody.
     """
@@ -41,7 +41,7 @@ def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
 
 
 def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
-    """Join the leader if the own log is a prefix of its log; else mend the own log first, or ask again."""
+    """Join the leader if the own log is a prefix of its log; otherwise mend the own log first, or ask again."""
     if message.leader_member_id == ctx.graceful_leader_id:
         ctx.graceful_leader_id = NULL_MEMBER
     ctx.hear_leader()
@@ -66,7 +66,7 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
 
 
 def demand_one_leader(ctx: Context, message: NewLeadershipTerm) -> None:
-    """Raise ConsensusError where the own log has the leader's term, from another leader of it (Raft §5.2)."""
+    """Raise ConsensusError if the own log has the leader's term from another leader (Raft §5.2)."""
     term_id, base_position = ctx.terms.last_term_id, ctx.terms.last_base_position
     if term_id == message.leadership_term_id and base_position != message.term_base_log_position:
         raise ConsensusError(
@@ -77,12 +77,12 @@ def demand_one_leader(ctx: Context, message: NewLeadershipTerm) -> None:
 
 
 def note_progress(ctx: Context) -> None:
-    """Extends the time for joining by another leader heartbeat timeout, since it makes progress."""
+    """Extend the time for joining by another leader heartbeat timeout, since it makes progress."""
     ctx.progress_deadline_ns = ctx.now_ns + ctx.config.leader_heartbeat_timeout_ns
 
 
 def on_joined(ctx: Context, position: int) -> None:
-    """Called when the replay from the end of this member's log arrives."""
+    """Begin catching up when the replay from the end of this member's log arrives."""
     if ctx.state is not ElectionState.FOLLOWER_CATCHUP_AWAIT:
         return
     if position != ctx.append_position:
@@ -93,7 +93,7 @@ def on_joined(ctx: Context, position: int) -> None:
 
 
 def on_live(ctx: Context) -> None:
-    """Called when the live log arrives, which ends the election for this member."""
+    """End the election for this member when the live log arrives."""
     if ctx.state is not ElectionState.FOLLOWER_CATCHUP:
         return
     transitions.follow(ctx)
@@ -101,7 +101,7 @@ def on_live(ctx: Context) -> None:
 
 
 def tick_following(ctx: Context) -> None:
-    """Leaves the leader if it or its log fell silent; otherwise commits and acknowledges."""
+    """Leave the leader if it or its log fell silent; otherwise commit and acknowledge."""
     assert ctx.is_following
     reason = find_reason_to_leave(ctx)
     if reason:
@@ -118,7 +118,7 @@ def tick_following(ctx: Context) -> None:
 
 
 def find_reason_to_leave(ctx: Context) -> str:
-    """Why this member must not follow any longer, or an empty string."""
+    """Return why this member must not follow any longer, or an empty string."""
     higher_term_id = ctx.progress.higher_term_seen
     if higher_term_id > ctx.leadership_term_id:
         ctx.note_term(higher_term_id)
@@ -140,14 +140,15 @@ def send_append_position(ctx: Context) -> None:
 
 
 def on_commit_position(ctx: Context, message: CommitPosition) -> None:
-    """The leader's heartbeat, with how far the log is committed."""
+    """Handle the leader's heartbeat, which says how far the log is committed."""
     if not (ctx.is_following or ctx.is_leading):
         return
     ctx.progress.commit_notified(message.leadership_term_id, message.log_position, message.leader_member_id, ctx.now_ns)
 
 
 def on_canvass(ctx: Context, message: CanvassPosition) -> None:
-    """A leader that canvasses, bound to its own term or a higher one, has given up: do not wait for its timeout.
+    """Leave a leader that canvasses, bound to its own term or a higher one: it has given up, so its timeout need not
+    pass.
 
     Anybody else is told who leads: the log of a member that was away may not name the leader, or name its removal.
     """
@@ -161,7 +162,7 @@ def on_canvass(ctx: Context, message: CanvassPosition) -> None:
 
 
 def on_log_lost(ctx: Context, reason: str, end_of_stream: bool) -> None:
-    """The leader's log stopped coming; at its end of stream the leader is known to have closed."""
+    """Handle the end of the leader's log; an end of stream means that the leader has closed."""
     leader_id = ctx.progress.leader_member_id
     transitions.leave(ctx, reason)
     if end_of_stream:

@@ -12,7 +12,7 @@ from ordo.runtime.errors import ConsensusError
 
 
 def on_log_ready(ctx: Context, log_session_id: int, first_record_end: int) -> None:
-    """The log publication exists and the term's first record is appended: announce the term."""
+    """Announce the term: the log publication exists and the term's first record is appended."""
     if ctx.state is not ElectionState.LEADER_INIT:
         return
     if first_record_end <= ctx.term_base_position:
@@ -24,7 +24,7 @@ def on_log_ready(ctx: Context, log_session_id: int, first_record_end: int) -> No
 
 
 def tick_leading(ctx: Context) -> None:
-    """Gives up office where leadership was lost; otherwise commits and tells the followers."""
+    """Give up office if leadership was lost; otherwise commit and tell the followers."""
     assert ctx.is_leading
     reason = find_reason_to_give_up(ctx)
     if reason:
@@ -49,7 +49,7 @@ def tick_leading(ctx: Context) -> None:
 
 
 def find_reason_to_give_up(ctx: Context) -> str:
-    """Why this member must not lead any longer, or an empty string."""
+    """Return why this member must not lead any longer, or an empty string."""
     timeout_ns = ctx.config.leader_heartbeat_timeout_ns
     higher_term_id = ctx.progress.higher_term_seen
     if higher_term_id > ctx.leadership_term_id:
@@ -65,7 +65,7 @@ def find_reason_to_give_up(ctx: Context) -> str:
 
 
 def send_new_leadership_terms(ctx: Context) -> None:
-    """Announce the term, once an interval: to all until it is established, then to those that have not joined."""
+    """Announce the term, once per interval: to all until it is established, then to those that have not joined."""
     if ctx.now_ns < ctx.next_send_ns:
         return
     ctx.next_send_ns = ctx.now_ns + ctx.config.leader_heartbeat_interval_ns
@@ -76,7 +76,7 @@ def send_new_leadership_terms(ctx: Context) -> None:
 
 
 def send_commit_position(ctx: Context) -> None:
-    """Heartbeat of an established leader: on every new commit position, and once an interval."""
+    """Send the heartbeat of an established leader: on every new commit position, and once per interval."""
     progress = ctx.progress
     is_new = progress.commit_position > progress.last_sent_position
     is_due = ctx.now_ns >= progress.last_sent_ns + ctx.config.leader_heartbeat_interval_ns
@@ -86,7 +86,7 @@ def send_commit_position(ctx: Context) -> None:
 
 
 def own_bracket(ctx: Context, leadership_term_id: int) -> Bracket:
-    """The rows of the leader's table around a term; the current term counts from its base on, durable or not."""
+    """Return the rows of the leader's table around a term; the current term counts from its base on, durable or not."""
     terms = TermTable(ctx.terms.rows)
     if terms.last_term_id != ctx.leadership_term_id:
         terms.append(ctx.leadership_term_id, ctx.term_base_position)
@@ -94,7 +94,7 @@ def own_bracket(ctx: Context, leadership_term_id: int) -> Bracket:
 
 
 def own_announcement(ctx: Context, member: Member) -> NewLeadershipTerm:
-    """NewLeadershipTerm for one member, answering the last log term it told, or the own previous one."""
+    """Return the NewLeadershipTerm for one member, which answers the last log term it told, or the own previous one."""
     told = member.reported_log_term_id
     asked_term_id = ctx.terms.term_before(ctx.term_base_position) if told is None else told
     bracket = own_bracket(ctx, min(asked_term_id, ctx.leadership_term_id))
@@ -134,5 +134,5 @@ def on_canvass(ctx: Context, member: Member, message: CanvassPosition) -> None:
 
 
 def on_log_lost(ctx: Context, reason: str) -> None:
-    """The leader's own log cannot be published or recorded any longer: it gives up its office."""
+    """Give up office when the leader's own log cannot be published or recorded any longer."""
     transitions.enter_election(ctx, reason)

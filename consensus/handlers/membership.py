@@ -1,4 +1,5 @@
-"""Which change of the members a leader may append to the log, and when (Raft dissertation, §4.1 to §4.2.4).
+"""The rules for changing the members: which change a leader may append to the log, and when (Raft dissertation, §4.1 to
+§4.2.4).
 
 One vote at a time, each only when the configuration before is committed, and a record of the leader's own term with it
 (Ongaro's correction of 2015: else two leaders may each count on a quorum of a configuration that the other's lacks).
@@ -9,7 +10,7 @@ from ordo.consensus.state.context import Context
 
 
 def find_refusal(ctx: Context, wanted: Configuration, near_position: int) -> str:
-    """One line for the operator, or an empty string when the leader may append the configuration."""
+    """Return why the leader may not append the configuration, in one line for the operator, or an empty string."""
     return _find_bad_moment(ctx) or _find_bad_change(ctx, wanted) or _find_unfit_member(ctx, wanted, near_position)
 
 

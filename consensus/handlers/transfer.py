@@ -15,7 +15,8 @@ from ordo.consensus.state.quorum import compare_log
 
 
 def begin_transfer(ctx: Context, target_id: int | None, end_position: int) -> bool:
-    """Serving leader: have a member lead next. False, with nothing changed, where that cannot be."""
+    """Have another member lead next, as the serving leader. Returns False, with nothing changed, when that cannot
+    be."""
     if not (ctx.is_leading and ctx.is_closed) or ctx.is_terminating or ctx.is_transferring:
         return False
     candidates = [member.member_id for member in ctx.others() if can_lead(ctx, member.member_id)]
@@ -32,7 +33,7 @@ def begin_transfer(ctx: Context, target_id: int | None, end_position: int) -> bo
 
 
 def can_lead(ctx: Context, member_id: int) -> bool:
-    """Whether a member is a voter that may stand for election, was heard lately, and has joined this term."""
+    """Return whether a member is a voter that may stand for election, was heard lately, and has joined this term."""
     is_joined = ctx.progress.member_position(member_id) != NULL_POSITION
     is_allowed = ctx.config.appointed_leader_id in (NULL_MEMBER, member_id)
     is_allowed = is_allowed and member_id in ctx.configuration.voter_ids
@@ -42,7 +43,8 @@ def can_lead(ctx: Context, member_id: int) -> bool:
 
 
 def tick_transfer(ctx: Context) -> None:
-    """Leader: ask the target, once an interval, as soon as it has the whole log; give up at the deadline."""
+    """Ask the target to stand, as the leader, once per interval as soon as it has the whole log; give up at the
+    deadline."""
     if not ctx.is_transferring:
         return
     if ctx.now_ns >= ctx.transfer_deadline_ns:
@@ -55,7 +57,8 @@ def tick_transfer(ctx: Context) -> None:
 
 
 def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
-    """Follower: stand for election as soon as the log is left. Ignored unless it comes from the own leader."""
+    """Stand for election, as a follower, as soon as the log is left. Ignored unless the request comes from the own
+    leader."""
     is_from_leader = (
         ctx.is_following
         and ctx.is_closed
@@ -71,7 +74,7 @@ def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
 
 
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
-    """Leader or follower: give way to a candidate that the leader has asked to stand; vote when the log is left."""
+    """Give way, as leader or follower, to a candidate that the leader has asked to stand; vote when the log is left."""
     if not ctx.may_vote or message.candidate_term_id <= ctx.candidate_term_id or ctx.is_terminating:
         return
     if ctx.is_leading and message.candidate_member_id not in ctx.configuration.voter_ids:

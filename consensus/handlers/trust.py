@@ -1,4 +1,4 @@
-"""May this member vote? Members that lost something they had acknowledged, and how they are trusted again.
+"""Trust: members that lost something they had acknowledged may not vote until they are trusted again.
 
 A member votes, and stands, with the promise that it still has every record it acknowledged and knows every term it
 voted in. One that finds a part of its log or its vote gone takes no part in elections until it can give that promise:
@@ -31,8 +31,8 @@ from ordo.consensus.state.states import ElectionState
 
 
 def send_trust_request(ctx: Context) -> None:
-    """Tell all others, once a heartbeat interval, that this member does not vote, and ask for what it must know; or
-    that it does not want to lead."""
+    """Tell all others, once per heartbeat interval, that this member does not vote and what it must learn, or that it
+    does not want to lead."""
     if not ((ctx.distrust or ctx.lags) and ctx.now_ns >= ctx.trust_send_ns):
         return
     ctx.trust_send_ns = ctx.now_ns + ctx.config.leader_heartbeat_interval_ns
@@ -43,12 +43,12 @@ def send_trust_request(ctx: Context) -> None:
 
 
 def on_stands_back(ctx: Context, message: StandsBack) -> None:
-    """Do not hand the leadership to that member."""
+    """Note that a member stands back, so that the leadership is not handed to it."""
     ctx.members[message.member_id].stood_back_ns = ctx.now_ns
 
 
 def on_trust_request(ctx: Context, message: TrustRequest) -> None:
-    """Do not wait for that member's vote; tell it the own term, unless that is forgotten, too, and as a leader with the
+    """Stop waiting for that member's vote; tell it the own term unless that is forgotten, too, and as a leader with the
     term's first record appended the term it leads."""
     ctx.members[message.member_id].distrusted_ns = ctx.now_ns
     leads = ctx.is_leading and ctx.state is not ElectionState.LEADER_INIT
@@ -78,7 +78,7 @@ def on_trust_answer(ctx: Context, message: TrustAnswer) -> None:
 
 
 def regain_vote(ctx: Context) -> None:
-    """All other members have told their terms: no vote that was forgotten can be in a higher one.
+    """Trust the own vote again once all other members have told their terms: no forgotten vote can be in a higher one.
 
     Those that forgot theirs, too, are fewer than a quorum: whoever was elected by forgotten votes is known to others.
     Stored in any case: a term that is known from the log alone would be forgotten with a part of it.
@@ -97,12 +97,12 @@ def regain_vote(ctx: Context) -> None:
 
 
 def regain_log(ctx: Context) -> None:
-    """Everything the leader had published, when it was asked, is here and committed."""
+    """Trust the own log again once everything the leader had published when it was asked is here and committed."""
     if Distrust.LOG in ctx.distrust and NULL_POSITION < ctx.trust_position <= ctx.progress.commit_position:
         set_distrust(ctx, ctx.distrust & ~Distrust.LOG)
 
 
 def set_distrust(ctx: Context, distrust: Distrust) -> None:
-    """Sets what this member is distrusted for. The shell makes it durable before the member votes."""
+    """Set what this member is distrusted for. The shell makes it durable before the member votes."""
     ctx.distrust = distrust
     ctx.emit(PersistDistrust(distrust))

@@ -1,4 +1,4 @@
-"""Is this member's log a prefix of the leader's? (Raft §5.3: log matching, by term table instead of by entry)
+"""Log matching by term table instead of by entry: whether this member's log is a prefix of the leader's (Raft §5.3).
 
 Within one term there is one leader and one log, so two logs that both hold term T agree up to the smaller of their
 ends of T, and on everything before it. NewLeadershipTerm names two neighbouring rows L and N of the leader's table:

@@ -12,10 +12,10 @@ MILLISECOND_NS = 1_000_000
 
 
 class UniformInts(Protocol):
-    """Where consensus takes random numbers from. Seeded and handed in, so that a run can be repeated."""
+    """The source of random numbers. It is seeded and passed in, so that a run can be repeated."""
 
     def uniform_int(self, low: int, high: int) -> int:
-        """Returns a number from low to high, both included."""
+        """Return a number from low to high, both included."""
         ...
 
 
@@ -86,7 +86,7 @@ class ConsensusConfig:
 
 @dataclass
 class DurableState:
-    """What a member finds on its disk.
+    """The state that a member finds on its disk.
 
     `terms` are the rows (term id, base position) of the term table, `append_position` the end of the log, scanned.
     A term's row is written when its first record is found in the log, so a row at or beyond `append_position` stands

@@ -1,4 +1,4 @@
-"""Who is in the cluster and who of them votes, as the log says it (Raft dissertation, chapter 4).
+"""The members of the cluster and which of them vote, as the log states it (Raft dissertation, chapter 4).
 
 A configuration is in force at a member from the moment its record is in the member's durable log, committed or not
 (§4.1); a truncation below the record brings the one before back. Records of configurations change the vote of one
@@ -45,12 +45,12 @@ class Configuration:
         return (len(self.voter_ids) >> 1) + 1
 
     def describe(self) -> str:
-        """Returns the configuration as one stable phrase for logs."""
+        """Return the configuration as one stable phrase for logs."""
         return f"voters={list(self.voter_ids)} learners={list(self.learner_ids)}"
 
 
 def count_changed_members(a: Configuration, b: Configuration) -> int:
-    """How many members are another thing (voter, learner, not there) in one configuration than in the other."""
+    """Return how many members have another standing (voter, learner, absent) in one configuration than in the other."""
     stay = set(a.voter_ids) & set(b.voter_ids) | set(a.learner_ids) & set(b.learner_ids)
     return len({*a.member_ids, *b.member_ids} - stay)
 
@@ -72,7 +72,7 @@ class ConfigurationTable:
 
     @property
     def position(self) -> int:
-        """Where the record of the one in force ends, or NULL_POSITION when the log says nothing of members."""
+        """The position where the record in force ends, or NULL_POSITION when the log states no members."""
         return self._rows[-1][0]
 
     @property
@@ -86,11 +86,11 @@ class ConfigurationTable:
         return list(self._rows)
 
     def names(self, member_id: int) -> bool:
-        """Whether a record, or the snapshot, names a member, be it one that others followed."""
+        """Return whether a record or the snapshot names a member, even one that later records superseded."""
         return any(member_id in one.member_ids for position, one in self._rows if position != NULL_POSITION)
 
     def has_removed(self, member_id: int, commit_position: int) -> bool:
-        """Whether a configuration named a member, and neither the newest committed one nor any after it does.
+        """Return whether a configuration named a member, and neither the newest committed one nor any after it does.
 
         Whoever led or was elected since then has that record in its log (Raft §5.4), and so is named by it.
         """
@@ -99,7 +99,7 @@ class ConfigurationTable:
         return any(is_named) and not any(is_named[live:])
 
     def append(self, position: int, configuration: Configuration) -> None:
-        """A record that ends at `position` was found in the log."""
+        """Add the configuration of a record that ends at `position` of the log."""
         assert position > self.position, f"{position=} after {self._rows}"
         self._rows.append((position, configuration))
 
@@ -110,7 +110,8 @@ class ConfigurationTable:
         assert self.position <= position, f"truncated to {position=} below the base {self._rows}"
 
     def at(self, position: int) -> Configuration | None:
-        """The newest of the log up to `position`, or None when it says nothing of members up to there."""
+        """Return the newest configuration of the log up to `position`, or None when it states no members up to
+        there."""
         found = None
         for end_position, configuration in self._rows:
             if NULL_POSITION != end_position <= position:
@@ -121,7 +122,7 @@ class ConfigurationTable:
 def changed(
     configuration: Configuration, *, voters: Iterable[int] = (), learners: Iterable[int] = (), gone: Iterable[int] = ()
 ) -> Configuration:
-    """The configuration with some members made voters, made learners, or taken out."""
+    """Return the configuration with some members made voters, made learners, or taken out."""
     moved = {*voters, *learners, *gone}
     return Configuration(
         tuple(one for one in configuration.voter_ids if one not in moved) + tuple(voters),

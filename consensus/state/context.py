@@ -92,11 +92,11 @@ class Context:
         self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
 
     def lag(self, lags: bool) -> None:
-        """The own service is far behind what is committed, or level again."""
+        """Note that the own service is far behind what is committed, or level again."""
         self.lags = lags
 
     def doubt_state(self) -> None:
-        """This member leads no more until it starts again: its service's state is not that of the others."""
+        """Stand back from leadership until the next start: the service's state is not that of the others."""
         self.distrust |= Distrust.STATE
 
     def _nothing_is_handed_over(self) -> None:
@@ -238,21 +238,23 @@ class Context:
         return self.append_position >= self.joined_end_position and position <= self.progress.commit_position
 
     def voters(self) -> list[Member]:
-        """The members whose votes and positions count, by ascending id; this member is among them if it has a vote."""
+        """Return the members whose votes and positions count, by ascending id; this member is among them if it has a
+        vote."""
         return [self.members[member_id] for member_id in self.configuration.voter_ids]
 
     def others(self) -> list[Member]:
-        """All members of the configuration but this one, by ascending id."""
+        """Return all members of the configuration but this one, by ascending id."""
         return [self.members[one] for one in self.configuration.member_ids if one != self.own.member_id]
 
     def is_heard(self, member_id: int) -> bool:
-        """Whether messages of a member are looked at: those of strangers only while there is no leader."""
+        """Return whether messages of a member are looked at; those of strangers only while there is no leader."""
         if member_id == self.own.member_id or member_id not in self.members:
             return False
         return not self.is_leading or member_id not in self.strangers
 
     def is_removed_member(self, member_id: int) -> bool:
-        """Whether a committed configuration took a member out: it can neither be elected nor lead any more.
+        """Return whether a committed configuration removed a member, so that it can neither be elected nor lead any
+        more.
 
         Unless another member says that it is one: it was added again in log that this member lacks.
         """
@@ -260,30 +262,30 @@ class Context:
         return not is_back and self.configurations.has_removed(member_id, self.progress.commit_position)
 
     def is_distrusted(self, member: Member) -> bool:
-        """Whether a member said within the heartbeat timeout that it may not vote."""
+        """Return whether a member said within the heartbeat timeout that it may not vote."""
         return self.now_ns < member.distrusted_ns + self.config.leader_heartbeat_timeout_ns
 
     def has_stood_back(self, member: Member) -> bool:
-        """Whether a member said within the heartbeat timeout that it is not to lead."""
+        """Return whether a member said within the heartbeat timeout that it is not to lead."""
         return self.now_ns < member.stood_back_ns + self.config.leader_heartbeat_timeout_ns
 
     def leader_was_heard_lately(self) -> bool:
-        """Whether a leader that may still lead was heard within the heartbeat timeout."""
+        """Return whether a leader that may still lead was heard within the heartbeat timeout."""
         return self.now_ns < self.last_leader_activity_ns + self.config.leader_heartbeat_timeout_ns
 
     # -- changing -------------------------------------------------------------------------------------------------
 
     def emit(self, command: commands.Command) -> None:
-        """Appends a command for the shell to carry out."""
+        """Append a command for the shell to carry out."""
         self.commands.append(command)
 
     def send(self, member_id: int, message: Message) -> None:
-        """Sends a message to one member; it may be lost."""
+        """Send a message to one member; it may be lost."""
         assert member_id != self.own.member_id, message
         self.emit(commands.Send(member_id, message))
 
     def broadcast(self, message: Message) -> None:
-        """Sends a message to every other member; each copy may be lost."""
+        """Send a message to every other member; each copy may be lost."""
         if len(self.members) > 1:
             self.emit(commands.Broadcast(message))
 
@@ -293,7 +295,7 @@ class Context:
         self._put_in_force()
 
     def unconfigure(self, position: int) -> None:
-        """Go back to the configuration that was in force when the log ended at `position`."""
+        """Return to the configuration that was in force when the log ended at `position`."""
         self.configurations.truncate(position)
         self._put_in_force()
 
@@ -306,7 +308,7 @@ class Context:
         self.progress.configure(configuration.voter_ids, configuration.learner_ids)
 
     def introduce(self, member_id: int) -> None:
-        """Talk to a member that perhaps a newer configuration names."""
+        """Talk to a member that a newer configuration may name."""
         if member_id not in self.members:
             self.members[member_id] = Member(member_id)
             self.strangers.add(member_id)
@@ -314,7 +316,7 @@ class Context:
             self.vouched.add(member_id)
 
     def raise_candidate_term(self, candidate_term_id: int) -> None:
-        """Binds this member to a term, durably, before it sends any message of that term (Raft §5.1)."""
+        """Bind this member to a term, durably, before it sends any message of that term (Raft §5.1)."""
         if candidate_term_id > self.candidate_term_id:
             self.candidate_term_id = candidate_term_id
             self.voted_for = NULL_MEMBER
@@ -327,11 +329,11 @@ class Context:
         self.voted_for = self.own.member_id
 
     def note_term(self, leadership_term_id: int) -> None:
-        """Remembers the highest term that this member has met."""
+        """Remember the highest term that this member has met."""
         self.term_seen = max(self.term_seen, leadership_term_id)
 
     def refresh_own(self) -> None:
-        """Updates this member's row in the table of members with the end of its log."""
+        """Update this member's row in the table of members with the end of its log."""
         self.own.log_leadership_term_id = self.log_term_id
         self.own.log_position = self.append_position
         self.own.heard_ns = self.now_ns
@@ -345,16 +347,16 @@ class Context:
             self.emit(commands.Commit(position))
 
     def hear_leader(self) -> None:
-        """Notes that a leader which this member may follow is alive: nobody canvasses for a while."""
+        """Note that a leader which this member may follow is alive: nobody canvasses for a while."""
         self.last_leader_activity_ns = self.now_ns
         self.quorum_candidate_at_ns = self.now_ns + self.config.leader_heartbeat_timeout_ns
 
     def forget_leader(self) -> None:
-        """Forgets the leader, which is known to lead no longer, so that nobody waits for it."""
+        """Forget the leader, which is known to lead no longer, so that nobody waits for it."""
         self.last_leader_activity_ns = NEVER_NS
 
     def can_begin_term(self, leadership_term_id: int, base_position: int) -> bool:
-        """Whether a term's first record may stand at `base_position` of the own log, as things are."""
+        """Return whether a term's first record may be at `base_position` of the own log in the present state."""
         if leadership_term_id <= self.terms.last_term_id or base_position < self.append_position:
             return False
         if base_position <= self.terms.last_base_position:
@@ -368,7 +370,7 @@ class Context:
         return base_position < self.term_base_position and leadership_term_id < self.leadership_term_id
 
     def grow_to(self, position: int) -> None:
-        """Take a new end of the own durable log. Raises ConsensusError where the log cannot have grown so."""
+        """Take a new end of the own durable log. Raises ConsensusError if the log cannot have grown so."""
         if position == self.append_position:
             return
         if position < self.append_position:
@@ -389,7 +391,8 @@ class Context:
         self.progress.own_position = position
 
     def shrink_to(self, position: int) -> None:
-        """The own log was truncated: its last term and configuration are those of the remaining prefix."""
+        """Take a new end of the own log after truncation: last term and configuration are those of the remaining
+        prefix."""
         self.pending_truncation = NULL_POSITION
         self.terms.truncate(position)
         self.unconfigure(position)

@@ -30,7 +30,7 @@ class Member:
     stood_back_ns: int = NEVER_NS
 
     def reset(self) -> None:
-        """Forgets what this member has said in the election so far."""
+        """Forget what this member has said in the election so far."""
         self.log_leadership_term_id = NULL_TERM
         self.log_position = NULL_POSITION
         self.candidate_term_id = NULL_TERM
@@ -39,7 +39,7 @@ class Member:
 
 
 def compare_log(term_a: int, position_a: int, term_b: int, position_b: int) -> int:
-    """-1, 0 or 1 as log a is older than, as new as, or newer than log b (Raft §5.4.1)."""
+    """Return -1, 0 or 1 as log a is older than, as new as, or newer than log b (Raft §5.4.1)."""
     if term_a != term_b:
         return 1 if term_a > term_b else -1
     if position_a != position_b:
@@ -48,7 +48,7 @@ def compare_log(term_a: int, position_a: int, term_b: int, position_b: int) -> i
 
 
 def will_vote_for(member: Member, candidate: Member) -> bool:
-    """Whether a member's log, as far as it is known, allows a vote for the candidate."""
+    """Return whether a member's log, as far as it is known, allows a vote for the candidate."""
     if member.log_position == NULL_POSITION:
         return False
     return (
@@ -65,19 +65,19 @@ def will_vote_for(member: Member, candidate: Member) -> bool:
 def is_unanimous_candidate(
     members: Collection[Member], candidate: Member, threshold: int, graceful_leader_id: int = NULL_MEMBER
 ) -> bool:
-    """Whether all members would vote for the candidate, a leader that closed gracefully aside."""
+    """Return whether all members would vote for the candidate, except a leader that closed gracefully."""
     asked = [member for member in members if member.member_id != graceful_leader_id]
     return len(asked) >= threshold and all(will_vote_for(member, candidate) for member in asked)
 
 
 def is_quorum_candidate(members: Collection[Member], candidate: Member, threshold: int) -> bool:
-    """Whether a quorum of members would vote for the candidate."""
+    """Return whether a quorum of members would vote for the candidate."""
     return sum(will_vote_for(member, candidate) for member in members) >= threshold
 
 
 def is_only_candidate(members: Collection[Member], candidate: Member, threshold: int) -> bool:
-    """Whether a quorum of members would vote for a candidate that is none of them, and no other could be in its place:
-    all logs that are known are older than its own."""
+    """Return whether a quorum of members would vote for a candidate that is none of them, and no other could be in its
+    place: all logs that are known are older than its own."""
     heard = [member for member in members if member.log_position != NULL_POSITION]
     return len(heard) >= threshold and not any(will_vote_for(candidate, member) for member in heard)
 
@@ -85,17 +85,17 @@ def is_only_candidate(members: Collection[Member], candidate: Member, threshold:
 def is_unanimous_leader(
     members: Collection[Member], candidate_term_id: int, threshold: int, graceful_leader_id: int = NULL_MEMBER
 ) -> bool:
-    """Whether all members voted for the candidate of this term, a leader that closed gracefully aside."""
+    """Return whether all members voted for the candidate of this term, a leader that closed gracefully aside."""
     asked = [member for member in members if member.member_id != graceful_leader_id]
     granted = sum(member.candidate_term_id == candidate_term_id and member.vote is True for member in asked)
     return granted == len(asked) and granted >= threshold
 
 
 def is_quorum_leader(members: Collection[Member], candidate_term_id: int, threshold: int) -> bool:
-    """Whether a quorum voted for the candidate of this term (Raft §5.2), whatever the others did."""
+    """Return whether a quorum voted for the candidate of this term (Raft §5.2), whatever the others did."""
     return sum(member.candidate_term_id == candidate_term_id and member.vote is True for member in members) >= threshold
 
 
 def have_all_answered(members: Collection[Member], candidate_term_id: int) -> bool:
-    """Whether no vote of these members is still to come."""
+    """Return whether no vote of these members is still to come."""
     return all(member.candidate_term_id == candidate_term_id and member.vote is not None for member in members)

@@ -71,7 +71,7 @@ JOINING_STATES = frozenset(
 
 
 def describe_transitions() -> str:
-    """The states and transitions as a Markdown table, one row a state."""
+    """Return the states and transitions as a Markdown table, one row a state."""
     lines = ["| state | code | what a member does in it | next |", "|---|---|---|---|"]
     for state, targets in TRANSITIONS.items():
         names = ", ".join(target.name for target in sorted(targets))

@@ -50,7 +50,7 @@ class TermTable:
         return self._bases[-1] if self._bases else NULL_POSITION
 
     def append(self, leadership_term_id: int, base_position: int) -> None:
-        """Adds a row for a new last term."""
+        """Add a row for a new last term."""
         assert leadership_term_id >= 0, f"leadership_term_id={leadership_term_id}"
         assert leadership_term_id > self.last_term_id, f"leadership_term_id={leadership_term_id} after {self.rows}"
         assert base_position > self.last_base_position, f"base_position={base_position} after {self.rows}"
@@ -66,12 +66,12 @@ class TermTable:
         assert self.last_base_position < position or not self._bases
 
     def term_before(self, position: int) -> int:
-        """Term of the entry that ends at `position`, or NULL_TERM at the beginning of the log."""
+        """Return the term of the entry that ends at `position`, or NULL_TERM at the beginning of the log."""
         index = bisect_left(self._bases, position)
         return self._terms[index - 1] if index > 0 else NULL_TERM
 
     def bracket(self, leadership_term_id: int) -> Bracket:
-        """Returns the last row up to a term, and the rows after it, as far as there are any."""
+        """Return the last row up to a term, and the rows after it, as far as there are any."""
         index = bisect_right(self._terms, leadership_term_id)
         return Bracket(
             leadership_term_id=self._terms[index - 1] if index > 0 else NULL_TERM,

@@ -1,4 +1,4 @@
-"""Every change of a member's election state, with what belongs to it; whether it is time for one is decided elsewhere.
+"""Every change of a member's election state and its effects; when to change is decided elsewhere.
 
     INIT              enter_election (leave, for a follower), begin_truncation
     CANVASS           canvass
@@ -26,7 +26,7 @@ KEEPS = (
 
 
 def transition(ctx: Context, new_state: ElectionState, reason: str) -> None:
-    """The one place where the state changes; restarts the state's timer and its periodic sends."""
+    """Change the state, here and nowhere else; restart the state's timer and its periodic sends."""
     assert new_state in TRANSITIONS[ctx.state], f"{ctx.state.name} -> {new_state.name}: {reason}"
     ctx.emit(Transition(ctx.state, new_state, reason))
     if ctx.state is ElectionState.CANVASS:
@@ -37,7 +37,7 @@ def transition(ctx: Context, new_state: ElectionState, reason: str) -> None:
 
 
 def become(ctx: Context, role: Role) -> None:
-    """Changes the role of this member; nothing else does."""
+    """Change the role of this member; nothing else does."""
     if role is not ctx.role:
         ctx.role = role
         ctx.emit(ChangeRole(role))
@@ -47,7 +47,7 @@ def become(ctx: Context, role: Role) -> None:
 
 
 def enter_election(ctx: Context, reason: str) -> None:
-    """Give up whatever leadership or following there is; the next tick looks for a leader anew.
+    """Give up leading or following; the next tick looks for a leader anew.
 
     In between, the shell reports where the log it leaves ends.
     """
@@ -64,7 +64,7 @@ def enter_election(ctx: Context, reason: str) -> None:
 
 
 def leave(ctx: Context, reason: str) -> None:
-    """Stop following; when the leader was heard last still counts in the election that begins."""
+    """Stop following; when the leader was last heard still counts in the election that begins."""
     ctx.last_leader_activity_ns = ctx.progress.last_leader_activity_ns
     ctx.quorum_candidate_at_ns = ctx.last_leader_activity_ns + ctx.config.leader_heartbeat_timeout_ns
     enter_election(ctx, reason)
@@ -95,7 +95,7 @@ def begin_truncation(ctx: Context, position: int, reason: str) -> None:
 
 
 def canvass(ctx: Context, reason: str) -> None:
-    """Forget the last election's positions and votes, and start telling one's own."""
+    """Forget the last election's positions and votes, and start announcing the own position."""
     for member in ctx.members.values():
         member.reset()
     ctx.refresh_own()
@@ -104,7 +104,7 @@ def canvass(ctx: Context, reason: str) -> None:
 
 
 def nominate(ctx: Context, at_ns: int, reason: str) -> None:
-    """Lets this member stand for election at a given time."""
+    """Let this member stand for election at a given time."""
     ctx.nominate_at_ns = at_ns
     transition(ctx, ElectionState.NOMINATE, reason)
 
@@ -131,7 +131,7 @@ def await_candidate(ctx: Context) -> None:
 
 
 def become_leader(ctx: Context, reason: str) -> None:
-    """The election is won: have the log of the new term prepared at the end of the own log."""
+    """Win the election: have the log of the new term prepared at the end of the own log."""
     assert not ctx.log_is_open
     assert ctx.candidate_term_id > ctx.log_term_id
     assert ctx.voted_for == ctx.own.member_id
@@ -148,14 +148,14 @@ def become_leader(ctx: Context, reason: str) -> None:
 
 
 def announce_term(ctx: Context, log_session_id: int, first_record_end: int) -> None:
-    """The log publication exists: tell all members that this one leads."""
+    """Tell all members that this one leads, now that the log publication exists."""
     ctx.log_session_id = log_session_id
     ctx.progress.first_record_end = first_record_end
     transition(ctx, ElectionState.LEADER_READY, f"log session {log_session_id}")
 
 
 def serve(ctx: Context) -> None:
-    """The term's first record is committed: the election is over for its leader."""
+    """End the election for the leader, as its term's first record is committed."""
     assert ctx.progress.commit_position >= ctx.progress.first_record_end
     ctx.is_startup = False
     transition(ctx, ElectionState.CLOSED, f"term {ctx.leadership_term_id} is on a quorum")
@@ -165,7 +165,7 @@ def serve(ctx: Context) -> None:
 
 
 def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
-    """The own log is a prefix of the leader's: have the rest of it copied."""
+    """Have the rest of the leader's log copied, of which the own log is a prefix."""
     assert not ctx.log_is_open
     assert not ctx.has_unwritten_term
     leadership_term_id, leader_id = message.leadership_term_id, message.leader_member_id
@@ -184,12 +184,12 @@ def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
 
 
 def catch_up(ctx: Context) -> None:
-    """The log is joined: the follower receives what it lacks."""
+    """Receive what the follower lacks, now that the log is joined."""
     transition(ctx, ElectionState.FOLLOWER_CATCHUP, f"joined at position {ctx.append_position}")
 
 
 def follow(ctx: Context) -> None:
-    """The live log arrives: the election is over for this follower."""
+    """End the election for this follower, as the live log arrives."""
     transition(ctx, ElectionState.FOLLOWER_READY, f"live at position {ctx.append_position}")
     ctx.is_startup = False
     transition(ctx, ElectionState.CLOSED, f"follows member {ctx.progress.leader_member_id}")
