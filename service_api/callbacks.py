@@ -1,4 +1,5 @@
-"""Whether a class is a service: what a typo would make of it is refused when it is loaded, not at the first message."""
+"""Checks of a service class when it is loaded, so that a misspelt callback is refused then and not at the first
+message."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _FREE = "other methods of its own must not begin with on_; _on_... may"
 
 
 def find_fault(service: type[Any]) -> str:
-    """What keeps a class derived from ClusteredService or NativeClusteredService from being a service; '': nothing."""
+    """Return what keeps a class derived from ClusteredService or NativeClusteredService from being a service; '' if
+    nothing does."""
     if fault := _find_unknown(service):
         return fault
     if issubclass(service, NativeClusteredService):
@@ -38,7 +40,7 @@ def _find_unknown(service: type[Any]) -> str:
 
 
 def _find_misfit(service: type[Any], name: str) -> str:
-    """A callback that could not be called, or that answers with a str."""
+    """Return what is wrong with a callback that could not be called, or that returns a str; '' if nothing is."""
     own, theirs = getattr(service, name), getattr(ClusteredService, name)
     if own is theirs or not inspect.isfunction(own):
         return ""

@@ -13,8 +13,9 @@ Payload: TypeAlias = bytes | bytearray | memoryview
 
 
 class OfferResult(IntEnum):
-    """What an `offer` returns when it returns no position: every result below 32 is a member of this (§5 of
-    cluster-service-api.md). A code and no exception, since the members that only mock an offer could not raise it."""
+    """The result of an `offer` that is not a position: every result below 32 is a member of this (§5 of
+    cluster-service-api.md). It is a code and not an exception, since the members that only mock an offer could not
+    raise it."""
 
     MOCKED = 1
     """Accepted and dropped: this member does not lead, and its answers go nowhere."""
@@ -70,7 +71,7 @@ class NewLeadershipTermEvent(NamedTuple):
     log_session_id: int
     time_unit: TimeUnit
     app_version: int
-    """Of service 0's code, where a node runs several."""
+    """The version of service 0's code, if a node runs several services."""
 
 
 class ClientSession(Protocol):
@@ -78,7 +79,7 @@ class ClientSession(Protocol):
 
     @property
     def id(self) -> int:
-        """Of the session, the same on every member."""
+        """The id of the session, the same on every member."""
         ...
 
     @property
@@ -93,7 +94,7 @@ class ClientSession(Protocol):
 
     @property
     def encoded_principal(self) -> bytes:
-        """Who the client is, as the authenticator of the cluster says; empty without one."""
+        """The client's principal, as the cluster's authenticator states it; empty without one."""
         ...
 
     @property
@@ -102,7 +103,7 @@ class ClientSession(Protocol):
         ...
 
     def offer(self, payload: Payload) -> int:
-        """Sends a message to the client. Never blocks: for a client that is behind it is kept, and sent later.
+        """Send a message to the client. Never blocks: a slow client's messages are kept and sent later.
 
         Returns a position > 0, `OfferResult.KEPT`, `OfferResult.MOCKED` on a member that does not lead, or a negative
         `OfferResult`: the message goes nowhere. None of them says to try again.
@@ -111,7 +112,7 @@ class ClientSession(Protocol):
         ...
 
     def reply(self, payload: Payload) -> None:
-        """Answers the message that is being executed, once; returning bytes from `on_session_message` does the same.
+        """Answer the message that is being executed, once; returning bytes from `on_session_message` does the same.
 
         A request's answer is kept, so that it reaches the client also after a failover. A message that is no request
         gets it as with `offer`, at most once. Raises ServiceCallError anywhere else, and for a second answer.
@@ -120,11 +121,11 @@ class ClientSession(Protocol):
 
     @property
     def identity(self) -> bytes | None:
-        """16 bytes that name the sender of the request being executed, over all its sessions; None otherwise."""
+        """The 16 bytes that name the sender of the request being executed, over all its sessions; None otherwise."""
         ...
 
     def close(self) -> None:
-        """Asks for the session to be closed; `on_session_close` follows. Idempotent."""
+        """Ask for the session to be closed; `on_session_close` follows. Idempotent."""
         ...
 
 
@@ -143,12 +144,12 @@ class Cluster(Protocol):
 
     @property
     def log_position(self) -> int:
-        """After the record being executed; in `on_start` the snapshot's position or 0."""
+        """The position after the record being executed; in `on_start` the snapshot's position or 0."""
         ...
 
     @property
     def time(self) -> int:
-        """Timestamp of the last executed record, in `time_unit`."""
+        """The timestamp of the last executed record, in `time_unit`."""
         ...
 
     @property
@@ -158,19 +159,20 @@ class Cluster(Protocol):
 
     @property
     def client_sessions(self) -> Sequence[ClientSession]:
-        """Open sessions in ascending order of id."""
+        """The open sessions in ascending order of id."""
         ...
 
     def get_client_session(self, session_id: int) -> ClientSession | None:
-        """Returns the open session of that id, or None."""
+        """Return the open session of that id, or None."""
         ...
 
     def close_client_session(self, session_id: int) -> bool:
-        """Asks for a session to be closed. Raises ServiceError for an unknown id."""
+        """Ask for a session to be closed. Raises ServiceError for an unknown id."""
         ...
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """`on_timer_event(correlation_id, ...)` once cluster time reaches `deadline`; replaces one of the same id.
+        """Call `on_timer_event(correlation_id, ...)` once cluster time reaches `deadline`; a timer of the same id is
+        replaced.
 
         Always True: what the consensus module cannot take at once is kept in order, and no further record is executed
         until it is taken.
@@ -178,11 +180,11 @@ class Cluster(Protocol):
         ...
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """`on_timer_event` is not called for it any more."""
+        """Cancel a timer: `on_timer_event` is not called for it any more."""
         ...
 
     def offer(self, payload: Payload) -> int:
-        """Puts a message from this service into the log; it comes back with `session` None.
+        """Put a message from this service into the log; it comes back with `session` None.
 
         Must be called identically on every member; the log keeps one copy. Returns a number > 0
         that is not a log position.
@@ -190,7 +192,7 @@ class Cluster(Protocol):
         ...
 
     def publish(self, topic: str, payload: Payload) -> int:
-        """Publishes a message to everybody who subscribes to the topic (docs/CLIENT.md, Feeds), on every member alike.
+        """Publish a message to everybody who subscribes to the topic (docs/CLIENT.md, Feeds), on every member alike.
 
         Returns its sequence number in the topic, from 1 on. Nothing of a record goes out whose callback raises an error
         other than Reject. Raises ServiceError for a topic's name, a length or a number of topics that is not allowed.
@@ -198,5 +200,5 @@ class Cluster(Protocol):
         ...
 
     def idle(self) -> None:
-        """Lets the transport go on. Call it in a loop that waits until a session takes a message."""
+        """Let the transport work. Call it in a loop that waits until a session takes a message."""
         ...

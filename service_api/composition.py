@@ -1,4 +1,4 @@
-"""Several machines in one process: a service made of services, which execute each record in a declared order."""
+"""Compositions: a service made of several machines in one process, which execute each record in a declared order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LENGTHS = struct.Struct("<ii")
 
 
 class MachineCluster:
-    """The cluster as one of several machines sees it: with timers of its own. It is a `service_api.service.Cluster`."""
+    """The cluster as one of several machines sees it, with timers of its own. It is a `service_api.service.Cluster`."""
 
     def __init__(self, cluster: Cluster, index: int) -> None:
         self._cluster = cluster
@@ -63,31 +63,32 @@ class MachineCluster:
         return self._cluster.client_sessions
 
     def get_client_session(self, session_id: int) -> ClientSession | None:
-        """See Cluster."""
+        """Return an open session; see Cluster."""
         return self._cluster.get_client_session(session_id)
 
     def close_client_session(self, session_id: int) -> bool:
-        """See Cluster."""
+        """Ask for a session to be closed; see Cluster."""
         return self._cluster.close_client_session(session_id)
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """See Cluster. Raises ServiceError for a correlation id beyond TIMER_ID_MAX."""
+        """Schedule a timer of this machine; see Cluster. Raises ServiceError for a correlation id beyond
+        TIMER_ID_MAX."""
         return self._cluster.schedule_timer(self._timer_id(correlation_id), deadline)
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """See Cluster."""
+        """Cancel a timer of this machine; see Cluster."""
         return self._cluster.cancel_timer(self._timer_id(correlation_id))
 
     def offer(self, payload: Payload) -> int:
-        """See Cluster. It comes back to all machines."""
+        """Put a message into the log, which comes back to all machines; see Cluster."""
         return self._cluster.offer(payload)
 
     def publish(self, topic: str, payload: Payload) -> int:
-        """See Cluster."""
+        """Publish to a topic; see Cluster."""
         return self._cluster.publish(topic, payload)
 
     def idle(self) -> None:
-        """See Cluster."""
+        """Let the transport work; see Cluster."""
         self._cluster.idle()
 
     def _timer_id(self, correlation_id: int) -> int:
@@ -106,10 +107,11 @@ class Composition(ClusteredService):
     """
 
     machines: ClassVar[Sequence[Callable[[], ClusteredService]]] = ()
-    """Classes, in the order in which they execute. The order stays, and new ones come at the end: timers go by it."""
+    """The classes, in the order in which they execute. The order never changes and new ones are appended, since timers
+    are stored by it."""
 
     def __init__(self) -> None:
-        """Raises ServiceError for what is no composition."""
+        """Make the machines. Raises ServiceError if the class is not a valid composition."""
         self.parts = [make() for make in self.machines]
         self._names = [type(one).__name__ for one in self.parts]
         if not 1 <= len(self.parts) <= MACHINES_MAX or len(set(self._names)) != len(self._names):
@@ -123,7 +125,8 @@ class Composition(ClusteredService):
         self.can_fork = all(one.can_fork for one in self.parts)
 
     def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
-        """Starts the machines, each with its part of the snapshot. Raises SnapshotError for one of other machines."""
+        """Start the machines, each with its part of the snapshot. Raises SnapshotError for a snapshot of other
+        machines."""
         waiting = list(enumerate(self.parts))
         messages = None if snapshot is None else snapshot.messages()
         begin = None if messages is None else next(messages, None)
@@ -155,7 +158,7 @@ class Composition(ClusteredService):
     def on_session_message(
         self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
     ) -> bytes | None:
-        """Hands the message to each machine. Raises ServiceError for a second answer, and for a late refusal."""
+        """Hand the message to each machine. Raises ServiceError for a second answer, and for a late refusal."""
         answer = self.parts[0].on_session_message(session, timestamp, payload, header)
         for name, machine in zip(self._names[1:], self.parts[1:], strict=True):
             try:
@@ -168,11 +171,11 @@ class Composition(ClusteredService):
         return answer
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
-        """Tells the machine whose timer it is."""
+        """Pass the event to the machine whose timer it is."""
         self.parts[correlation_id % MACHINES_MAX].on_timer_event(correlation_id // MACHINES_MAX, timestamp)
 
     def on_query(self, payload: bytes) -> bytes:
-        """The answer of the first machine that has one. Raises NotImplementedError."""
+        """Return the answer of the first machine that has one. Raises NotImplementedError."""
         for machine in self.parts:
             try:
                 return machine.on_query(payload)
@@ -188,7 +191,7 @@ class Composition(ClusteredService):
             part.close()
 
     def state_hash(self) -> bytes:
-        """SHA-256 over the names and hashes of all machines. Used where each of them has one."""
+        """Return SHA-256 over the names and hashes of all machines. Used only if each of them has a hash."""
         found = sha256()
         for name, machine in zip(self._names, self.parts, strict=True):
             one = check_hash(machine.state_hash())
@@ -208,12 +211,12 @@ class Composition(ClusteredService):
             machine.on_new_leadership_term(event)
 
     def do_background_work(self, now_ns: int) -> int:
-        """All machines' work."""
+        """Do the background work of all machines; return how much was done."""
         return sum(machine.do_background_work(now_ns) for machine in self.parts)
 
 
 class _Part:
-    """The messages of one machine's state, up to the name of the next."""
+    """The messages of one machine's state, up to the name of the next machine."""
 
     def __init__(self, messages: Iterator[bytes]) -> None:
         self._messages = messages
@@ -232,13 +235,13 @@ class _Part:
         return message[1:]
 
     def skip(self) -> bytes | None:
-        """Passes over what the machine did not read, and returns the message that begins the next part."""
+        """Skip what the machine did not read, and return the message that begins the next part."""
         for _ in self:
             pass
         return self._next_begin
 
 
 def _is_plain(machine: object) -> bool:
-    """Whether messages reach it one at a time."""
+    """Return whether messages reach the machine one at a time."""
     takes_messages = getattr(type(machine), "on_session_message", None)
     return isinstance(machine, ClusteredService) and takes_messages is not ClusteredService.on_session_message

@@ -17,13 +17,13 @@ _TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def is_topic(name: object) -> bool:
-    """Whether a topic may have this name: letters, digits, '.', '_' and '-', the first a letter or a digit."""
+    """Return whether a topic may have this name: letters, digits, '.', '_' and '-', the first a letter or a digit."""
     return isinstance(name, str) and _TOPIC.fullmatch(name) is not None
 
 
 def check_publication(topic: str, length_bytes: int, topics: Collection[str] = ()) -> None:
-    """Raises ServiceError for a topic or a length that is not allowed, or for one topic more than the `topics` that
-    there are."""
+    """Raise ServiceError for a topic or a length that is not allowed, or for one topic more than there may be besides
+    `topics`."""
     if not is_topic(topic):
         raise ServiceError(
             f"topic {topic!r}: must have 1 to {TOPIC_LENGTH_MAX} letters, digits, '.', '_' or '-', and begin with a "

@@ -1,4 +1,4 @@
-"""What a service gets that takes messages many at a time."""
+"""Runs of messages: what a service gets that takes many messages in one call."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class MessageRun(Protocol):
 
     @property
     def session(self) -> ClientSession | None:
-        """Whose message it is; None for one of a service."""
+        """The session that sent the messages; None for messages of a service."""
         ...
 
     @property
     def timestamp(self) -> int:
-        """Of the message that was taken last, in cluster time."""
+        """The timestamp of the message that was taken last, in cluster time."""
         ...
 
     @property
     def header(self) -> Header:
-        """Of the message that was taken last."""
+        """The header of the message that was taken last."""
         ...
 
     def reply(self, payload: Payload) -> None:
-        """Answers the message that was taken last, once, as `session.reply` does. Raises ServiceCallError elsewhere."""
+        """Answer the message that was taken last, once, as `session.reply` does. Raises ServiceCallError elsewhere."""
         ...

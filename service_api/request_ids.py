@@ -27,26 +27,27 @@ REJECTED = 1
 TOO_LONG = 2
 REJECTED_TEXT = b"refused by the service, with no reason that is kept"
 KEPT_OVERHEAD_BYTES = 64
-"""Of a kept answer, whatever its length."""
+"""The bytes that each kept answer takes beside its payload."""
 _ROW = struct.Struct("<16s16sqqii")
 _NO_PAYLOAD = -1
 
 
 class RequestIdLimits(NamedTuple):
-    """The same on every member, for what is executed depends on them. Times in ms of cluster time."""
+    """The bounds of the table, the same on every member, since execution depends on them. Times in ms of cluster
+    time."""
 
     ids_max: int = 524_288
-    """Of all principals. With so many, the principal that has most loses its oldest."""
+    """The most ids of all principals together. Beyond it, the principal that has most loses its oldest."""
     timeout: int = 24 * 3_600_000
-    """An id is forgotten so long after its request was executed."""
+    """How long an id is remembered after its request was executed."""
     time_min: int = 120_000
-    """Before so long, a principal's own new ids wait instead of taking the place of its old ones."""
+    """How long an id is safe from its principal's own new ids, which wait instead of replacing it."""
     answer_bytes_max: int = 64 << 20
-    """Of all kept answers. Beyond it the principal with most loses its oldest; their ids stay."""
+    """The most bytes of all kept answers. Beyond it the principal with most loses its oldest; their ids stay."""
 
 
 class KeptAnswer(NamedTuple):
-    """What an id was used for. `payload`: None once the answer is not kept any more."""
+    """The request that an id was used for. `payload` is None once the answer is not kept any more."""
 
     payload_digest: bytes
     time: int
@@ -63,7 +64,7 @@ class PrincipalIds(NamedTuple):
 
 
 def check_request_id(request_id: bytes | bytearray | memoryview) -> bytes:
-    """Returns the id as bytes. Raises ConfigurationError for what is none."""
+    """Return the id as bytes. Raises ConfigurationError for an invalid id."""
     if not isinstance(request_id, (bytes, bytearray, memoryview)) or not 0 < len(request_id) <= ID_BYTES_MAX:
         what = f"{len(request_id)} bytes" if isinstance(request_id, (bytes, bytearray)) else repr(request_id)
         raise ConfigurationError(
@@ -74,12 +75,12 @@ def check_request_id(request_id: bytes | bytearray | memoryview) -> bytes:
 
 
 def digest_request_id(request_id: bytes) -> bytes:
-    """What the log has of a caller's id."""
+    """Return the form in which the log holds a caller's id."""
     return blake2b(request_id, digest_size=DIGEST_BYTES, person=b"ordo request id").digest()
 
 
 def digest_payload(payload: bytes) -> bytes:
-    """What is kept of a request's payload, to tell another one by."""
+    """Return the digest of a request's payload, by which another payload is told from it."""
     return blake2b(payload, digest_size=DIGEST_BYTES, person=b"ordo payload").digest()
 
 
@@ -96,7 +97,7 @@ class _Scope:
     def __init__(self) -> None:
         self.ids: OrderedDict[bytes, KeptAnswer] = OrderedDict()
         self.answered: OrderedDict[bytes, int] = OrderedDict()
-        """The bytes of each answer that is kept, the oldest first."""
+        """The bytes of each kept answer, the oldest first."""
         self.kept_bytes = 0
 
 
@@ -106,7 +107,7 @@ class RequestIds:
     def __init__(self, limits: RequestIdLimits | None = None) -> None:
         self.limits = limits or RequestIdLimits()
         self.is_in_force = False
-        """The log's protocol level has them."""
+        """Whether the log's protocol level has request ids."""
         self.kept_bytes = 0
         self._scopes: dict[bytes, _Scope] = {}
         self._count = 0
@@ -117,7 +118,8 @@ class RequestIds:
     def find(
         self, principal: bytes, request_id: bytes, payload_digest: bytes, time: int
     ) -> tuple[int, int, bytes] | None:
-        """(log position, status, payload) of the answer to a request that is not to be executed; None for a new one."""
+        """Return (log position, status, payload) of the answer to a request that is not to be executed; None for a new
+        one."""
         scope = self._scopes.get(principal)
         kept = scope.ids.get(request_id) if scope is not None else None
         if kept is None or self._has_expired(kept, time):
@@ -134,7 +136,8 @@ class RequestIds:
         return time - kept.time > self.limits.timeout
 
     def make_room(self, principal: bytes, time: int) -> bool:
-        """False: the principal has as many new ids as may be, and waits."""
+        """Make room for one more id of a principal; return False when it has as many new ids as allowed, and must
+        wait."""
         own = self._scopes.get(principal)
         if own is not None:
             self._drop_expired(principal, own, time)
@@ -177,7 +180,7 @@ class RequestIds:
         status: int,
         payload: bytes,
     ) -> None:
-        """The request of a new id was executed."""
+        """Keep the answer of a request with a new id, after its execution."""
         self._add(principal, request_id, KeptAnswer(payload_digest, time, log_position, status, payload))
         while self.kept_bytes > self.limits.answer_bytes_max:
             _, scope = max(self._scopes.items(), key=lambda item: (item[1].kept_bytes, item[0]))
@@ -202,11 +205,11 @@ class RequestIds:
     # Snapshots
 
     def snapshot(self) -> list[PrincipalIds]:
-        """The ids of each principal, in the principals' order."""
+        """Return the ids of each principal, in the principals' order."""
         return [PrincipalIds(name, b"".join(_pack(self._scopes[name]))) for name in sorted(self._scopes)]
 
     def restore(self, states: Iterable[PrincipalIds], is_in_force: bool) -> None:
-        """Takes what `snapshot` gave. Raises SnapshotError for rows that are not whole."""
+        """Restore what `snapshot` returned. Raises SnapshotError for rows that are not whole."""
         self.is_in_force = is_in_force
         for state in states:
             for request_id, kept in unpack_rows(state.rows):
@@ -221,7 +224,7 @@ def _pack(scope: _Scope) -> Iterator[bytes]:
 
 
 def unpack_rows(rows: bytes) -> Iterator[tuple[bytes, KeptAnswer]]:
-    """Each id with its answer. Raises SnapshotError for rows that are not whole."""
+    """Yield each id with its answer. Raises SnapshotError for rows that are not whole."""
     offset = 0
     while offset < len(rows):
         if offset + _ROW.size > len(rows):

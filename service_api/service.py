@@ -1,4 +1,4 @@
-"""What a user writes against: a deterministic service, and the cluster as it sees it.
+"""The interface that a user writes against: a deterministic service, and the cluster as it sees it.
 
 A service is a function of (snapshot, log): the same records in the same order give the same state on every member, so
 time comes from `timestamp` and `cluster.time` only, and randomness and outside input stay out of the state. All
@@ -53,25 +53,26 @@ __all__ = [
 
 
 class ClusteredService:
-    """Subclass and implement at least `on_session_message`. Every other callback does nothing unless overridden."""
+    """A deterministic service: subclass and implement at least `on_session_message`. Every other callback does nothing
+    unless overridden."""
 
     can_fork: bool = True
     """Whether `on_take_snapshot` may run in a copy of the process (fork), while the service goes on. Set it to False
     where the state is not only in the service's memory, such as in a library that does not survive a fork."""
 
     def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
-        """Once, before any other callback. Restore the state from `snapshot` when there is one."""
+        """Start; called once, before any other callback. Restore the state from `snapshot` when there is one."""
 
     def on_session_open(self, session: ClientSession, timestamp: int) -> None:
-        """A client opened a session."""
+        """Handle the opening of a client's session."""
 
     def on_session_close(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
-        """A session is gone; it is no longer in `cluster.client_sessions`."""
+        """Handle the closing of a session, which is no longer in `cluster.client_sessions`."""
 
     def on_session_message(
         self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
     ) -> bytes | None:
-        """A client's message, or a service's (then `session` is None). `payload` may be kept, `header` may not.
+        """Execute a client's message, or a service's (then `session` is None). `payload` may be kept, `header` may not.
 
         Bytes that it returns answer the client, as `session.reply` does. A request that is not answered gets an empty
         answer. `raise Reject("why")` refuses the message.
@@ -79,8 +80,8 @@ class ClusteredService:
         raise NotImplementedError(f"{type(self).__name__} must implement on_session_message")
 
     def on_session_messages(self, messages: MessageRun) -> None:
-        """Messages that follow on one another, in one call: a faster form of `on_session_message`, which is not called
-        where this is overridden.
+        """Execute messages that follow on one another, in one call: a faster form of `on_session_message`, which is not
+        called where this is overridden.
 
         Each step of the iteration ends the message before, so answers, refusals, time and timers are as if each came
         alone. `raise Reject("why")` refuses the message taken last; the rest comes in the next call, and so it does
@@ -93,10 +94,10 @@ class ClusteredService:
                 messages.reply(answer)
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
-        """A timer fired."""
+        """Handle a timer that fired."""
 
     def on_query(self, payload: bytes) -> bytes:
-        """A client asks for something that changes nothing: answer it from the state, and leave the state alone.
+        """Answer a client's query from the state, without changing the state.
 
         Not part of the log: on one member, between two records. What it raises goes to the client as an error, and ends
         nothing; NotImplementedError says that the question is none that the service answers.
@@ -114,7 +115,7 @@ class ClusteredService:
         """
 
     def state_hash(self) -> bytes:
-        """A hash of the whole state, or of what it depends on: cheap to compute, the same for the same state.
+        """Return a hash of the whole state, or of what it depends on: cheap to compute, the same for the same state.
 
         Not called unless it is overridden. Members compare it every so many bytes of the log (`[service]
         state_hash_every`), and one that differs takes the others' state. It must not depend on the way that led to the
@@ -123,16 +124,18 @@ class ClusteredService:
         raise NotImplementedError(f"{type(self).__name__} has no state_hash")
 
     def on_role_change(self, role: Role) -> None:
-        """This member became the leader or a follower. Not part of the state machine: members differ."""
+        """Handle the change of this member's role to leader or follower. Not part of the state machine: members
+        differ."""
 
     def on_terminate(self, cluster: Cluster) -> None:
-        """Last callback of a service that was started."""
+        """Stop; the last callback of a service that was started."""
 
     def on_new_leadership_term(self, event: NewLeadershipTermEvent) -> None:
-        """A new leadership term has begun; this is its first record."""
+        """Handle the beginning of a leadership term, whose first record this is."""
 
     def do_background_work(self, now_ns: int) -> int:
-        """Every duty cycle, with the monotonic clock. Not part of the state machine. Returns > 0 if work was done."""
+        """Do background work, in every duty cycle, given the monotonic clock. Not part of the state machine. Returns >
+        0 if work was done."""
         return 0
 
 
@@ -140,7 +143,7 @@ Service: TypeAlias = ClusteredService | NativeClusteredService
 
 
 def check_hash(found: object) -> bytes:
-    """What a `state_hash` returned. Raises ServiceError for what is no hash."""
+    """Return the value that a `state_hash` returned. Raises ServiceError if it is not a hash."""
     if not isinstance(found, bytes) or not found:
         raise ServiceError(f"state_hash must return bytes, at least one; returned {found!r:.40}")
     return found

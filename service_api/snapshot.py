@@ -20,7 +20,8 @@ CHUNK_BYTES = 64 * 1024
 
 
 class SnapshotWriter:
-    """Takes a service's state. `append` gets one message at a time; `message_bytes_max` is its limit."""
+    """The file that a service writes its state to. `append` gets one message at a time; `message_bytes_max` is its
+    limit."""
 
     def __init__(self, append: Callable[[bytes], None], message_bytes_max: int) -> None:
         self._append = append
@@ -31,7 +32,7 @@ class SnapshotWriter:
         self.closed = False
 
     def write(self, data: Buffer) -> int:
-        """Appends bytes of any length and returns their number. Raises SnapshotError after the callback has ended."""
+        """Append bytes of any length and return their number. Raises SnapshotError after the callback has ended."""
         self._check_open()
         view = view_of(data, "what a snapshot is written from")
         self._pending += view
@@ -42,7 +43,7 @@ class SnapshotWriter:
         return len(view)
 
     def write_message(self, data: Buffer) -> None:
-        """Appends one message that `SnapshotReader.messages` gives back whole.
+        """Append one message that `SnapshotReader.messages` gives back whole.
 
         Raises SnapshotError when it is empty or longer than `message_bytes_max`.
         """
@@ -58,17 +59,17 @@ class SnapshotWriter:
         self.written_bytes += len(message)
 
     def writable(self) -> bool:
-        """Always True; asked by whatever wraps a binary file, such as `io`."""
+        """Return True; whatever wraps a binary file, such as `io`, asks."""
         return True
 
     def flush(self) -> None:
-        """Ends the message that `write` was gathering."""
+        """End the message that `write` was gathering."""
         if self._pending:
             self._append(bytes(self._pending))
             self._pending.clear()
 
     def close(self) -> None:
-        """Called after `on_take_snapshot`: writes what is left, and nothing can be written any more."""
+        """Write what is left and close, after `on_take_snapshot`."""
         self.flush()
         self.closed = True
 
@@ -78,7 +79,7 @@ class SnapshotWriter:
 
 
 class SnapshotReader:
-    """Gives a service its state back, from messages in order."""
+    """The file that a service reads its state from, in messages and in order."""
 
     def __init__(self, messages: Iterable[bytes]) -> None:
         self._messages = iter(messages)
@@ -86,14 +87,14 @@ class SnapshotReader:
         self._offset = 0
 
     def messages(self) -> Iterator[bytes]:
-        """The messages that were not read yet, each whole; first the rest of one that `read` stopped in."""
+        """Yield the messages that were not read yet, each whole; first the rest of one that `read` stopped in."""
         while self._fill():
             yield self._take(len(self._message))
 
     __iter__ = messages
 
     def read(self, size: int = -1) -> bytes:
-        """Returns at most `size` bytes (all when negative); fewer only at the end of the snapshot."""
+        """Return at most `size` bytes (all when negative); fewer only at the end of the snapshot."""
         parts: list[bytes] = []
         missing = size if size >= 0 else 1 << 62
         while missing > 0 and self._fill():
@@ -103,21 +104,21 @@ class SnapshotReader:
         return b"".join(parts)
 
     def read_exactly(self, size: int) -> bytes:
-        """`size` bytes. Raises SnapshotError when the snapshot ends before."""
+        """Return exactly `size` bytes. Raises SnapshotError when the snapshot ends before."""
         data = self.read(size)
         if len(data) != size:
             raise SnapshotError(f"the snapshot ends after {len(data)} bytes of the {size} that were asked for")
         return data
 
     def readinto(self, buffer: bytearray | memoryview) -> int:
-        """Reads into the buffer; returns how many bytes it filled, 0 at the end."""
+        """Read into the buffer; return how many bytes it filled, 0 at the end."""
         view = view_of(buffer, "what a snapshot is read into")
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
 
     def readline(self, size: int = -1) -> bytes:
-        """Up to and with the next newline, or `size` bytes."""
+        """Return the bytes up to and including the next newline, or `size` bytes."""
         parts: list[bytes] = []
         missing = size if size >= 0 else 1 << 62
         while missing > 0 and self._fill():
@@ -130,11 +131,11 @@ class SnapshotReader:
         return b"".join(parts)
 
     def readable(self) -> bool:
-        """Always True; asked by whatever wraps a binary file, such as `io`."""
+        """Return True; whatever wraps a binary file, such as `io`, asks."""
         return True
 
     def _fill(self) -> bool:
-        """True when there are bytes at the offset, after stepping to the next message where needed."""
+        """Return whether there are bytes at the offset, after stepping to the next message where needed."""
         while self._offset == len(self._message):
             message = next(self._messages, None)
             if message is None:

@@ -1,4 +1,4 @@
-"""The hash that a service gives of its state, where it gives one (`ClusteredService.state_hash`)."""
+"""The hash that a service may compute of its state (`ClusteredService.state_hash`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _NO_HASHES = (ClusteredService.state_hash, NativeClusteredService.state_hash)
 
 
 def implements_state_hash(service_class: type) -> bool:
-    """Whether the class says how to hash its state; a composition does where all its machines do."""
+    """Return whether the class computes a hash of its state; a composition does if all its machines do."""
     if issubclass(service_class, Composition) and service_class.state_hash is Composition.state_hash:
         return all(isinstance(one, type) and implements_state_hash(one) for one in service_class.machines)
     return getattr(service_class, "state_hash", None) not in (None, *_NO_HASHES)
 
 
 def hash_state(service: Service) -> bytes:
-    """What the service gives. Raises ServiceError for what is no hash."""
+    """Return the service's hash. Raises ServiceError if it is not a hash."""
     return check_hash(service.state_hash())

@@ -1,4 +1,4 @@
-"""Which timers a service has: one rule for all who execute a log."""
+"""The timers of a service: one rule for all programs that execute a log."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class ServiceTimers:
     """
 
     def __init__(self, timers: Iterable[tuple[int, int]] = ()) -> None:
-        """`timers`: what `snapshot` gave."""
+        """Restore the timers from what `snapshot` returned."""
         self._deadlines = dict(timers)
 
     def __len__(self) -> int:
         return len(self._deadlines)
 
     def schedule(self, correlation_id: int, deadline: int) -> None:
-        """`deadline` in cluster time units; replaces a timer with the same correlation id."""
+        """Schedule a timer; `deadline` in cluster time units. A timer with the same correlation id is replaced."""
         self._deadlines[correlation_id] = deadline
 
     def cancel(self, correlation_id: int) -> None:
         self._deadlines.pop(correlation_id, None)
 
     def fire(self, correlation_id: int, timestamp: int) -> bool:
-        """A TimerEvent is executed: whether it is for the service. The timer is gone then."""
+        """Remove a timer whose TimerEvent is executed; return whether the event is for the service."""
         deadline = self._deadlines.get(correlation_id)
         if deadline is None or timestamp < deadline:
             return False
@@ -39,5 +39,5 @@ class ServiceTimers:
         return self._deadlines.get(correlation_id)
 
     def snapshot(self) -> list[tuple[int, int]]:
-        """(correlation id, deadline) of each timer, in order of correlation id."""
+        """Return (correlation id, deadline) of each timer, in order of correlation id."""
         return sorted(self._deadlines.items())

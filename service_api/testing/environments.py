@@ -1,4 +1,5 @@
-"""Runs a service in processes that differ in all that a service must not depend on, and compares what it does.
+"""Determinism checks that run a service in processes which differ in everything it must not depend on, and compare what
+it does.
 
     check_environments("mypackage.orders:Orders", inputs)
 
@@ -56,8 +57,8 @@ class _Run(NamedTuple):
 def check_environments(
     service: str, inputs: Iterable[Input], *, environments: Iterable[Environment] = ENVIRONMENTS
 ) -> None:
-    """Raises ServiceError when a service, `module:Class`, does anything else in one environment than in the first, and
-    says what; also when it fails. The inputs must be picklable, as those of `ordo.service_api.testing.harness` are."""
+    """Raise ServiceError when a service, `module:Class`, does anything else in one environment than in the first, and
+    say what; also when it fails. The inputs must be picklable, as those of `ordo.service_api.testing.harness` are."""
     items = list(inputs)
     expected: _Run | None = None
     for environment in environments:
@@ -93,7 +94,7 @@ def _run(service: str, items: list[Input], environment: Environment) -> _Run:
 
 
 def run_child() -> None:
-    """The process of one environment: inputs by stdin, what the service did by stdout."""
+    """Run the process of one environment: inputs by stdin, what the service did by stdout."""
     service, items, gc_threshold = pickle.load(sys.stdin.buffer)
     output = sys.stdout.buffer
     sys.stdout = sys.stderr  # what the service prints

@@ -1,4 +1,5 @@
-"""Tests a service without a cluster: feed it inputs, look at what it did, prove that it is deterministic.
+"""A harness that tests a service without a cluster: feed it inputs, look at what it did, prove that it is
+deterministic.
 
     harness = ServiceHarness(MyService)
     harness.execute(OpenSession(1, 10), Message(1, 11, b"buy"), AdvanceTime(500))
@@ -50,7 +51,7 @@ class CloseSession(NamedTuple):
 
 
 class Message(NamedTuple):
-    """`session_id` None: a message from a service. `identity`: of the client, when it is a request."""
+    """A message. `session_id` None: from a service. `identity`: of the client, when it is a request."""
 
     session_id: int | None
     timestamp: int
@@ -59,7 +60,7 @@ class Message(NamedTuple):
 
 
 class AdvanceTime(NamedTuple):
-    """Fires every timer due up to `timestamp`, in order of deadline and then correlation id."""
+    """An input that fires every timer due up to `timestamp`, in order of deadline and then correlation id."""
 
     timestamp: int
 
@@ -69,7 +70,7 @@ class TakeSnapshot(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Asks the service something. It is no record: neither time nor position goes on."""
+    """An input that asks the service a query. It is not a record: neither time nor position advances."""
 
     payload: bytes
 
@@ -95,7 +96,7 @@ class HarnessSnapshot(NamedTuple):
     sessions: tuple[tuple[int, bytes], ...]
     timers: tuple[tuple[int, int], ...]
     sequences: tuple[tuple[str, int], ...] = ()
-    """Of the topics that were published to."""
+    """The last sequence number of each topic that was published to."""
 
 
 class HarnessSession(SinkSession):
@@ -119,7 +120,8 @@ class HarnessSession(SinkSession):
 
 
 class HarnessRun:
-    """What `on_session_messages` gets from a harness: messages that follow on one another among its inputs."""
+    """A run of messages as `on_session_messages` gets it from a harness: those that follow on one another among its
+    inputs."""
 
     def __init__(self, harness: ServiceHarness, first: Message) -> None:
         self._harness = harness
@@ -145,13 +147,13 @@ class HarnessRun:
         return item.payload
 
     def reply(self, payload: Payload) -> None:
-        """Answers the message that was taken last."""
+        """Answer the message that was taken last."""
         if not self.is_within or self._reply is not None:
             raise ServiceCallError("messages.reply answers the message that was taken last, once")
         self._reply = to_bytes(payload)
 
     def end(self) -> None:
-        """The message that was taken last is done with."""
+        """Finish the message that was taken last."""
         if self.is_within:
             self.is_within = False
             self._harness._end_message(self.session, self._reply)
@@ -159,7 +161,7 @@ class HarnessRun:
 
 
 class ServiceHarness:
-    """Runs one service, and is its `Cluster`. `role` FOLLOWER mocks egress as a follower does.
+    """A harness for one service, which acts as its `Cluster`. `role` FOLLOWER mocks egress as a follower does.
 
     `joins_messages=False` calls `on_session_messages` for each message alone.
     """
@@ -197,7 +199,7 @@ class ServiceHarness:
     # Feeding and looking
 
     def execute(self, *inputs: Input) -> ServiceHarness:
-        """Executes inputs in order, and after each one the service's own messages."""
+        """Execute inputs in order, and after each one the service's own messages."""
         self._inputs.extend(inputs)
         while self._inputs:
             self._execute(self._inputs.popleft())
@@ -206,17 +208,18 @@ class ServiceHarness:
         return self
 
     def egress(self, session_id: int) -> list[bytes]:
-        """What the service sent to a session so far."""
+        """Return what the service sent to a session so far."""
         return [bytes(effect.value) for effect in self.effects if effect[:2] == ("egress", session_id)]
 
     def feed(self, topic: str) -> list[bytes]:
-        """What the service published to a topic so far."""
+        """Return what the service published to a topic so far."""
         prefix = topic.encode() + b":"
         found = [bytes(effect.value) for effect in self.effects if effect.kind == "publish"]
         return [value[len(prefix) :] for value in found if value.startswith(prefix)]
 
     def query(self, payload: bytes) -> bytes:
-        """Returns what the service answers. Raises ServiceError when the query has changed the service's state."""
+        """Return the service's answer to a query. Raises ServiceError when the query has changed the service's
+        state."""
         before = self.take_snapshot()
         self._callback, self._may_call = "on_query", False
         answer = self.service.on_query(payload)
@@ -227,7 +230,7 @@ class ServiceHarness:
         return answer
 
     def take_snapshot(self) -> HarnessSnapshot:
-        """Has the service write its state; returns it with all that a new harness needs to go on from here."""
+        """Have the service write its state; return it with everything that a new harness needs to go on from here."""
         messages: list[bytes] = []
         writer = SnapshotWriter(messages.append, MESSAGE_BYTES_MAX)
         self._call("on_take_snapshot", False, writer)
@@ -237,8 +240,8 @@ class ServiceHarness:
         return HarnessSnapshot(tuple(messages), self.log_position, self.time, sessions, tuple(self._timers), sequences)
 
     def state_hash(self) -> bytes | None:
-        """What the service says of its state, None where it has no `state_hash`. Raises ServiceError when that is no
-        bytes, or when saying it has changed the state."""
+        """Return the service's hash of its state, or None if it has no `state_hash`. Raises ServiceError when that is
+        not bytes, or when computing it has changed the state."""
         if not implements_state_hash(type(self.service)):
             return None
         before = self.take_snapshot()
@@ -255,11 +258,11 @@ class ServiceHarness:
         return [self._sessions[session_id] for session_id in sorted(self._sessions)]
 
     def get_client_session(self, session_id: int) -> ClientSession | None:
-        """Returns the open session of that id, or None."""
+        """Return the open session of that id, or None."""
         return self._sessions.get(session_id)
 
     def close_client_session(self, session_id: int) -> bool:
-        """Asks for a session to be closed. Raises ServiceError for an unknown id."""
+        """Ask for a session to be closed. Raises ServiceError for an unknown id."""
         self._check_allowed("close_client_session")
         session = self._sessions.get(session_id)
         if session is None:
@@ -270,7 +273,7 @@ class ServiceHarness:
         return True
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """Fires once `AdvanceTime` reaches `deadline`; replaces a timer of the same id."""
+        """Fire once `AdvanceTime` reaches `deadline`; replace a timer of the same id."""
         self._check_allowed("schedule_timer")
         self._remove_timer(correlation_id)
         insort(self._timers, (deadline, correlation_id))
@@ -278,21 +281,21 @@ class ServiceHarness:
         return True
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """Drops the timer, if there is one of that id."""
+        """Drop the timer, if there is one of that id."""
         self._check_allowed("cancel_timer")
         self._remove_timer(correlation_id)
         self.effects.append(Effect("cancel", correlation_id, 0))
         return True
 
     def offer(self, payload: Payload) -> int:
-        """Takes a message of the service, which comes back to it with `session` None."""
+        """Take a message of the service, which comes back to it with `session` None."""
         self._check_allowed("offer")
         self._offered.append(to_bytes(payload))
         self.effects.append(Effect("offer", 0, to_bytes(payload)))
         return len(self._offered)
 
     def publish(self, topic: str, payload: Payload) -> int:
-        """Publishes to a feed: see `feed`. Returns the message's sequence number."""
+        """Publish to a feed: see `feed`. Returns the message's sequence number."""
         self._check_allowed("publish")
         data = to_bytes(payload)
         check_publication(topic, len(data), self._sequences)
@@ -301,7 +304,7 @@ class ServiceHarness:
         return sequence
 
     def idle(self) -> None:
-        """Every offer is taken at once, so there is nothing to wait for."""
+        """Do nothing: every offer is taken at once, so there is nothing to wait for."""
 
     # Executing
 
@@ -358,7 +361,7 @@ class ServiceHarness:
         return method not in (ClusteredService.on_session_messages, None)
 
     def _take_message(self) -> Message | None:
-        """The next one of a run, if one follows."""
+        """Return the next message of a run, if one follows."""
         if not self._joins_messages or self._offered or not self._inputs or not isinstance(self._inputs[0], Message):
             return None
         item = self._inputs.popleft()
@@ -391,7 +394,8 @@ class ServiceHarness:
             self._call("on_timer_event", True, correlation_id, timestamp)
 
     def _advance(self, payload_bytes: int) -> None:
-        """The record's length in a log: 32 bytes of frame, 32 of message header, aligned to 32."""
+        """Advance the position by the record's length in a log: 32 bytes of frame, 32 of message header, aligned to
+        32."""
         self.log_position += 64 + (payload_bytes + 31 & ~31)
 
     def _call(self, callback: str, may_call: bool, *arguments: object) -> bytes | None:
@@ -430,7 +434,7 @@ class ServiceHarness:
 def check_service(
     make_service: Callable[[], Service], inputs: Iterable[Input], *, snapshot_points: int = 8
 ) -> ServiceHarness:
-    """Proves on these inputs that a service is deterministic, that its snapshots hold its whole state, and that taking
+    """Prove on these inputs that a service is deterministic, that its snapshots hold its whole state, and that taking
     one changes nothing.
 
     Runs them twice on fresh services, then from a snapshot at each of `snapshot_points` places spread over the inputs:
