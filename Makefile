@@ -18,16 +18,29 @@ DEMO_FOLDERS := runtime,transport,archive,consensus,service_api,sequencer,cluste
 SOURCES := setup.py $(shell find . -path ./.venv -prune -o -path ./build -prune -o \
 	\( -name '*.pyx' -o -name '*.pxd' -o -name '*.h' \) -print)
 
+# $(call chosen,test,SUITE): the target test-wheel for SUITE=wheel, or an error that lists what there is.
+others = $(shell sed -n 's/^$(1)-\([a-z0-9-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)) | sort)
+chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
+	$(error $(2)=$($(2)) is not there: choose one of $(call others,$(1))))
+
 .DEFAULT_GOAL := help
 .PHONY: help build extras verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker test-kubernetes pictures
+	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker test-kubernetes pictures release
 
-help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+# What follows ## is in `make help`, what follows #: with ALL=1 only.
+help:
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+ifdef ALL
+	@echo
+	@awk -F ':.*#: ' '/^[a-z0-9-]+:.*#: /{ sub(/^test-/, "test SUITE=", $$1); sub(/^bench-/, "bench NAME=", $$1); \
+		printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+else
+	@echo "  make help ALL=1 shows the others"
+endif
 
 build: build/.built ## set up .venv and build the native modules
 
-extras: .venv/.core ## install the packages of extras into .venv: EXTRAS=gateway,local; all of them by default
+extras: .venv/.core #: install the packages of extras into .venv: EXTRAS=gateway,local; all of them by default
 	@echo "installing $(EXTRAS) ..."
 	@$(EDITABLE) '.[$(EXTRAS)]'
 
@@ -85,25 +98,29 @@ fix: build ## format and repair what can be repaired
 # What needs nothing but this checkout; the others have a target each.
 HERE := not root and not soak and not wheel and not docker and not kubernetes and not releases and not stores
 
-test: build .venv/.all ## pass all tests
+ifeq ($(origin SUITE),command line)
+test: $(call chosen,test,SUITE)
+else
+test: build .venv/.all ## pass all tests; ARGS=tests/archive those of a folder, SUITE=wheel another suite
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m '$(HERE)' $(ARGS)
+endif
 
 # The processes that tests start, and what Cython compiled, are not seen.
-coverage: build .venv/.all ## Python line coverage of the quick tests: build/coverage/index.html; ARGS=tests/archive
+coverage: build .venv/.all #: Python line coverage of the quick tests: build/coverage/index.html; ARGS=tests/archive
 	@mkdir -p build/coverage && COVERAGE_FILE=build/coverage/data $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile \
 		-m 'not slow and not spark and $(HERE)' \
 		--cov --cov-report=html:build/coverage --cov-report=term:skip-covered $(ARGS)
 
-test-python: build ## pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
+test-python: build #: pass quick tests with other Pythons: PYTHONS="3.12 /usr/bin/python3.13"
 	@$(PYTHON) -m tools.pythons --jobs $(JOBS) $(PYTHONS)
 
-test-arm64: .venv/.base ## cross-compile for arm64, pass unit tests under qemu; needs Debian packages that it names
+test-arm64: .venv/.base #: cross-compile for arm64, pass unit tests under qemu; needs Debian packages that it names
 	@$(BIN)/python -m tools.arm64 --jobs $(JOBS) $(ARGS)
 
-docs: build .venv/.all ## write the API reference into build/docs; fails on what is missing or undocumented
+docs: build .venv/.all #: write the API reference into build/docs; fails on what is missing or undocumented
 	@$(BIN)/python -m tools.reference
 
-site: build .venv/.all ## build the documentation site into build/site; fails on broken links
+site: build .venv/.all #: build the documentation site into build/site; fails on broken links
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo build/site/index.html
 
@@ -112,34 +129,38 @@ demo: build/.demo ## run three nodes and a matching engine; ITCH=file plays reco
 
 PICTURES := $(addprefix console-,idle-1280 idle-390 load-1280 load-390 dead-1280 dead-390) dashboard-1280
 
-pictures: build .venv/.all ## take the console's and the dashboard's pictures in docs/pictures anew; needs chromium, prometheus
+pictures: build .venv/.all #: take the console's and the dashboard's pictures in docs/pictures anew; needs chromium, prometheus
 	@mkdir -p build/pictures
 	@ORDO_PICTURES=$(CURDIR)/build/pictures ORDO_PICTURES_LOAD_MS=30000 \
 		$(BIN)/python -m pytest -q -n0 tests/gateway/console/test_page.py tests/deploy/test_dashboard.py
 	@for one in $(PICTURES); do cp build/pictures/$$one.png docs/pictures/; done
 
-bench: build ## measure on this machine; JSON=file keeps the figures
+ifeq ($(origin NAME),command line)
+bench: $(call chosen,bench,NAME)
+else
+bench: build ## measure on this machine; JSON=file keeps the figures, NAME=transport measures something else
 	$(BIN)/ordo bench all $(if $(JSON),--json $(JSON))
+endif
 
-budget: build ## count anew what a message costs, and write tests/budget/table.json; needs strace and valgrind
+budget: build #: count anew what a message costs, and write tests/budget/table.json; needs strace and valgrind
 	$(BIN)/python -m tests.budget.counts
 
-sim: build ## simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
+sim: build #: simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
 SOAKS := tests/transport/test_soak.py tests/cluster/integration/test_soak.py
 
-test-soak: build .venv/.all ## pass the tests that take minutes: a streaming query killed with SIGKILL, an application each second, a driver and a cluster for five minutes
+test-soak: build .venv/.all #: pass the tests that take minutes: a streaming query killed with SIGKILL, an application each second, a driver and a cluster for five minutes
 	$(BIN)/python -m pytest -q -n0 -m soak $(ARGS)
 	SOAK_MINUTES=5 $(BIN)/python -m pytest -q -n0 $(SOAKS)
 
-soak: build ## work at half speed for MINUTES=60: one driver with loss, slow, stopped and killed clients; then a cluster with a snapshot a minute
+soak: build #: work at half speed for MINUTES=60: one driver with loss, slow, stopped and killed clients; then a cluster with a snapshot a minute
 	SOAK_MINUTES=$(or $(MINUTES),60) $(BIN)/python -m pytest -q -n0 -s $(or $(ARGS),$(SOAKS))
 
-test-faults: build .venv/.all ## kill, stop, partition and fill the disk of real processes; needs root
+test-faults: build .venv/.all #: kill, stop, partition and fill the disk of real processes; needs root
 	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)
 
-test-sessions: build .venv/.all ## open as many sessions as the default allows, and one more: SESSIONS=4096
+test-sessions: build .venv/.all #: open as many sessions as the default allows, and one more: SESSIONS=4096
 	SESSIONS=$(or $(SESSIONS),4096) $(BIN)/python -m pytest -q -n0 -s tests/cluster/integration/test_many_sessions.py
 
 sanitized: .venv/.base
@@ -148,62 +169,65 @@ sanitized: .venv/.base
 	@cd build/asan && gcc -O2 -shared -fPIC -o libcoverage.so tests/fuzz/coverage.c && \
 		ORDO_SANITIZE=1 ORDO_THREADS=$(JOBS) $(CURDIR)/$(BIN)/python -m tools.compile build.log
 
-fuzz: sanitized ## fuzz every door with ASan: FUZZ_SECONDS=600 each, DOORS="datagrams logs"
+fuzz: sanitized #: fuzz every door with ASan: FUZZ_SECONDS=600 each, DOORS="datagrams logs"
 	@cd build/asan && $(SANITIZED) $(CURDIR)/$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) \
 		--out $(CURDIR)/build/fuzz $(DOORS)
 
-test-asan: sanitized ## pass the native tests with ASan and UBSan
+test-asan: sanitized #: pass the native tests with ASan and UBSan
 	@cd build/asan && $(SANITIZED) $(CURDIR)/$(BIN)/python -m pytest -q -n0 -p no:cacheprovider --timeout=900 \
 		$(or $(ARGS),$(ASAN_TESTS))
 
-bench-transport: build ## measure streams beside Aeron's Java driver in one run, about 4 minutes; WRITE=1 into docs/PERFORMANCE.md
+bench-transport: build #: measure streams beside Aeron's Java driver in one run, about 4 minutes; WRITE=1 into docs/PERFORMANCE.md
 	$(BIN)/python -m benchmarks.transport $(if $(QUICK),--quick) $(if $(WRITE),--write) $(if $(JSON),--json $(JSON))
 
-bench-peers: build ## measure clusters beside Aeron's, etcd and NATS, about 5 minutes; WRITE=1 into docs/PERFORMANCE.md
+bench-peers: build #: measure clusters beside Aeron's, etcd and NATS, about 5 minutes; WRITE=1 into docs/PERFORMANCE.md
 	$(BIN)/python -m benchmarks.peers $(if $(QUICK),--quick) $(if $(WRITE),--write) $(if $(JSON),--json $(JSON)) $(ARGS)
 
-bench-attacks: build ## measure what a flood of datagrams costs a cluster; JSON=file keeps the figures
+bench-attacks: build #: measure what a flood of datagrams costs a cluster; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.attacks $(if $(JSON),--json $(JSON))
 
-bench-readers: build ## measure readers of the log, one that catches up, and an application; JSON=file keeps the figures
+bench-readers: build #: measure readers of the log, one that catches up, and an application; JSON=file keeps the figures
 	$(BIN)/python -m benchmarks.readers $(if $(JSON),--json $(JSON))
 
-bench-replays: build ## measure a reader that catches up with an archive, beside Aeron's in one run; ARGS=--no-java
+bench-replays: build #: measure a reader that catches up with an archive, beside Aeron's in one run; ARGS=--no-java
 	$(BIN)/python -m benchmarks.replays $(if $(JSON),--json $(JSON)) $(ARGS)
 
-bench-pipeline: build .venv/.all ## measure the data pipeline
+bench-pipeline: build .venv/.all #: measure the data pipeline
 	$(BIN)/python -m benchmarks.pipeline $(if $(JSON),--json $(JSON))
 
-bench-memory: build .venv/.all ## measure what jobs of the pipeline hold in memory: MESSAGES=2000000,20000000 ARGS="--jobs audit"
+bench-memory: build .venv/.all #: measure what jobs of the pipeline hold in memory: MESSAGES=2000000,20000000 ARGS="--jobs audit"
 	$(BIN)/python -m benchmarks.pipeline_memory $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(JSON),--json $(JSON)) $(ARGS)
 
-debug: .venv/.base ## build with bounds and overflow checks, into build/debug
+debug: .venv/.base #: build with bounds and overflow checks, into build/debug
 	@mkdir -p build/debug
 	@tar --exclude=./build --exclude=./.venv --exclude=./.git --exclude='*.so' -cf - . | tar -xf - -C build/debug
 	@cd build/debug && ORDO_DEBUG=1 ORDO_ONLY=$(DEBUG_FOLDERS) ORDO_THREADS=$(JOBS) ../../$(BIN)/python -m tools.compile ../debug.log
 
-test-debug: debug ## pass the tests of the native layers with the debug build
+test-debug: debug #: pass the tests of the native layers with the debug build
 	@rm -f build/ubsan.*
 	@cd build/debug && UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1:log_path=../ubsan ../../$(BIN)/python -m pytest -q \
 		-n $(JOBS) --dist loadfile -m 'not root and not soak and not slow and not spark and not peers' \
 		$(or $(ARGS),tests/runtime tests/transport tests/archive tests/consensus tests/service_api) \
 		|| { cat ../ubsan.* 2>/dev/null; exit 1; }
 
-test-wheel: .venv/.base ## build sdist and wheel, install the wheel outside the checkout, run the demo with it
+test-wheel: .venv/.all #: build sdist and wheel as a release does, install the wheel outside the checkout, run the demo with it
 	@ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m wheel --timeout=1200 tests/packaging $(ARGS)
 
-test-releases: build ## upgrade a running cluster member by member from another revision: PREVIOUS=HEAD~1
-	@PREVIOUS=$(or $(PREVIOUS),HEAD~1) ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m releases tests/releases $(ARGS)
+test-releases: build #: upgrade a running cluster member by member from the last release, or PREVIOUS=revision
+	@PREVIOUS=$(PREVIOUS) ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m releases tests/releases $(ARGS)
 
-test-stores: build .venv/.all ## export to S3 by Hadoop, read tables by Delta Lake; fetches about 1.1 GB the first time
+test-stores: build .venv/.all #: export to S3 by Hadoop, read tables by Delta Lake; fetches about 1.1 GB the first time
 	$(BIN)/python -m pytest -q -n0 -m stores tests/stores $(ARGS)
 
-test-docker: build .venv/.all ## build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
+test-docker: build .venv/.all #: build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
 	$(BIN)/python -m pytest -q -n0 -s -m docker tests/docker $(ARGS)
 
-test-kubernetes: build .venv/.all ## run deploy/kubernetes on a Kubernetes of three nodes; needs what test-docker does, Go, containerd, runc, containernetworking-plugins
+test-kubernetes: build .venv/.all #: run deploy/kubernetes on a Kubernetes of three nodes; needs what test-docker does, Go, containerd, runc, containernetworking-plugins
 	$(BIN)/python -m pytest -q -n0 -s -m kubernetes tests/kubernetes $(ARGS)
 
-clean: ## remove what was built, keep .venv
+release: .venv/.all #: make the files of a release in build/release: VERSION=0.3.0; DRY=1 tries it with one Python
+	@$(BIN)/python -m tools.release --jobs $(JOBS) $(if $(DRY),--dry) $(or $(VERSION),$(error say which: make release VERSION=0.3.0))
+
+clean: #: remove what was built, keep .venv
 	rm -rf build *.egg-info .mypy_cache .ruff_cache .pytest_cache
 	find . -path ./.venv -prune -o \( -name '*.so' -o -name __pycache__ \) -print0 | xargs -0 rm -rf

@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "PERFORMANCE.md"
 
 def marks(name: str) -> tuple[str, str]:
     """The lines before and after a section."""
-    return f"<!-- written by `make {name} WRITE=1` -->", f"<!-- end of {name} -->"
+    return f"<!-- written by `make bench NAME={name.removeprefix('bench-')} WRITE=1` -->", f"<!-- end of {name} -->"
 
 
 def put_section(name: str, lines: Sequence[str], page: Path = PAGE) -> None:

@@ -47,9 +47,9 @@ STARTS_PROCESSES = (
 QUICK = "not slow and not spark and not root and not soak and not wheel and not peers"
 
 
-def missing_programs() -> str:
+def missing_programs(*programs: str) -> str:
     """Returns the Debian packages of the programs that are not there, separated by blanks; "" when all are."""
-    return " ".join(packages for program, packages in PROGRAMS.items() if shutil.which(program) is None)
+    return " ".join(PROGRAMS[program] for program in programs or PROGRAMS if shutil.which(program) is None)
 
 
 def unpack_debian(root: Path, log: Path) -> None:
@@ -78,16 +78,41 @@ def install_wheels(site: Path, log: Path) -> None:
     (site / "installed").write_text(needed)
 
 
+def compiler_environment(root: Path) -> dict[str, str]:
+    """Return what has setuptools compile for arm64, with the headers of that Debian."""
+    includes = [f"-idirafter{root}/usr/include/python{PYTHON}", f"-idirafter{root}/usr/include"]
+    return {"CC": COMPILER, "LDSHARED": f"{COMPILER} -shared", "CFLAGS": " ".join(includes)}
+
+
+def wheel_environment(log: Path) -> dict[str, str]:
+    """Return what has setuptools make a wheel for arm64. Raises PythonError when that cannot be done here."""
+    folder = prepared_folder(missing_programs(COMPILER, "debootstrap"))
+    unpack_debian(folder / "root", log)
+    names = {
+        "_PYTHON_HOST_PLATFORM": "linux-aarch64",
+        "SETUPTOOLS_EXT_SUFFIX": f".cpython-{PYTHON.replace('.', '')}-aarch64-linux-gnu.so",
+    }
+    return compiler_environment(folder / "root") | names
+
+
+def prepared_folder(missing: str) -> Path:
+    """Return the folder of all this. Raises PythonError when programs are missing, or this is another Python."""
+    if missing:
+        raise PythonError(f"cannot build for arm64 here: apt-get install {missing}")
+    if sys.version_info[:2] != tuple(map(int, PYTHON.split("."))):
+        raise PythonError(f"cannot build for arm64 with this Python: Debian {DEBIAN} has {PYTHON}, use that")
+    folder = ROOT / "build" / "arm64"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def compile_modules(copy: Path, root: Path, jobs: int, log: Path) -> None:
     """Compiles the native modules of the copy for arm64, with names that any Python takes."""
-    includes = [f"-idirafter{root}/usr/include/python{PYTHON}", f"-idirafter{root}/usr/include"]
     run_logged(
         [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", "build/lib"],
         copy,
         log,
-        CC=COMPILER,
-        LDSHARED=f"{COMPILER} -shared",
-        CFLAGS=" ".join(includes),
+        **compiler_environment(root),
         ORDO_ONLY=FOLDERS,
         ORDO_OPTIMIZE="-O1",
         ORDO_THREADS=str(jobs),
@@ -123,13 +148,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("tests", nargs="*", help="paths of tests; without, the unit tests that fit the emulator")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
-    folder = ROOT / "build" / "arm64"
     try:
-        if missing := missing_programs():
-            raise PythonError(f"cannot build for arm64 here: apt-get install {missing}")
-        if sys.version_info[:2] != tuple(map(int, PYTHON.split("."))):
-            raise PythonError(f"cannot build for arm64 with this Python: Debian {DEBIAN} has {PYTHON}, use that")
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = prepared_folder(missing_programs())
         log = folder / "build.log"
         log.write_bytes(b"")
         unpack_debian(folder / "root", log)

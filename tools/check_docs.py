@@ -13,7 +13,8 @@ from tools.source import ROOT, Problem
 
 _FENCE = re.compile(r"^```(\w*)")
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
-_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
+_TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
+_CHOICE = re.compile(r"(?:SUITE|NAME)=([a-z0-9-]+)")
 
 
 def commands(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -49,10 +50,21 @@ def _ordo_knows(words: list[str]) -> bool:
     return False
 
 
+def _problem_of_make(words: list[str], targets: set[str]) -> str | None:
+    """As `make test SUITE=wheel`, which is the target test-wheel, and `make bench NAME=peers`."""
+    named = [word for word in words if re.fullmatch(r"[a-z][a-z0-9-]*", word)]
+    for word in named:
+        if word not in targets:
+            return f"make {word}: no such target"
+    for word in words:
+        if (choice := _CHOICE.fullmatch(word)) and f"{named[0]}-{choice[1]}" not in targets:
+            return f"make {named[0]} {word}: no such target"
+    return None
+
+
 def _problem_of(words: list[str], targets: set[str]) -> str | None:
     if words[0] == "make":
-        missing = [word for word in words[1:] if re.fullmatch(r"[a-z][a-z-]*", word) and word not in targets]
-        return f"make {missing[0]}: no such target" if missing else None
+        return _problem_of_make(words[1:], targets)
     if words[0] == "ordo" and not _ordo_knows(_subcommand(words[1:])):
         return f"{' '.join(words)}: no such command"
     if words[:2] == ["python", "-m"] and find_spec(words[2]) is None:

@@ -1,4 +1,4 @@
-"""What `make test-arm64` says where it cannot run; the run itself takes minutes."""
+"""What `make test SUITE=arm64` says where it cannot run; the run itself takes minutes."""
 
 import shutil
 

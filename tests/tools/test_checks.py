@@ -249,14 +249,15 @@ def test_module_that_does_not_compile_is_a_finding(house: Path) -> None:
 
 
 def test_commands_and_links_of_pages(house: Path) -> None:
-    (house / "Makefile").write_text("demo: x\n")
+    (house / "Makefile").write_text("demo: x\ntest: x\ntest-arm64: x\n")
     (house / "docs").mkdir()
     (house / "README.md").write_text(
         "[good](Makefile) [bad](nowhere.md) [web](https://example.org)\n"
-        "```sh\nmake demo ITCH=x\nmake nothing && ls\n```\n"
+        "```sh\nmake demo ITCH=x\nmake nothing && ls\nmake test SUITE=arm64\nmake test SUITE=moon\n```\n"
     )
     assert texts(check_docs.check()) == [
         "README.md:4: make nothing: no such target",
+        "README.md:6: make test SUITE=moon: no such target",
         "README.md:1: link to a missing file: nowhere.md",
     ]
 

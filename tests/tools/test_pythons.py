@@ -1,4 +1,4 @@
-"""Which Python `make test-python` takes, and what it copies; the runs themselves take minutes."""
+"""Which Python `make test SUITE=python` takes, and what it copies; the runs themselves take minutes."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """As many sessions as are allowed, and the one beyond them (docs/CLIENT.md, Many sessions).
 
-`make test-sessions` does it with the 4,096 of the default, and prints what they cost a node.
+`make test SUITE=sessions` does it with the 4,096 of the default, and prints what they cost a node.
 """
 
 from __future__ import annotations
