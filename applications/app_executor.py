@@ -244,8 +244,10 @@ class AppExecutor:
         self._call("on_new_leadership_term", event)
 
     def _on_app_version(self, entry: LogEntry) -> None:
-        """The state goes from the old code to the new one as through a checkpoint. An order that was sent again finds
-        another version in force than it wants to end, and changes nothing."""
+        """The state goes from the old code to the new one as through a checkpoint.
+
+        An order that was sent again finds another version in force than it wants to end, and changes nothing.
+        """
         former, wanted = entry.values.former_version, entry.values.app_version
         if former != self.app_version:
             if self._former_version == NO_VERSION:
@@ -301,8 +303,10 @@ class AppExecutor:
         return answer
 
     def query(self, payload: bytes, note_error: Callable[[Exception], object]) -> tuple[QueryStatus, bytes]:
-        """What the service answers out of its state up to here; an exception goes to `note_error`, and fails the query
-        only."""
+        """What the service answers out of its state up to here.
+
+        An exception goes to `note_error`, and fails the query only.
+        """
         self.cluster.begin_call("on_query", may_call=False)
         return ask_service(self.service, payload, note_error)
 

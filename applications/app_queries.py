@@ -1,5 +1,6 @@
-"""Queries that the leader hands to one instance: answered out of its state, once it has executed enough of the log
-(docs/APPLICATIONS.md, Queries).
+"""Queries that the leader hands to one instance.
+
+Answered out of its state, once it has executed enough of the log (docs/APPLICATIONS.md, Queries).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class QuerySession(Protocol):
     @property
     def message_bytes_max(self) -> int: ...
     def offer_unlogged(self, message: bytes) -> bool:
-        """Whether the leader's ingress has taken it."""
+        """Return whether the leader's ingress has taken it."""
 
 
 class _Waiting(NamedTuple):
@@ -59,8 +60,10 @@ class AppQueries:
         self._due_ns = 0
 
     def work(self, session: QuerySession, position: int, now_ns: int, *, is_up_to_date: bool) -> int:
-        """Take up questions, and answer those whose place the service has come to. `position`: up to here the log
-        was executed. Returns the number of answers."""
+        """Take up questions, and answer those whose place the service has come to.
+
+        `position`: up to here the log was executed. Returns the number of answers.
+        """
         if is_up_to_date:
             self._tell(session, now_ns)
         if len(self._waiting) >= WAITING_MAX:
@@ -91,7 +94,7 @@ class AppQueries:
             self._told, self._due_ns = where, now_ns + SERVES_INTERVAL_NS
 
     def _answer(self, session: QuerySession, waiting: _Waiting, position: int, now_ns: int) -> bool:
-        """Whether there is nothing left to do for a question; one of a former session is nobody's any more."""
+        """Return whether there is nothing left to do for a question; one of a former session is nobody's any more."""
         question = waiting.question
         if question.cluster_session_id != session.session_id or now_ns > waiting.deadline_ns:
             return True

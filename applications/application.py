@@ -119,11 +119,12 @@ class Application:
         on_query_error: Callable[[Exception], object] = lambda error: None,
         find_snapshot: Callable[[], list[bytes] | None] | None = None,
     ) -> None:
-        """`make_service`: of the settings' version, or for each version of the code that this instance has. `on_entry`
-        hears of each entry after it was executed, `on_difference` of what a canary would have written otherwise,
-        `on_query_error` of what `on_query` raised, which fails the query alone.
-        `find_snapshot` gives what an instance without a checkpoint begins with (ordo.applications.group_snapshots). The
-        transport stays the caller's.
+        """`make_service`: of the settings' version, or for each version of the code that this instance has.
+
+        `on_entry` hears of each entry after it was executed, `on_difference` of what a canary would have written
+        otherwise, `on_query_error` of what `on_query` raised, which fails the query alone. `find_snapshot` gives what
+        an instance without a checkpoint begins with (ordo.applications.group_snapshots). The transport stays the
+        caller's.
 
         Raises StorageError, SnapshotError, ConfigurationError, and what the service raises.
         """
@@ -232,8 +233,11 @@ class Application:
     # Duty cycle
 
     def work(self) -> int:
-        """Run one duty cycle and return the number of things done. Raises what the service raised, and OrdoError when
-        the instance cannot go on: its position is deleted everywhere, or its outputs differ from those in the log."""
+        """Run one duty cycle and return the number of things done.
+
+        Raises what the service raised, and OrdoError when the instance cannot go on: its position is deleted
+        everywhere, or its outputs differ from those in the log.
+        """
         with self._transport.use:
             self._demand_open()
             now_ns = self._now_ns = self._transport.drive()
@@ -386,8 +390,10 @@ class Application:
             self._saved_position = self.position
 
     def close(self, *, save: bool = True) -> None:
-        """End the instance, by default with a checkpoint. Idempotent. Any thread may call it, and the handler of a
-        signal: a call that is under way ends first. In a process that was forked from the instance's it does nothing.
+        """End the instance, by default with a checkpoint.
+
+        Idempotent. Any thread may call it, and the handler of a signal: a call that is under way ends first. In a
+        process that was forked from the instance's it does nothing.
         """
         if not self._is_closed and not self._transport.use.is_forked:
             self._is_closed = True

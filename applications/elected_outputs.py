@@ -21,8 +21,11 @@ class ElectedRequests(GroupRequests):
     """The generation that this instance stands to end; NO_IDENTITY: the group has none yet; None: it does not stand."""
 
     def attend_election(self, identity: Identity | None, *, is_writer_there: bool, is_up_to_date: bool) -> None:
-        """Stands for election, or stops standing. `identity`: the group's, as the log has it. An instance that is far
-        behind does not stand: it would be elected, and the outputs would wait for it."""
+        """Stands for election, or stops standing.
+
+        `identity`: the group's, as the log has it. An instance that is far behind does not stand: it would be elected,
+        and the outputs would wait for it.
+        """
         is_own = identity is not None and identity.incarnation == self._incarnation
         if is_up_to_date and (is_own or not is_writer_there):
             self.ends_generation = NO_IDENTITY if identity is None else identity.open_position

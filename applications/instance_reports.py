@@ -18,7 +18,7 @@ class ReportSession(Protocol):
     @property
     def leadership_term_id(self) -> int: ...
     def offer_report(self, message: bytes) -> bool:
-        """Whether the leader's ingress has taken it."""
+        """Return whether the leader's ingress has taken it."""
 
 
 class InstanceState(NamedTuple):

@@ -97,8 +97,10 @@ class GroupRequests(ClientRequests):
         return self._number + 1
 
     def push(self, output: Output) -> None:
-        """Send the next output, and send it again until it was executed. Raises ClusterError for one that is too
-        long."""
+        """Send the next output, and send it again until it was executed.
+
+        Raises ClusterError for one that is too long.
+        """
         self._check_length(output.payload)
         pending = _PendingOutput(output.payload, None, self._wait)
         pending.number = self._number = self._number + 1
@@ -127,8 +129,10 @@ class GroupRequests(ClientRequests):
         return head + request.payload
 
     def _become_open(self, values: Any, now_ns: int) -> None:
-        """Of another identity than before, the cluster counts from the beginning: what is under way is to be pushed
-        again with its new numbers."""
+        """Of another identity than before, the cluster counts from the beginning.
+
+        What is under way is to be pushed again with its new numbers.
+        """
         if values.open_position != self._counted_from:
             self._pending.clear()
             self._number = self._confirmed = self._sent = self.executed = 0

@@ -48,8 +48,10 @@ class SnapshotKeeper:
         return messages
 
     def work(self, application: Application, transport: ClientTransport) -> None:
-        """Leave a snapshot when it is time, and the other instances have left none. An archive that cannot be reached
-        is a line of the log."""
+        """Leave a snapshot when it is time, and the other instances have left none.
+
+        An archive that cannot be reached is a line of the log.
+        """
         now_ns = transport.clock.now()
         if self._due_ns is None:
             self._due_ns = now_ns + round(self._place.interval_s * SECOND_NS)

@@ -101,8 +101,10 @@ class AsyncFace(Generic[Item]):
             raise SessionClosedError("the consumer is not open: use `async with`")
 
     async def close(self) -> None:
-        """Leave the consumer, so that other members go on at once. Idempotent. In a process that was forked from the
-        consumer's it does nothing."""
+        """Leave the consumer, so that other members go on at once.
+
+        Idempotent. In a process that was forked from the consumer's it does nothing.
+        """
         if self._loop is None or self._origin.is_forked:
             return
         demand_own_loop(self._loop, self._origin.what)

@@ -19,14 +19,18 @@ ITEMS_PER_POLL = 256
 
 
 def open_transport(aeron_dir: str | None) -> ClientTransport:
-    """The transport under a consumer: with a driver of its own, or with that of another process. Raises
-    TransportError."""
+    """The transport under a consumer: with a driver of its own, or with that of another process.
+
+    Raises TransportError.
+    """
     return ClientTransport.connect(aeron_dir, "consumer") if aeron_dir else ClientTransport.embedded("consumer")
 
 
 class MemberFace(Closing, Generic[Item]):
-    """A member of a consumer and what it runs on. Belongs to one thread; `close` may be called by another one, and by
-    the handler of a signal: the loop ends."""
+    """A member of a consumer and what it runs on.
+
+    Belongs to one thread; `close` may be called by another one, and by the handler of a signal: the loop ends.
+    """
 
     def __init__(self, member: ConsumerMember[Item], transport: ClientTransport, timeout_s: float) -> None:
         self._member = member
@@ -76,9 +80,11 @@ class MemberFace(Closing, Generic[Item]):
             return self._member.take(handler, limit)
 
     def keep_alive(self) -> int:
-        """Run one duty cycle and hand out nothing: for handlers that take longer than the cluster's
-        `session_timeout`, after which another member would take over. Returns the number of things done. Raises as
-        `poll`."""
+        """Run one duty cycle and hand out nothing.
+
+        For handlers that take longer than the cluster's `session_timeout`, after which another member would take over.
+        Returns the number of things done. Raises as `poll`.
+        """
         with self._transport.use:
             self._demand_open()
             self._worked_ns = self._transport.clock.now()
@@ -147,9 +153,11 @@ class MemberFace(Closing, Generic[Item]):
         return self._member.is_closed
 
     def close(self) -> None:
-        """Leave the consumer, so that other members go on at once. Idempotent. A call that is under way ends first;
-        then loops over this consumer end, and its calls raise SessionClosedError. In a process that was forked from the
-        consumer's it does nothing."""
+        """Leave the consumer, so that other members go on at once.
+
+        Idempotent. A call that is under way ends first; then loops over this consumer end, and its calls raise
+        SessionClosedError. In a process that was forked from the consumer's it does nothing.
+        """
         if not self._is_closed:
             self._is_closed = True
             self._transport.use.end(self._leave)

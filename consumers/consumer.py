@@ -60,8 +60,10 @@ class Consumer(MemberFace[LogEntry]):
         aeron_dir: str | None = None,
         timeout_s: float = 30.0,
     ) -> None:
-        """`settings`: of the session with the cluster, such as its credentials and its `egress_channel`. `timeout_s`:
-        how long `commit` waits."""
+        """`settings`: of the session with the cluster, such as its credentials and its `egress_channel`.
+
+        `timeout_s`: how long `commit` waits.
+        """
         chosen = ConsumerSettings(
             name=name,
             endpoints=tuple(endpoints),
@@ -81,8 +83,11 @@ class Consumer(MemberFace[LogEntry]):
 
     @property
     def epoch(self) -> int:
-        """The time in which this member is the active one; -1 while it is not. No two members have the same, and
-        a later one is greater: a sink that stores it can refuse what comes from a member that was replaced."""
+        """The time in which this member is the active one; -1 while it is not.
+
+        No two members have the same, and a later one is greater: a sink that stores it can refuse what comes from a
+        member that was replaced.
+        """
         return self._member.epoch
 
     def entries(self, *, timeout_s: float | None = None) -> Iterator[LogEntry]:
@@ -101,8 +106,10 @@ class Consumer(MemberFace[LogEntry]):
             self._drive_until(is_committed, f"consumer {self._member.settings.name}: a position was not committed")
 
     def begin_commit(self, position: int | None = None) -> Callable[[], bool]:
-        """`commit` without waiting; returns what says whether the position is committed, and raises ClusterError once
-        it cannot be any more."""
+        """`commit` without waiting.
+
+        Returns what says whether the position is committed, and raises ClusterError once it cannot be any more.
+        """
         self._demand_open()
         member = self._member
         epoch = member.epoch

@@ -51,8 +51,10 @@ def open_orders(
 def list_consumers(
     endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "", as_json: AsJson = False
 ) -> None:
-    """Show every consumer: how far it is, how far behind, how many members it has; of a shared one what is with them,
-    what waits, and its dead letters."""
+    """Show every consumer: how far it is, how far behind, how many members it has.
+
+    Of a shared one what is with them, what waits, and its dead letters.
+    """
     from ordo.cluster.commands.printing import print_json, show
 
     with open_orders(endpoints, token_file, egress) as orders:

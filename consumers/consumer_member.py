@@ -185,8 +185,11 @@ class ConsumerMember(Generic[Item]):
     # Duty cycle
 
     def work(self) -> int:
-        """Run one duty cycle and return the number of things done. Raises OrdoError when this consumer cannot go on:
-        it was removed, or the cluster refused it, or the log that it needs was deleted everywhere."""
+        """Run one duty cycle and return the number of things done.
+
+        Raises OrdoError when this consumer cannot go on: it was removed, or the cluster refused it, or the log that it
+        needs was deleted everywhere.
+        """
         now_ns = self._transport.drive()
         count = self._work_session(now_ns)
         if self._failure is not None:
@@ -203,8 +206,10 @@ class ConsumerMember(Generic[Item]):
         return count if self._is_closing else count + self._read(now_ns)
 
     def _find_start(self, search: StartSearch, now_ns: int) -> int:
-        """Look for where a new consumer begins; the member joins when that was found. The log may have been begun
-        above 0 by retention."""
+        """Look for where a new consumer begins; the member joins when that was found.
+
+        The log may have been begun above 0 by retention.
+        """
         count = search.work(now_ns)
         search.check_allowed()
         if search.position is not None:

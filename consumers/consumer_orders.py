@@ -52,8 +52,11 @@ class ConsumerOrders(Closing):
         self._session.on_answer = self._on_answer
 
     def list_all(self) -> list[dict[str, Any]]:
-        """Every consumer, by name: `name`, `mode`, `position`, `log_position`, `lag` (bytes), `paused`, `epoch`,
-        `members` (how many); of a shared one also `in_flight`, `waiting`, `dead` (counts) and `frontier`."""
+        """Every consumer, by name.
+
+        `name`, `mode`, `position`, `log_position`, `lag` (bytes), `paused`, `epoch`, `members` (how many); of a shared
+        one also `in_flight`, `waiting`, `dead` (counts) and `frontier`.
+        """
         found: list[dict[str, Any]] = []
         while True:
             rows = json.loads(self._ask(ConsumerCommand(CommandKind.LIST, found[-1]["name"] if found else "")).text)
@@ -62,16 +65,21 @@ class ConsumerOrders(Closing):
             found += rows
 
     def describe(self, name: str) -> dict[str, Any]:
-        """One consumer: as `list_all`, and its `sessions`, each with `session`, `active`, `in_flight`; of a shared one
-        also its settings and `dead_letters`, each with `position` and `tries`."""
+        """One consumer: as `list_all`, and its `sessions`, each with `session`, `active`, `in_flight`.
+
+        Of a shared one also its settings and `dead_letters`, each with `position` and `tries`.
+        """
         check_name(name)
         described = json.loads(self._ask(ConsumerCommand(CommandKind.DESCRIBE, name)).text)
         return dict(described)
 
     def list_instances(self) -> list[dict[str, Any]]:
-        """Every instance of an application, by group, and then by session: `group`, `instance`, `session`, `active` (it
-        writes), `canary` (it compares), `version` and `newest_version` (texts), `position`, `log_position`, `lag`
-        (bytes), `outputs_made`, `outputs_executed`, as it said `reported_ms` ago."""
+        """Every instance of an application, by group, and then by session.
+
+        `group`, `instance`, `session`, `active` (it writes), `canary` (it compares), `version` and `newest_version`
+        (texts), `position`, `log_position`, `lag` (bytes), `outputs_made`, `outputs_executed`, as it said `reported_ms`
+        ago.
+        """
         names = ("version", "newest_version")
         return [{**one, **{name: format_version(one[name]) for name in names}} for one in self._ask_instances()]
 

@@ -29,8 +29,9 @@ class SharedConsumerChoices(ConsumerChoices, total=False):
 
 
 class SharedConsumer(MemberFace[Delivery]):
-    """A member of a shared consumer: each message goes to one of the members, which acknowledges it. Belongs to one
-    thread.
+    """A member of a shared consumer: each message goes to one of the members, which acknowledges it.
+
+    Belongs to one thread.
 
     `endpoints`, `name`, `start`, `kinds`, `session_ids` and `repeats` are as for `Consumer`. Without `key` messages go
     to the members in turn. With it, those for which it returns the same bytes go to one member at a time, in the order
@@ -61,8 +62,10 @@ class SharedConsumer(MemberFace[Delivery]):
         aeron_dir: str | None = None,
         timeout_s: float = 30.0,
     ) -> None:
-        """`settings`: of the session with the cluster, such as its credentials and its `egress_channel`. `timeout_s`:
-        how long `flush` waits."""
+        """`settings`: of the session with the cluster, such as its credentials and its `egress_channel`.
+
+        `timeout_s`: how long `flush` waits.
+        """
         chosen = SharedSettings(
             name=name,
             endpoints=tuple(endpoints),
@@ -108,8 +111,11 @@ class SharedConsumer(MemberFace[Delivery]):
         return self._member.acknowledge(delivery)
 
     def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
-        """Give a message back: it is handed out again after `delay_s`, to any member, or is a dead letter when that
-        was its last try. Does not wait. Returns False as `ack`."""
+        """Give a message back.
+
+        It is handed out again after `delay_s`, to any member, or is a dead letter when that was its last try. Does not
+        wait. Returns False as `ack`.
+        """
         self._demand_open()
         return self._member.give_back(delivery, round(delay_s * 1000))
 
@@ -118,6 +124,8 @@ class SharedConsumer(MemberFace[Delivery]):
         self._drive_until(lambda: self._member.unsent == 0, "acknowledgements were not taken")
 
     def close(self) -> None:
-        """Leave the consumer: acknowledgements are sent before, and what was not acknowledged goes to other members at
-        once. Idempotent."""
+        """Leave the consumer.
+
+        Acknowledgements are sent before, and what was not acknowledged goes to other members at once. Idempotent.
+        """
         super().close()

@@ -193,7 +193,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return [Row(RowKind.FOUND, one.position, self.settings.hash_key(one)) for one in told], position
 
     def _is_due(self, answer: ConsumerAnswer, now_ns: int) -> bool:
-        """Whether something is to be handed out again by now: any command has the cluster look."""
+        """Return whether something is to be handed out again by now: any command has the cluster look."""
         if answer.due == NULL_VALUE:
             return False
         patience_ns = 0 if self.is_active else PATIENCE_NS

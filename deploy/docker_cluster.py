@@ -81,8 +81,11 @@ class DockerCluster:
             self._tell(f"{host_of(member_id)} is removed")
 
     def _join(self, member_id: int, render: Render) -> None:
-        """The container comes first: a name is known in the network once its container runs, and the leader refuses a
-        member that it cannot reach. Until the leader knows it, the member waits."""
+        """The container comes first.
+
+        A name is known in the network once its container runs, and the leader refuses a member that it cannot reach.
+        Until the leader knows it, the member waits.
+        """
         leader_id, listed = self._await_leader()
         found = self._containers.demand()
         if member_id not in found:

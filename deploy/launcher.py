@@ -219,7 +219,7 @@ class LocalCluster:
         return os.environ | {"PYTHONPATH": search_path} | self._environment
 
     def is_running(self, member_id: int) -> bool:
-        """Whether the node's process is there, stopped by SIGSTOP or not."""
+        """Return whether the node's process is there, stopped by SIGSTOP or not."""
         process = self._processes.get(member_id)
         return process is not None and process.poll() is None
 
@@ -414,7 +414,9 @@ atexit.register(lambda: release_ports(tuple(_reserved)))  # of clusters that wer
 
 
 def reserve_ports(port: int) -> bool:
-    """Whether a member can have the `PORTS_PER_MEMBER` UDP ports from here on; then no other process is given them.
+    """Return whether a member can have the `PORTS_PER_MEMBER` UDP ports from here on.
+
+    Then no other process is given them.
 
     Between finding ports free and binding them, others may look: a name that the system gives once keeps them.
     """

@@ -139,8 +139,10 @@ class LogEntry(NamedTuple):
 
     @property
     def request_id(self) -> bytes:
-        """A digest of the id that the caller chose for its request (`request(payload, id=...)`), 16 bytes; empty for
-        all other entries. Copies have it in common even if other clients sent them."""
+        """A digest of the id that the caller chose for its request (`request(payload, id=...)`), 16 bytes.
+
+        Empty for all other entries. Copies have it in common even if other clients sent them.
+        """
         return ordo_codecs.request_digest(self.values) if self.kind is EntryKind.REQUEST else b""
 
 

@@ -70,8 +70,9 @@ class ExecutedFollower(LogFollower):
         return count
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int) -> int:
-        """Call `handler(entry)` for what has come, at most `limit` fragments; return how many. While it finds out
-        what was executed before, the number of things done for that.
+        """Call `handler(entry)` for what has come, at most `limit` fragments; return how many.
+
+        While it finds out what was executed before, the number of things done for that.
 
         Raises ArchiveError at a request of which nobody knows any more whether it is a repeat.
         """
@@ -111,8 +112,10 @@ class ExecutedFollower(LogFollower):
 def filter_of(
     kinds: Collection[EntryKind] | None, session_ids: Collection[int] | None, *, decides: bool
 ) -> dict[str, str]:
-    """What nodes are to send (`record_filter`): what is wanted and, where it is to be decided which requests are
-    repeats, what that takes."""
+    """What nodes are to send (`record_filter`).
+
+    What is wanted and, where it is to be decided which requests are repeats, what that takes.
+    """
     if not decides or (kinds is not None and not REQUESTS & set(kinds)):
         return record_filter(kinds, session_ids)
     return {} if kinds is None else record_filter(list(dict.fromkeys((*kinds, *DECIDING_KINDS))), None)

@@ -47,8 +47,10 @@ class Executions:
     """
 
     def __init__(self, snapshot: ServiceSnapshot | None = None, *, is_known: bool = True) -> None:
-        """`snapshot`: of a service, at whose position the table begins; None: at the beginning of the log. `is_known`:
-        False where there is no table, so that nothing can be said of any request."""
+        """`snapshot`: of a service, at whose position the table begins; None: at the beginning of the log.
+
+        `is_known`: False where there is no table, so that nothing can be said of any request.
+        """
         self.is_known = is_known
         self._table = RequestTable()
         self._sessions: dict[int, bytes] = {}

@@ -56,8 +56,9 @@ class LogReader(RecordingReader[LogEntry]):
         silence_s: float = 2.0,
         message_timeout_s: float = 5.0,
     ) -> None:
-        """`credentials`: with the role log, where the cluster authenticates. `silence_s`: after so long without an
-        entry the other nodes are asked whether they have more.
+        """`credentials`: with the role log, where the cluster authenticates.
+
+        `silence_s`: after so long without an entry the other nodes are asked whether they have more.
 
         Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
         """

@@ -26,8 +26,11 @@ MESSAGES_MAX = 4_000_000
 
 
 class SnapshotSearch:
-    """Asks one node. `work` once a duty cycle, until `is_done`; then `snapshot` is there, or None: there is none, or
-    `problem` says why the node did not tell. Never waits."""
+    """Asks one node.
+
+    `work` once a duty cycle, until `is_done`; then `snapshot` is there, or None: there is none, or `problem` says why
+    the node did not tell. Never waits.
+    """
 
     def __init__(self, client: TransportClient, settings: ArchiveClientSettings, position: int, now_ns: int) -> None:
         """`position`: the snapshot is of this one or an earlier one. Raises TransportError, ChannelError."""

@@ -16,8 +16,10 @@ FRAGMENTS_PER_CYCLE = 256
 
 
 class StartSearch:
-    """Asks one node what it has of the log. For a time, it then bisects over the terms of the log buffers, and reads
-    through one of them. `work` once a duty cycle, until `position` is there. Never waits.
+    """Asks one node what it has of the log.
+
+    For a time, it then bisects over the terms of the log buffers, and reads through one of them. `work` once a duty
+    cycle, until `position` is there. Never waits.
 
     A message never reaches over the end of a term, so one begins where a term does; and the time stamps of entries
     never go back. A time after the newest entry is found at the log's end as it was when the search began.
@@ -61,8 +63,10 @@ class StartSearch:
         self._refusals.check()
 
     def _survey(self, now_ns: int) -> int:
-        """Ask the nodes in turn, until one has said what it has. Each is given longer than the one before, since it
-        may be down, or far away."""
+        """Ask the nodes in turn, until one has said what it has.
+
+        Each is given longer than the one before, since it may be down, or far away.
+        """
         if self._source is None and now_ns - self._asked_ns >= RETRY_INTERVAL_NS:
             settings = self._nodes[self._next_node % len(self._nodes)]
             self._next_node += 1

@@ -65,8 +65,10 @@ def status(name: Name = NAME_DEFAULT, as_json: AsJson = False) -> None:
 def scale(
     members: Count, name: Name = NAME_DEFAULT, timeout: Timeout = TIMEOUT_DEFAULT_S, as_json: AsJson = False
 ) -> None:
-    """Add members, each a learner first that gets its vote once it has the log; or take out those with the highest ids,
-    with their data."""
+    """Add members, each a learner first that gets its vote once it has the log.
+
+    Or take out those with the highest ids, with their data.
+    """
     with _opened(name, timeout, as_json) as cluster:
         cluster.scale(members, container_config)
 

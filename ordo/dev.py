@@ -173,8 +173,11 @@ class DevCluster:
 
 
 def _lines_of(line: str) -> list[str]:
-    """What is shown of a line of a node's log: what services print as it is, events that are no news not at all, what
-    the service raised with its traceback as Python prints it."""
+    """What is shown of a line of a node's log.
+
+    What services print as it is, events that are no news not at all, what the service raised with its traceback as
+    Python prints it.
+    """
     try:
         event = json.loads(line) if line.startswith("{") else None
     except ValueError:

@@ -156,8 +156,10 @@ def _key_names(member_count: int) -> list[str]:
 
 
 def _write_keys(paths: Sequence[Path], members: Sequence[dict[str, Any]]) -> None:
-    """A key for each member, trusted at its host and alone at its ports, and one for clients, trusted everywhere. The
-    hosts' names need not be known on this machine."""
+    """A key for each member, trusted at its host and alone at its ports, and one for clients, trusted everywhere.
+
+    The hosts' names need not be known on this machine.
+    """
     *secrets, trusted = paths
     places = [f"{each['host']}:{each['port']}-{each['port'] + PORTS_PER_MEMBER - 1}" for each in members]
     names = [*(f"member-{member_id}" for member_id in range(len(members))), "client"]
@@ -169,8 +171,10 @@ def _write_keys(paths: Sequence[Path], members: Sequence[dict[str, Any]]) -> Non
 
 
 def _write_token(path: Path) -> dict[str, Any]:
-    """Write the token that operators show to a cluster on one machine; return the tables that know it. Clients need
-    none there."""
+    """Write the token that operators show to a cluster on one machine; return the tables that know it.
+
+    Clients need none there.
+    """
     token = new_token()
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(f"{token}\n")

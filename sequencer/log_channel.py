@@ -148,7 +148,7 @@ class LeaderLog(RecordedLog):
         raise ClusterError("the spy on the log publication has no image: the driver did not link it")
 
     def needs_replay(self, member_id: int, position: int) -> bool:
-        """Whether a member that asks for a replay from `position` has none on its way.
+        """Return whether a member that asks for a replay from `position` has none on its way.
 
         A member that keeps asking did not receive the replay: its subscription came too late.
         """

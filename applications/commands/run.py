@@ -35,7 +35,9 @@ def run_application(
     services: dict[int, str], settings: ApplicationSettings, keeper: SnapshotKeeper | None = None
 ) -> None:
     """Run the classes that are named `module:Class`, by version, as an instance until this process is told to end.
-    Raises OrdoError."""
+
+    Raises OrdoError.
+    """
     configure_program()
     code = {version: load_service(name) for version, name in services.items()}
     stopping = _stop_signals()
@@ -122,7 +124,7 @@ def _in_words(action: Callable[[], T], settings: ApplicationSettings) -> T:
 
 
 def _stop_signals() -> list[int]:
-    """Fill once the process is told to end."""
+    """Return a list that gets an item once the process is told to end."""
     stopping: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: stopping.append(received))

@@ -12,8 +12,10 @@ from ordo.runtime.errors import ClusterError
 
 
 def adopt(config: NodeConfig, storage: Any = None) -> str:
-    """Return one line that says what was done. What the member itself had acknowledged and voted for is not in the
-    folder, so it is taken as one that lost its log and its vote.
+    """Return one line that says what was done.
+
+    What the member itself had acknowledged and voted for is not in the folder, so it is taken as one that lost its log
+    and its vote.
 
     Raises ClusterError where the folder is of another cluster, or this member's already; StorageInUseError while a
     member runs with it, StorageMissingError when none has ever run with it.

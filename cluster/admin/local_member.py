@@ -162,8 +162,10 @@ def _require_alive(config: NodeConfig) -> None:
 
 
 def is_running(config: NodeConfig) -> bool:
-    """Whether the node lives. Its driver shows a heartbeat; one that is shared also holds the node's counters, until it
-    misses the node."""
+    """Return whether the node lives.
+
+    Its driver shows a heartbeat; one that is shared also holds the node's counters, until it misses the node.
+    """
     gone_after_ms = GONE_AFTER_MS if config.node.own_driver else None
     if not is_alive(config.aeron_dir, _now_ms(), ALIVE_TIMEOUT_MS, gone_after_ms):
         return False

@@ -1,5 +1,7 @@
-"""What a member tells operators of itself at length (cluster.module.operators.member_report), checked: it comes over
-the network."""
+"""What a member tells operators of itself at length (cluster.module.operators.member_report), checked.
+
+It comes over the network.
+"""
 
 from __future__ import annotations
 

@@ -150,8 +150,10 @@ def resume(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
 
 
 def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
-    """Has the whole cluster end in good order, with a snapshot first unless told otherwise; returns when this member,
-    which ends last, did. Errors as for `take_snapshot`; a ClusterError also where all have ended without the snapshot.
+    """Has the whole cluster end in good order, with a snapshot first unless told otherwise.
+
+    Returns when this member, which ends last, did. Errors as for `take_snapshot`; a ClusterError also where all have
+    ended without the snapshot.
     """
     taken_before, found_before = member.counter(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
     _set_toggle(member, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
@@ -172,8 +174,9 @@ def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: fl
 
 
 def transfer(member: MemberAccess, target_member_id: int | None = None, timeout_s: float = TRANSFER_TIMEOUT_S) -> int:
-    """Has this member, the leader, hand over to a member, or to the one with most of the log; returns when it did, and
-    another leads: which one.
+    """Has this member, the leader, hand over to a member, or to the one with most of the log.
+
+    Returns when it did, and another leads: which one.
 
     Raises ConfigurationError for a target that is no other member, ClusterError when the member does not lead, is busy,
     leads still because the target could not take over, or another one leads now than the target; OutcomeUnknownError
@@ -295,7 +298,7 @@ def skip(member: MemberAccess, log_position: int, timeout_s: float = SKIP_TIMEOU
 
 
 def is_left_out(member: MemberAccess, log_position: int) -> bool:
-    """Whether the member leaves out the record that ends at a position."""
+    """Return whether the member leaves out the record that ends at a position."""
     return log_position in {one.log_position for one in member.list_skipped()[0]}
 
 

@@ -56,16 +56,20 @@ class RemoteCluster(Closing):
         self._client = OperatorClient(members, egress=address, credentials=credentials, transport=transport)
 
     def look(self, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, MemberLook | OrdoError]:
-        """What every member knows of itself, by its ingress, or why it could not be asked; learns of those that no
-        endpoint was given for."""
+        """What every member knows of itself, by its ingress, or why it could not be asked.
+
+        Learns of those that no endpoint was given for.
+        """
         found = self._client.look(timeout_s)
         if self._learn(found, timeout_s):
             found = self._client.look(timeout_s)
         return found
 
     def describe(self, endpoint: str, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, Any]:
-        """A member's newest terms, snapshots, sessions and errors (cluster.module.operators.member_report). Not yet
-        checked."""
+        """A member's newest terms, snapshots, sessions and errors (cluster.module.operators.member_report).
+
+        Not yet checked.
+        """
         return parse_object(self._client.request(endpoint, OperatorOrder.DETAILS, timeout_s=timeout_s).payload)
 
     def list_evidence(self, timeout_s: float = LOOK_TIMEOUT_S) -> list[tuple[int, Evidence]]:
@@ -127,8 +131,11 @@ class RemoteCluster(Closing):
             self._client.add(endpoint)
 
     def find_leader(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
-        """The member that leads. Raises NoQuorumError when none does within the time, NotPermittedError when all that
-        could be asked refuse the credentials."""
+        """The member that leads.
+
+        Raises NoQuorumError when none does within the time, NotPermittedError when all that could be asked refuse the
+        credentials.
+        """
         deadline = orders.Deadline(timeout_s)
         while True:
             left_s = deadline.left_s
@@ -191,7 +198,7 @@ class RemoteMember:
         return found[1]
 
     def is_running(self) -> bool:
-        """Whether it answers: one that does not is taken for ended after some seconds."""
+        """Return whether it answers: one that does not is taken for ended after some seconds."""
         try:
             self._client.request(self.endpoint, OperatorOrder.LOOK, timeout_s=GONE_TIMEOUT_S)
         except ClusterTimeoutError:

@@ -22,8 +22,10 @@ class StoredSnapshot(NamedTuple):
 
 
 class RecoveryPlan(NamedTuple):
-    """What a member begins with when it is started, unless the start finds damage. -1: there is none, or it is not
-    known."""
+    """What a member begins with when it is started, unless the start finds damage.
+
+    -1: there is none, or it is not known.
+    """
 
     member_id: int
     candidate_term_id: int
@@ -90,6 +92,7 @@ def _usable(snapshots: list[SnapshotEntry], start: int, end: int) -> list[Snapsh
 
 def invalidate_snapshot(config: NodeConfig, log_position: int | None) -> str:
     """Has the next start use an older snapshot than the one of this position (None: the newest), or the whole log.
+
     Returns one line that says so.
 
     Raises ClusterError where there is none, or nothing else to start from, StorageInUseError while the member runs,

@@ -25,8 +25,10 @@ QUERY_TIMEOUT_S = 10.0
 
 
 class OwnVersions(NamedTuple):
-    """One service of a member, or what all its services have. Without versions it has said nothing: the member is not
-    running, or its container has not started."""
+    """One service of a member, or what all its services have.
+
+    Without versions it has said nothing: the member is not running, or its container has not started.
+    """
 
     versions: list[str]
     lack_position: int
@@ -57,8 +59,10 @@ class VersionInForce(NamedTuple):
 
 
 class ClusterVersions(NamedTuple):
-    """What is in force, and what each member has. From a release in which one version is in force for all services,
-    all is shown as of one service."""
+    """What is in force, and what each member has.
+
+    From a release in which one version is in force for all services, all is shown as of one service.
+    """
 
     services: list[VersionInForce]
     """By service id."""

@@ -62,8 +62,10 @@ def needs_of(config: NodeConfig, load: Load) -> list[Need]:
 
 
 def _disk(config: NodeConfig, load: Load, log_bytes_per_s: float) -> Need:
-    """A snapshot that is being taken is on disk beside those that are kept, as are some that differed; log goes by
-    whole files."""
+    """A snapshot that is being taken is on disk beside those that are kept, as are some that differed.
+
+    Log goes by whole files.
+    """
     retention, days, reason = config.retention, load.kept_days, f"log of {load.kept_days:g} days"
     if not days and retention.seconds is not None:
         days, reason = retention.seconds / DAY_S, "log as [retention] keeps it"

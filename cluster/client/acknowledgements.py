@@ -211,7 +211,7 @@ class Acknowledgements:
             self._advance(values.number - 1, values.log_position, is_executed=False)
 
     def _takes_previous(self, values: Any, now_ns: int) -> bool:
-        """Whether the answer can be used: not while the session before may still get messages into the log."""
+        """Return whether the answer can be used: not while the session before may still get messages into the log."""
         if self._previous_id == NULL_VALUE or values.previous == PreviousSession.RESOLVED:
             return True
         if values.previous == PreviousSession.OPEN and now_ns < self._previous_deadline_ns:
@@ -271,7 +271,7 @@ class Acknowledgements:
         self._due_ns = 0
 
     def has_reached(self, number: int, level: str) -> bool:
-        """Whether a message that is watched has come so far. Raises NotSequencedError when it never will."""
+        """Return whether a message that is watched has come so far. Raises NotSequencedError when it never will."""
         lost = self._watched[number]
         if lost is not None and lost.is_certain:
             raise NotSequencedError("the message is not in the log, and never will be: it can be sent again")

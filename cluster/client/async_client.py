@@ -321,7 +321,7 @@ class AsyncClusterClient:
         timeout_s: float | None = None,
         return_exceptions: bool = False,
     ) -> AsyncIterator[Any]:
-        """Answer in the order of the payloads, with as many requests under way at a time as may be.
+        """Yield the answers in the order of the payloads, with as many requests under way at a time as may be.
 
         Waits for as long as answers come: ClusterTimeoutError says that none came for `timeout_s` (default:
         message_timeout_s). An error ends the iteration, and has `requests`, those under way behind it; with

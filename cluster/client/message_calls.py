@@ -331,7 +331,7 @@ class ClientCalls(RequestCalls):
 
     @property
     def outstanding_requests(self) -> int:
-        """Request that are not answered."""
+        """The number of requests that are not answered."""
         return 0 if self._requests is None else len(self._requests)
 
     @property

@@ -744,7 +744,7 @@ class ClusterClient(ClientCalls, Closing):
         self._loop.next_tick_ns = 0
 
     def _is_news(self, event: Any) -> bool:
-        """Whether an event says something new. One of the present term does where the leader was not known."""
+        """Return whether an event says something new. One of the present term does where the leader was not known."""
         if event.leadership_term_id != self.leadership_term_id or NULL_VALUE in self.ingress_endpoints:
             return bool(event.leadership_term_id > self.leadership_term_id)
         endpoints = parse_endpoints(event.ingress_endpoints) if event.ingress_endpoints else {}

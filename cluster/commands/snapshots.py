@@ -120,7 +120,7 @@ def renew_log(
 
 
 def is_leader(config: ConfigOption, as_json: JsonOption = False) -> None:
-    """Whether this machine's member leads. Exit status: 0 it leads, 1 it does not, or does not run."""
+    """Return whether this machine's member leads. Exit status: 0 it leads, 1 it does not, or does not run."""
     from ordo.cluster.admin.local_member import node_status
     from ordo.cluster.settings.config import load_config
 

@@ -101,7 +101,7 @@ class ContainerCluster:
         return True
 
     def fire_timer(self, correlation_id: int, timestamp: int) -> bool:
-        """Whether a TimerEvent of the log is for the service. The consensus module applies the same rule."""
+        """Return whether a TimerEvent of the log is for the service. The consensus module applies the same rule."""
         self._send(ordo_codecs.TIMER_EXECUTED.encode(correlation_id=correlation_id, timestamp=timestamp))
         return self.timers.fire(correlation_id, timestamp)
 

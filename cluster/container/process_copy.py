@@ -50,7 +50,7 @@ class SnapshotCopy(Protocol):
         """The messages that have come since. Raises SnapshotError when there will be no snapshot."""
 
     def is_gone(self) -> bool:
-        """Whether the copy has ended, so that nothing of it is left."""
+        """Return whether the copy has ended, so that nothing of it is left."""
 
     def close(self) -> None:
         """End the copy at once. Idempotent."""

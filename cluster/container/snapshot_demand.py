@@ -10,7 +10,7 @@ _NO_SNAPSHOTS = (ClusteredService.on_take_snapshot, NativeClusteredService.on_ta
 
 
 def implements_snapshots(service_class: type) -> bool:
-    """Whether the class says how to save its state."""
+    """Return whether the class says how to save its state."""
     return getattr(service_class, "on_take_snapshot", None) not in _NO_SNAPSHOTS
 
 

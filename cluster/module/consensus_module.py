@@ -87,7 +87,7 @@ WAITING_STATES = frozenset(
 
 @dataclass(frozen=True)
 class ModuleSeams:
-    """What a consensus module stands on; in simulation all of it is simulated."""
+    """The parts that a consensus module is built on; a simulation simulates all of them."""
 
     clock: Clock
     client: TransportClient
@@ -256,7 +256,7 @@ class ConsensusModule:
         )
 
     def _build_replicated_state(self, authenticator: Authenticator) -> None:
-        """What is a function of the committed log, and its executor; restored from the newest snapshot."""
+        """Build the state that is a function of the committed log, from the newest snapshot, and its executor."""
         config, client, recovery = self.config, self._seams.client, self._recovery
         session_timeout = config.session_timeout_ns // 1_000_000
         session_ids = self._seams.random.secret("session ids")
@@ -325,7 +325,7 @@ class ConsensusModule:
         self.counters.distrust.set(int(self.core.distrust))
 
     def end(self) -> None:
-        """Ask the node to stop, as a leader after handing over; at once when it is called again."""
+        """End the node: a leader hands over first; a second call ends it at once."""
         if self.transfer.is_stopping:
             self.has_ended = True
         self.transfer.stop()
@@ -343,7 +343,7 @@ class ConsensusModule:
 
     @property
     def is_leader(self) -> bool:
-        """True while this member serves: its term is established and executed."""
+        """True while this member serves as leader: its term is established and executed."""
         return self._serving_term != NULL_VALUE
 
     @property
@@ -352,7 +352,7 @@ class ConsensusModule:
 
     @property
     def cluster_time(self) -> int:
-        """Epoch time in milliseconds, as the cluster has it: not behind any record of the own log."""
+        """Epoch time in milliseconds as the cluster has it; never earlier than any record of this member's log."""
         return self.clock_watch.now_ms()
 
     def append(self, record: bytes) -> bool:
@@ -361,7 +361,7 @@ class ConsensusModule:
         return self.is_leader and not is_held and self.sequencer.append(record) > 0
 
     def wants_quick_ticks(self) -> bool:
-        """Whether a candidacy, a snapshot, a transfer or a request is under way."""
+        """Return whether a candidacy, a snapshot, a transfer or a request is under way."""
         has_work = (
             (self.core.state not in WAITING_STATES or self.snapshots.wants_quick_ticks)
             or (self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping)
@@ -377,7 +377,7 @@ class ConsensusModule:
     # -- from the sequencer ----------------------------------------------------------------------------------------
 
     def on_ingress(self, image: Image, message: bytes, cluster_time: int) -> int:
-        """Take a client's message that is no session message. Returns 1 when it is dealt with, 0 to see it again."""
+        """Take a client's message that is no session message. Return 1 when done with it, 0 to be given it again."""
         try:
             found = codecs.decode(message)
         except DecodeError:
@@ -399,11 +399,11 @@ class ConsensusModule:
         self.sessions.note_mark(session_id, number, position)
 
     def on_query(self, image: Image, message: bytes) -> None:
-        """Take a client's query; every member does, in any state."""
+        """Take a client's query. Every member does so, in any state."""
         self._take_ingress(self.queries.on_query, message, image, self._seams.clock.now())
 
     def on_operator(self, image: Image, message: bytes) -> None:
-        """What an operator asks; at any member, and in any state of it."""
+        """Take an operator's request. Every member does so, in any state."""
         self._take_ingress(self.operators.on_message, message, image, self.cluster_time)
         self.sequencer.wants_tick = True
 
@@ -411,7 +411,7 @@ class ConsensusModule:
         self.backups.on_message(message, source_identity, self.cluster_time)
 
     def on_backup_query(self, image: Image, message: bytes) -> None:
-        """A backup may come in by the ingress, too: the consensus endpoint is perhaps open to members only."""
+        """Take a backup's query from the ingress: the consensus endpoint may be open to members only."""
         self._take_ingress(self.on_stranger, image.source_identity, message)
 
     def _take_ingress(self, take: Callable[..., None], *arguments: Any) -> None:
@@ -452,7 +452,7 @@ class ConsensusModule:
         self.record_error(detail)
 
     def on_record(self, position: int, record: bytes) -> None:
-        """Called when a record that is not a session message became durable in this member's log."""
+        """Note a record other than a session message that became durable in this member's log."""
         log_record = self.executor.add(position, record)
         self.clock_watch.note(log_record.values)
         self.sequencer.next_record_position = self.executor.next_position
@@ -465,7 +465,7 @@ class ConsensusModule:
             self.carry_out(self._seams.clock.now())
 
     def on_appended(self, append_position: int, now_ns: int) -> None:
-        """Called when the log grew during an election."""
+        """Note that the log grew during an election."""
         self.core.on_appended(append_position, now_ns)
         self.carry_out(now_ns)
 
@@ -480,7 +480,7 @@ class ConsensusModule:
         self.services.on_message(service_id, message)
 
     def _answer_tool(self, answer: bytes | None) -> None:
-        """To an operator, or to a tool of this machine."""
+        """Send an answer to whoever asked: an operator, or a tool on this machine."""
         if answer is not None and not self.operators.take_answer(answer):
             self.services.answer(answer)
 
@@ -517,7 +517,7 @@ class ConsensusModule:
         self.services.messages.execute(record.values.cluster_session_id)
 
     def update_ingress(self) -> None:
-        """Ingress is taken with a known leader, unless the cluster is suspended or ends, or the leader hands over."""
+        """Open the ingress while a leader is known, and close it while the cluster is suspended, ends or hands over."""
         has_leader = self.core.leader_member_id != NULL_VALUE
         is_held = self.control.is_suspended or self.transfer.is_under_way or self._ends
         self.sequencer.takes_ingress = has_leader and not is_held
@@ -569,20 +569,20 @@ class ConsensusModule:
         self.counters.set_state(ModuleState.SNAPSHOT)
 
     def go_on(self) -> None:
-        """Execution goes on, if it was paused."""
+        """Resume execution, if it was paused."""
         if self.executor.is_paused:
             self.counters.set_state(ModuleState.ACTIVE)
             self.executor.resume()
             self.execute(self.sequencer.commit_position)
 
     def snapshot_done(self, log_position: int) -> None:
-        """The snapshot at this position is taken or has failed."""
+        """Note that the snapshot at this position was taken or has failed."""
         self.control.snapshot_done(log_position)
 
     # -- leading ---------------------------------------------------------------------------------------------------
 
     def _serve(self, leadership_term_id: int) -> None:
-        """The first record of our own term is committed and executed: this member is the serving leader."""
+        """Become the serving leader: the first record of this member's own term is committed and executed."""
         self._serving_term = self.leadership_term_id = leadership_term_id
         self.sessions.lead(self, self.cluster_time)
         self._leader_ingress.lead()
@@ -603,7 +603,7 @@ class ConsensusModule:
     # -- the slow tick ---------------------------------------------------------------------------------------------
 
     def slow_tick(self, now_ns: int) -> None:
-        """Every 10 to 50 ms: timeouts, timers, requests, joins, control."""
+        """Run the work of every 10 to 50 ms: timeouts, timers, requests, joins, control."""
         if self.sequencer.append_position != self.core.append_position:
             self.on_appended(self.sequencer.append_position, now_ns)
         self.core.tick(now_ns)
@@ -636,7 +636,7 @@ class ConsensusModule:
             self.control.poll(now_ns)
 
     def advance_join(self, now_ns: int) -> None:
-        """Step of a follower on its way into the leader's log."""
+        """Advance this follower on its way into the leader's log."""
         lost = self.log.take_loss(now_ns)
         if lost is not None:
             self.core.on_log_lost(*lost, now_ns)
@@ -648,13 +648,12 @@ class ConsensusModule:
             self.carry_out(now_ns)
 
     def announce(self, event: str, text: str) -> None:
-        """One line in the log of the process."""
+        """Write one line to the log of the process."""
         self._seams.events(event, member_id=self.member_id, text=text)
 
     def _on_log_failure(self, error: Exception) -> None:
-        """The log could not be sent to a member. Where it is damaged below what a start reads, or its files cannot be
-        read, another member must lead to give it out. This one may vote as before: what it has promised is at the end
-        of its log."""
+        """Give up the leadership when the log cannot be sent to a member, so that another one gives it out."""
+        # The damage may be below what a start reads. This member still votes: what it has promised is at the end.
         if isinstance(error, CorruptFrameError | StorageMissingError):
             self._seams.store.put_check_log(True)
             remedy = "start it again while others run, it repairs that"
@@ -670,7 +669,7 @@ class ConsensusModule:
         self.upkeep.refuse(member_id, position, start_position, self.leadership_term_id, self._seams.clock.now())
 
     def start_again(self, reason: str) -> None:
-        """End the node, to be built anew from its folders."""
+        """End the node, so that it is built anew from its folders."""
         self.announce("cluster.restart", reason)
         self.starts_again = self.has_ended = True
 
@@ -774,7 +773,7 @@ class ConsensusModule:
         self.contacts.broadcast(consensus_codec.encode(message))
 
     def _introductions(self) -> list[bytes]:
-        """Introductions of all members of the log's configuration; receivers accept them from a member they know."""
+        """Return introductions of the log's members, which receivers accept from a member they know."""
         return [_introduction(member) for member in (*self.membership.voters, *self.membership.learners)]
 
     def send(self, member_id: int, message: messages.Message) -> None:

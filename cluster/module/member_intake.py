@@ -26,25 +26,25 @@ NULL_MEMBER = -1
 
 
 class IntakeHost(Protocol):
-    """The member that the messages are for."""
+    """The member that receives the messages."""
 
     member_id: int
 
     @property
     def leadership_term_id(self) -> int: ...
     def carry_out(self, now_ns: int) -> None:
-        """Carry out what consensus asks for."""
+        """Carry out the commands that consensus has issued."""
 
     def send(self, member_id: int, message: messages.Message) -> None: ...
     def on_stranger(self, source_identity: str, message: bytes) -> None:
-        """Take what is no message between members: a backup's perhaps. Raises DecodeError."""
+        """Take a message from outside the members, such as a backup's. Raises DecodeError."""
 
     def on_invalid_request(self, detail: str) -> None:
-        """Count what was refused, with one line."""
+        """Count a refused request, and log one line."""
 
 
 class MemberIntake:
-    """Of one member."""
+    """Takes one member's consensus stream."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class MemberIntake:
             self._host.on_invalid_request(f"consensus: {error.message}")
 
     def _on_introduction(self, source: ConsensusSource, message: messages.Introduction) -> None:
-        """Learn of a member from another one. No member's word about itself is accepted."""
+        """Learn of a member from another one. What a member says of itself is not accepted."""
         if not self._core.may_introduce(source.member_id):
             if source.member_id != NULL_MEMBER:
                 self._host.on_invalid_request(

@@ -1,4 +1,4 @@
-"""What a member sees to beside its log: its members, snapshots, retention, room, clocks."""
+"""The periodic work of a member beside its log: its members, snapshots, retention, room, clocks."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ IDLE_INTERVAL_NS = 100_000_000
 
 
 class Chores:
-    """Done with the slow ticks of a busy member, though not with each of the quick ones; in an idle member, where ticks
-    are most of what it costs, less often."""
+    """Runs the periodic work.
+
+    A busy member does it on its slow ticks, though not on each of the quick ones; an idle member, where ticks are most
+    of the cost, does it less often.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,7 @@ class Chores:
         self._append_position = NULL_VALUE
 
     def work(self, append_position: int, now_ns: int) -> None:
-        """Called with every slow tick. A log that has grown makes a member busy, too."""
+        """Run the work that is due; called with every slow tick. A log that has grown also makes a member busy."""
         is_idle = append_position == self._append_position and not self.is_busy
         if now_ns - self._done_ns < (IDLE_INTERVAL_NS if is_idle else BUSY_INTERVAL_NS):
             return

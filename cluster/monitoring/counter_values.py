@@ -86,7 +86,10 @@ def scrub_percent(progress: int) -> int:
 
 
 def has_quorum(election_state: int, module_state: int) -> bool:
-    """Whether a member with these counters leads with a quorum behind it, or follows a leader. NOT_THERE: has none."""
+    """Return whether a member with these counters leads with a quorum behind it, or follows a leader.
+
+    NOT_THERE: has none.
+    """
     return election_state == ElectionState.CLOSED and module_state not in (ModuleState.CLOSED, NOT_THERE)
 
 

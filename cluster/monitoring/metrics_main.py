@@ -30,8 +30,10 @@ REQUEST_TIMEOUT_S = 5.0
 
 
 class HealthServer(ThreadingMixIn, HTTPServer):
-    """One thread a connection, CONNECTIONS_MAX at a time, ADDRESS_CONNECTIONS_MAX of one address: one more is closed at
-    once. A connection is ended REQUEST_TIMEOUT_S after it came, however slowly it speaks or listens.
+    """One thread a connection, CONNECTIONS_MAX at a time, ADDRESS_CONNECTIONS_MAX of one address.
+
+    One more is closed at once. A connection is ended REQUEST_TIMEOUT_S after it came, however slowly it speaks or
+    listens.
     """
 
     daemon_threads = True
@@ -112,7 +114,7 @@ class HealthHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Request are not logged."""
+        """Log nothing: requests are not worth a line."""
 
 
 def _now_ms() -> int:

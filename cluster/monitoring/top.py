@@ -217,8 +217,10 @@ class View:
     has_ended: bool = False
 
     def press(self, key: str, row_count: int) -> None:
-        """A key: s and S sort by the next or previous column, r the other way round; j, k choose a member; Enter looks
-        into it and back; q ends."""
+        """A key: s and S sort by the next or previous column, r the other way round.
+
+        J, k choose a member; Enter looks into it and back; q ends.
+        """
         if key in ("s", "S"):
             self.column = (self.column + (1 if key == "s" else -1)) % len(COLUMNS)
         elif key == "r":

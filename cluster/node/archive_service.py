@@ -31,8 +31,9 @@ STREAM_IDS_END = 128
 
 
 class CommittedLogAccess(ReadOnlyAccess):
-    """Hides whatever of the log is not committed, since it may still be truncated. Feeds are of committed log only.
-    Keeps clients out of the streams that members send each other.
+    """Hides whatever of the log is not committed, since it may still be truncated.
+
+    Feeds are of committed log only. Keeps clients out of the streams that members send each other.
 
     Readers of feeds and all others have bounds of their own, so that neither keep the others out.
     """
@@ -71,8 +72,10 @@ class CommittedLogAccess(ReadOnlyAccess):
         return is_feed(self._archive.descriptor(recording_id).original_channel)
 
     def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
-        """The first shared stream of the log, or of a feed, is let in even when replays have all places: it empties
-        them."""
+        """The first shared stream of the log, or of a feed, is let in even when replays have all places.
+
+        It empties them.
+        """
         is_feed_wanted = self._is_feed(recording_id)
         if not is_feed_wanted and self.replay_limit(recording_id) is None:
             raise ArchiveError(f"recording {recording_id} is not shared: replay it for yourself")
@@ -84,8 +87,10 @@ class CommittedLogAccess(ReadOnlyAccess):
         return self._commit_position if is_log else None
 
     def check_destination(self, channel: str, port: int, stream_id: int) -> None:
-        """Whoever had a member's archive send a stream of the cluster to another member could pass for the first. And
-        the messages of a session in the log look like those to its client."""
+        """Whoever had a member's archive send a stream of the cluster to another member could pass for the first.
+
+        And the messages of a session in the log look like those to its client.
+        """
         if stream_id == EGRESS_STREAM_ID:
             raise ArchiveError(
                 f"stream {stream_id} to {channel[:200]!r} is refused: clients listen to it for their answers",

@@ -24,8 +24,10 @@ WATCH_INTERVAL_NS = 100_000_000
 
 
 class ContainerProcess:
-    """Starts, watches and ends `python -m ordo.cluster.container.main`; the child also dies with its parent by
-    itself."""
+    """Starts, watches and ends `python -m ordo.cluster.container.main`.
+
+    The child also dies with its parent by itself.
+    """
 
     def __init__(self, config: NodeConfig, service_names: Mapping[int, str], service_id: int = 0) -> None:
         """`service_names`: module:Class by version."""
@@ -77,7 +79,7 @@ class ContainerProcess:
         self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
 
     def has_ended(self, now_ns: int) -> bool:
-        """Whether it is seen to have ended; looks a few times a second, however often it is called."""
+        """Return whether it is seen to have ended; looks a few times a second, however often it is called."""
         if now_ns < self._watch_ns:
             return False
         self._watch_ns = now_ns + WATCH_INTERVAL_NS

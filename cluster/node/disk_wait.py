@@ -25,7 +25,10 @@ LOOK_INTERVAL_S = 0.1
 
 
 def is_want_of_room(error: BaseException, data_dir: Path) -> bool:
-    """Whether a node ended for want of room below its `data_dir`; shared memory that is full is another matter."""
+    """Return whether a node ended for want of room below its `data_dir`.
+
+    Shared memory that is full is another matter.
+    """
     return isinstance(error, StorageFullError) and str(data_dir) in error.message
 
 

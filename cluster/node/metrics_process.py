@@ -21,8 +21,9 @@ BACKLOG = 64
 
 
 class MetricsProcess:
-    """The process that serves metrics, if `[metrics] port` is set, and sends traces, if `[tracing] endpoint` is. It is
-    restarted when it dies.
+    """The process that serves metrics, if `[metrics] port` is set, and sends traces, if `[tracing] endpoint` is.
+
+    It is restarted when it dies.
 
     The node holds the listening socket, so a port that is taken stops its start, and no scrape is lost to a restart.
     Raises ConfigurationError when the port cannot be had.

@@ -183,7 +183,7 @@ class NodeSection(Settings):
 
     @property
     def subscribers_max(self) -> int:
-        """Feed are served where the archive is."""
+        """How many subscribers of feeds are let in; 0 where there is no archive service, which serves them."""
         return self.max_subscribers if self.max_replays else 0
 
     @property
@@ -243,9 +243,11 @@ class ServiceSection(ServiceCode):
 
 
 class ServiceTable(ServiceCode):
-    """One table for each service of a node that runs several, in the order of their ids 0, 1, ..., up to ten; instead
-    of class and versions in [service]. The same ones on every member, for as long as the cluster's log lives. Each
-    runs in a container of its own. See SERVICES.md."""
+    """One table for each service of a node that runs several, in the order of their ids 0, 1, ..., up to ten.
+
+    Instead of class and versions in [service]. The same ones on every member, for as long as the cluster's log lives.
+    Each runs in a container of its own. See SERVICES.md.
+    """
 
 
 class MetricsSection(Settings):
@@ -302,7 +304,9 @@ def check_role(role: str) -> str:
 
 class TokenSection(TokenTable):
     """One table for each token that opens sessions, as `ordo cluster new-token` prints it; the same on every member.
-    With none, and no class in [authentication], everybody may open sessions."""
+
+    With none, and no class in [authentication], everybody may open sessions.
+    """
 
     roles: list[str] = Field(
         default=["ingress", "queries"],
@@ -320,8 +324,10 @@ class TokenSection(TokenTable):
 
 
 class AuthenticationSection(Settings):
-    """Who may open a session, where [[tokens]] do not say it: a class of your own. The same on every member. With
-    neither everybody may, and do everything."""
+    """Who may open a session, where [[tokens]] do not say it: a class of your own.
+
+    The same on every member. With neither everybody may, and do everything.
+    """
 
     class_: Annotated[str | None, Field(alias="class")] = Field(
         default=None,
@@ -351,8 +357,10 @@ class AuthenticationSection(Settings):
 
 
 class EncryptionSection(Settings):
-    """Encrypted datagrams; off without the two files, which `ordo keys` and `ordo init` make. Relative paths are below
-    the folder of this file. See SECURITY.md."""
+    """Encrypted datagrams; off without the two files, which `ordo keys` and `ordo init` make.
+
+    Relative paths are below the folder of this file. See SECURITY.md.
+    """
 
     key_file: Path | None = Field(
         default=None,
@@ -508,8 +516,10 @@ class NodeConfig(Settings):
         return self.model_copy(update={"cluster": self.cluster.model_copy(update={"sessions_max": sessions_max})})
 
     def with_services(self, names: Sequence[str]) -> NodeConfig:
-        """The same node with these services, module:Class, by service id; without any with its own. Raises
-        ConfigurationError."""
+        """The same node with these services, module:Class, by service id; without any with its own.
+
+        Raises ConfigurationError.
+        """
         if not names:
             return self
         if self.service.versions or any(one.versions for one in self.services):
@@ -546,8 +556,10 @@ class NodeConfig(Settings):
 
     @property
     def _first_version(self) -> int:
-        """What this member would begin a log with: the lowest version that all services have; NO_VERSION: they have
-        none in common."""
+        """What this member would begin a log with: the lowest version that all services have; NO_VERSION.
+
+        They have none in common.
+        """
         if not any(self.app_versions):
             return self.cluster.app_version
         return min(set.intersection(*map(set, self.app_versions)), default=NO_VERSION)

@@ -47,10 +47,10 @@ def format_versions(app_versions: Iterable[int]) -> str:
 
 
 def is_of_one_service(event: Any) -> bool:
-    """Whether a VersionEvent, or a request for one, is for one service alone."""
+    """Return whether a VersionEvent, or a request for one, is for one service alone."""
     return bool(event.service_id >= 0)
 
 
 def concerns(event: Any, service_id: int) -> bool:
-    """Whether a VersionEvent is for this service."""
+    """Return whether a VersionEvent is for this service."""
     return not is_of_one_service(event) or event.service_id == service_id

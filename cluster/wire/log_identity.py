@@ -51,7 +51,7 @@ def unpack_identity(identity: bytes) -> dict[str, int]:
 
 
 def is_first_record(table: Message, values: Any) -> bool:
-    """Whether a record is the one that the log began with."""
+    """Return whether a record is the one that the log began with."""
     return table is codecs.NEW_LEADERSHIP_TERM_EVENT and values.term_base_log_position == 0
 
 

@@ -622,8 +622,10 @@ def decode_request(record: bytes) -> tuple[Message, Any]:
 
 
 def request_digest(values: Any) -> bytes:
-    """The digest of the id that the caller of a request chose, as its bytes stand in the record; empty where it chose
-    none."""
+    """The digest of the id that the caller of a request chose, as its bytes stand in the record.
+
+    Empty where it chose none.
+    """
     high: int | None = getattr(values, "request_id_high", None)
     if high is None:
         return b""

@@ -92,5 +92,5 @@ def topic_of(channel: str) -> str | None:
 
 
 def is_feed(channel: str) -> bool:
-    """Whether a recording of this channel is that of a topic."""
+    """Return whether a recording of this channel is that of a topic."""
     return f"alias={FEED_ALIAS}" in channel

@@ -32,8 +32,10 @@ class Code(NamedTuple):
 
 
 class MemberCode(NamedTuple):
-    """One version that a service of a member has; one with none, or that has not said, has one row with `app_version`
-    0."""
+    """One version that a service of a member has.
+
+    One with none, or that has not said, has one row with `app_version` 0.
+    """
 
     member_id: int
     is_voter: int
@@ -79,8 +81,10 @@ def shared_codes(services: Sequence[Sequence[Code]]) -> list[Code]:
 
 
 def shared_rows(rows: Sequence[MemberCode]) -> list[MemberCode]:
-    """The versions that all services of a member have, and where the first of them stands still: what releases say, and
-    show, in which one version is in force for all services."""
+    """The versions that all services of a member have, and where the first of them stands still.
+
+    What releases say, and show, in which one version is in force for all services.
+    """
     by_member: dict[int, list[MemberCode]] = {}
     for row in rows:
         by_member.setdefault(row.member_id, []).append(row)

@@ -60,11 +60,12 @@ class LogSource:
         record_filter: Mapping[str, str] | None = None,
         patience: LivePatience | None = None,
     ) -> None:
-        """`recording_id`: another recording than the log; `topic`: that of a topic of the feeds. `stream_id`: that of
-        the replay; None: that of the recording, for who records it again. `record_filter`: what the archive is to leave
-        out, as parameters of the replay's channel (`ordo.follow.entries.record_filter`). `patience`: of a reader that
-        goes over to the stream that the node's readers share; None: it keeps its own replay. Raises TransportError,
-        ChannelError.
+        """`recording_id`: another recording than the log; `topic`: that of a topic of the feeds.
+
+        `stream_id`: that of the replay; None: that of the recording, for who records it again. `record_filter`: what
+        the archive is to leave out, as parameters of the replay's channel (`ordo.follow.entries.record_filter`).
+        `patience`: of a reader that goes over to the stream that the node's readers share; None: it keeps its own
+        replay. Raises TransportError, ChannelError.
         """
         self.address = settings.control_channel
         self.state = SourceState.CONNECTING
@@ -201,8 +202,10 @@ class LogSource:
         self.state = SourceState.READY
 
     def begin(self, position: int, length_bytes: int | None = None) -> None:
-        """Replay from a position on, where an entry begins; call once, when READY. The log is followed for ever, or
-        for `length_bytes`: `rewind` allows another one then."""
+        """Replay from a position on, where an entry begins; call once, when READY.
+
+        The log is followed for ever, or for `length_bytes`: `rewind` allows another one then.
+        """
         assert self.state is SourceState.READY
         if position < self.start_position:
             self.is_too_old = True

@@ -40,8 +40,10 @@ PATIENCE_S = 0.5
 
 @dataclass(frozen=True)
 class Access:
-    """How nodes are reached: the caller's key and the keys it trusts, empty for ORDO_KEY_FILE and ORDO_TRUSTED_FILE;
-    `timeout_s` without any progress is an error. `token_file`: a token with the role log; empty for none."""
+    """How nodes are reached: the caller's key and the keys it trusts, empty for ORDO_KEY_FILE and ORDO_TRUSTED_FILE.
+
+    `timeout_s` without any progress is an error. `token_file`: a token with the role log; empty for none.
+    """
 
     key_file: str = ""
     trusted_file: str = ""

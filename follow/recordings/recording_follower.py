@@ -73,9 +73,12 @@ class RecordingFollower:
         record_filter: Mapping[str, str] | None = None,
         goes_live: bool = False,
     ) -> None:
-        """`position` None begins with what is committed when the first node is reached; `is_from_start`: where that
-        node's log begins. `stream_id`, `topic`, `record_filter`: as LogSource has it. `goes_live`: without a filter
-        it reads, once it has caught up, what the node sends to all such readers alike; it is polled, not recorded."""
+        """Follow from `position`; None begins with what is committed when the first node is reached.
+
+        With `is_from_start`, None begins where that node's log begins. `stream_id`, `topic` and `record_filter` are
+        those of LogSource. `goes_live`: without a filter it reads, once it has caught up, what the node sends to all
+        such readers alike; it is polled, not recorded.
+        """
         self.position = position
         self.problem = ""
         self.oldest_position: int | None = None
@@ -231,7 +234,7 @@ class RecordingFollower:
             self.oldest_position = min(self._too_old.values())
 
     def _are_all(self, addresses: Collection[str]) -> bool:
-        """Whether these are the addresses of all nodes; one may have been given twice."""
+        """Return whether these are the addresses of all nodes; one may have been given twice."""
         return len(addresses) == len({settings.control_channel for settings in self._nodes})
 
     def _attend_probe(self) -> None:
@@ -257,13 +260,13 @@ class RecordingFollower:
                 self._drop(probe)
 
     def _has_more(self, probe: LogSource) -> bool:
-        """Whether a node has more than the one that is read, from which nothing has come since it was asked."""
+        """Return whether a node has more than the one that is read, from which nothing has come since it was asked."""
         if self.position is None:
             return True
         return self.position == self._probed_at and probe.end_position > self.position >= probe.start_position
 
     def _spares_leader(self, source: LogSource, probe: LogSource) -> bool:
-        """Whether a node that does not lead has what the leader was known to have when it was asked."""
+        """Return whether a node that does not lead has what the leader was known to have when it was asked."""
         if self.position is None or self._probed_at is None or probe.is_leader or not source.is_leader:
             return False
         known_position = max(self._probed_at, source.end_position)

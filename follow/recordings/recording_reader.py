@@ -16,8 +16,10 @@ Item = TypeVar("Item")
 
 
 class RecordingReader(Closing, Generic[Item]):
-    """A follower and the transport that it runs on. Belongs to one thread; `close` may be called by another one, and by
-    the handler of a signal: the loop ends."""
+    """A follower and the transport that it runs on.
+
+    Belongs to one thread; `close` may be called by another one, and by the handler of a signal: the loop ends.
+    """
 
     def __init__(self, transport: ClientTransport, follower: RecordingFollower) -> None:
         self._transport = transport
@@ -41,8 +43,10 @@ class RecordingReader(Closing, Generic[Item]):
 
     @property
     def descriptor(self) -> int | None:
-        """Readable when something has come in; None with the driver of another process. Poll each few milliseconds all
-        the same: the reader has to be heard."""
+        """Readable when something has come in; None with the driver of another process.
+
+        Poll each few milliseconds all the same: the reader has to be heard.
+        """
         return self._transport.descriptor
 
     def poll(self, handler: Callable[[Item], object], limit: int = FRAGMENTS_PER_POLL) -> int:
@@ -55,8 +59,10 @@ class RecordingReader(Closing, Generic[Item]):
         return self._polled.take_from(self.poll)
 
     def _items(self, timeout_s: float | None, has_all: Callable[[], bool] = lambda: False) -> Iterator[Item]:
-        """What comes, until `has_all`, or nothing has come for `timeout_s`; the caller's own time does not count. Ends
-        once the reader is closed."""
+        """What comes, until `has_all`, or nothing has come for `timeout_s`; the caller's own time does not count.
+
+        Ends once the reader is closed.
+        """
         silent_since_ns = self._transport.clock.now()
         while not self._has_ended():
             self._transport.use.check()
@@ -104,6 +110,9 @@ class RecordingReader(Closing, Generic[Item]):
         return self._transport.is_closed
 
     def close(self) -> None:
-        """End the connection to the node. Idempotent. A call that is under way ends first; then loops over this reader
-        end, and its calls raise TransportError. In a process that was forked from the reader's it does nothing."""
+        """End the connection to the node.
+
+        Idempotent. A call that is under way ends first; then loops over this reader end, and its calls raise
+        TransportError. In a process that was forked from the reader's it does nothing.
+        """
         self._transport.close(before=self._follower.close)

@@ -109,7 +109,7 @@ class FeedFollower(RecordingFollower):
             super()._attend_source(now_ns)
 
     def _is_searching(self, now_ns: int) -> bool:
-        """Whether the place to begin at is still searched, which reading on from the beginning would find, too."""
+        """Return whether the place to begin at is still searched for; reading from the beginning finds it, too."""
         source = self._source
         is_wanted = self.position is None and self._has_target
         if source is not None and source.state is SourceState.READY and source is not self._searched and is_wanted:
@@ -141,8 +141,10 @@ class FeedFollower(RecordingFollower):
         return self.next_sequence is not None and message.sequence < self.next_sequence
 
     def _choose_position(self, source: LogSource) -> int | None:
-        """Where the search says; else the topic's first message, if it is there; else the node is sought that has most
-        of it."""
+        """Where the search says; else the topic's first message, if it is there.
+
+        Else the node is sought that has most of it.
+        """
         if source is self._searched and self._found_position is not None:
             return self._found_position
         if not self._is_from_start:
@@ -153,11 +155,11 @@ class FeedFollower(RecordingFollower):
         return min(self._starts.values())
 
     def _is_unheard(self) -> bool:
-        """Whether a node has not said so far what it has of the topic."""
+        """Return whether a node has not said so far what it has of the topic."""
         return not self._are_all(self._starts)
 
     def _seek(self) -> bool:
-        """Whether what is missing is sought at the nodes that have not answered, and those that have, once more."""
+        """Look for what is missing at all nodes once more; return whether there is a search."""
         if not self._is_unheard() or self._rounds == ROUNDS_MAX:
             return False
         self._rounds += 1
@@ -201,7 +203,7 @@ class FeedFollower(RecordingFollower):
         return count
 
     def _admits(self, message: FeedMessage, previous: int) -> bool:
-        """Whether a message is wanted. What must not be missing, and is, is an error."""
+        """Return whether a message is wanted. What must not be missing, and is, is an error."""
         if self._from_position is not None:
             if message.position <= self._from_position:
                 return False
@@ -255,8 +257,9 @@ class FeedReader(RecordingReader[FeedMessage]):
         key_file: str = "",
         trusted_file: str = "",
     ) -> None:
-        """`credentials`: with the role log, where the cluster authenticates. `silence_s`: after so long without a
-        message the other nodes are asked whether they have more.
+        """`credentials`: with the role log, where the cluster authenticates.
+
+        `silence_s`: after so long without a message the other nodes are asked whether they have more.
 
         Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
         """

@@ -47,8 +47,10 @@ class Batches(Protocol):
 
 
 class _Filler:
-    """Makes batches that are no longer than BATCH_BYTES_MAX, unless one item alone is: a caller with gRPC's defaults
-    can take whatever is below 4 MiB."""
+    """Makes batches that are no longer than BATCH_BYTES_MAX, unless one item alone is.
+
+    A caller with gRPC's defaults can take whatever is below 4 MiB.
+    """
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader

@@ -75,8 +75,10 @@ class MessageBrowser:
         self._known: OrderedDict[int, None] = OrderedDict()
 
     def read(self, wanted: Wanted, boundaries: Iterable[int], committed: int, credentials: bytes) -> Page:
-        """`credentials`: with the role log, where the cluster authenticates. Raises ArchiveError when the log does not
-        go back so far, or when nobody gives it, TransportError."""
+        """`credentials`: with the role log, where the cluster authenticates.
+
+        Raises ArchiveError when the log does not go back so far, or when nobody gives it, TransportError.
+        """
         newest = wanted.from_position is None
         begin = self._find_begin(wanted.from_position, sorted(boundaries), committed)
         found: deque[LogEntry] = deque(maxlen=wanted.entries_max if newest else None)

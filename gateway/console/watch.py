@@ -57,8 +57,11 @@ class Watch:
         return self._is_stopped.is_set()
 
     async def open(self) -> None:
-        """Begin. Raises NotPermittedError where the members let nobody look with these credentials,
-        ClusterTimeoutError where none answers."""
+        """Begin.
+
+        Raises NotPermittedError where the members let nobody look with these credentials, ClusterTimeoutError where
+        none answers.
+        """
         self._thread.start()
         await asyncio.shield(self._opened)
 

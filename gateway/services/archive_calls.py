@@ -1,5 +1,7 @@
-"""The calls of `ordo.v1.Archives`: what `ordo archive list`, `describe`, `verify` and `dump` do with --endpoints, with
-the caller's token."""
+"""The calls of `ordo.v1.Archives`.
+
+What `ordo archive list`, `describe`, `verify` and `dump` do with --endpoints, with the caller's token.
+"""
 
 from __future__ import annotations
 

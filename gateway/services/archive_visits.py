@@ -1,5 +1,7 @@
-"""How the gateway looks into members' archives: each call has a thread and a connection of its own, and fetches no more
-before its caller has taken what there is."""
+"""How the gateway looks into members' archives.
+
+Each call has a thread and a connection of its own, and fetches no more before its caller has taken what there is.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,10 @@ class Visit(Generic[T]):
 
     @contextmanager
     def open_archive(self, member: MemberStatus, archives_left: int = 1) -> Iterator[ArchiveClient]:
-        """A session with a member's archive. It, and then each request, may take so much of the time that is left that
-        the other archives of `archives_left` can be asked, and the caller be told what is wrong.
+        """A session with a member's archive.
+
+        It, and then each request, may take so much of the time that is left that the other archives of `archives_left`
+        can be asked, and the caller be told what is wrong.
 
         Raises ArchiveError, ArchiveTimeoutError, TransportError.
         """
@@ -167,8 +171,10 @@ class ArchiveVisits:
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: ask another one for the rest")
 
     async def _carry_out(self, visit: Visit[T], give: Callable[[T, Keep], Awaitable[None]], bounds: Bounds) -> bool:
-        """Return whether all was found: False where the gateway stops before. The room is free again when the visit's
-        thread has ended."""
+        """Return whether all was found:
+
+        False where the gateway stops before. The room is free again when the visit's thread has ended.
+        """
         loop = asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, "ordo-archive")
         stopping = asyncio.ensure_future(self._stopping.wait())

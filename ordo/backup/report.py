@@ -51,8 +51,10 @@ def describe_lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def verify_backup(path: Path) -> Iterator[tuple[str, bool]]:
-    """One line for each recording and each snapshot, and whether it is good. Raises StorageInUseError while the backup
-    is being written."""
+    """One line for each recording and each snapshot, and whether it is good.
+
+    Raises StorageInUseError while the backup is being written.
+    """
     look(path)
     with BackupFolder(path, None) as folder:
         for found in verify_archive(str(path / ARCHIVE)):

@@ -92,8 +92,10 @@ def parse_time(text: str) -> int:
 
 
 def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -> Restored:
-    """Make the data folder of each member whose configuration is given. Raises ConfigurationError, OrdoError; no
-    folder is left half made then."""
+    """Make the data folder of each member whose configuration is given.
+
+    Raises ConfigurationError, OrdoError; no folder is left half made then.
+    """
     demand_backup(path)
     _check_configs(configs)
     with BackupFolder(path, None) as folder:

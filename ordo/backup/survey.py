@@ -58,8 +58,11 @@ class Survey:
         return (self.versions_of(service_id) or [NO_VERSION])[-1]
 
     def add(self, message: RecordedMessage) -> None:
-        """The next record. Raises DecodeError; ArchiveError for one that does not follow the others: a stretch that was
-        begun with one cluster and continued with another looks like that."""
+        """The next record.
+
+        Raises DecodeError; ArchiveError for one that does not follow the others: a stretch that was begun with one
+        cluster and continued with another looks like that.
+        """
         self.position = message.position
         entry = decode_entry(message.position, message.payload)
         if entry is not None:

@@ -160,6 +160,6 @@ class OrderClient:
             self._begin_resend(now_ns)
 
     def _oldest_overdue(self, now_ns: int) -> bool:
-        """Whether the oldest request has waited too long since it was last sent."""
+        """Return whether the oldest request has waited too long since it was last sent."""
         _, sent_ns = next(iter(self._pending.values()))
         return now_ns - max(sent_ns, self._resend_ns) > self._resend_after_ns

@@ -67,8 +67,10 @@ def _read(recording: Recording) -> tuple[int, str]:
 
 
 def _differ(nodes: Mapping[str, set[str]], *, is_of_one: bool) -> bool:
-    """Snapshot at one position, of one service or nobody knows of which: then nodes must have the same ones, as far as
-    each has any."""
+    """Return whether nodes differ in the snapshots of one position, as far as each has any.
+
+    `is_of_one`: all are of one service; otherwise nobody knows of which service each one is.
+    """
     if is_of_one:
         return len(set().union(*nodes.values())) > 1
     return any(not (one <= other or other <= one) for one, other in combinations(nodes.values(), 2))

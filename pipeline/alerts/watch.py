@@ -128,7 +128,7 @@ def _attend(query: StreamingQuery, batches: BatchWatch, states: StateWatch | Non
 
 
 def has_found_nothing(status: Mapping[str, Any]) -> bool:
-    """Whether the last trigger of a query found nothing new, and no other has begun since."""
+    """Return whether the last trigger of a query found nothing new, and no other has begun since."""
     return status["message"] == WAITING and not status["isDataAvailable"]
 
 

@@ -39,8 +39,10 @@ def replay(
     storage: Mapping[str, Any] | None = None,
     service_id: int | None = None,
 ) -> dict[str, Any]:
-    """Facts of the report. Services are `module:Class`; `end` is a position, or `snapshot` for the last one;
-    `service_id` says which of several services of the node is run.
+    """Facts of the report.
+
+    Services are `module:Class`; `end` is a position, or `snapshot` for the last one; `service_id` says which of several
+    services of the node is run.
 
     `status` is `agrees` when every stretch was checked and agrees, `differs`, `partly checked` or `not checked`;
     `coverage` counts records by verdict; then `first_difference` and `stretches`.

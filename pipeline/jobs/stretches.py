@@ -122,6 +122,7 @@ def cut_log(
     service_id: int | None = None,
 ) -> Cut:
     """How a node's log is cut, up to `end`: a position, `snapshot` for the last one, or None for all that may be read.
+
     `service_id`: of several services the one that is run over it.
 
     With `spark`, its tasks look for what is left out, which is all over the log.

@@ -54,7 +54,10 @@ def counters_file(directory: str, counters: str | None = None) -> str:
 
 
 def _has_owner_of(path: str, directory: str) -> bool:
-    """Whether counters are of the user whose archive it is: everybody may make a folder of that name in /dev/shm."""
+    """Return whether counters are of the user whose archive it is.
+
+    Everybody may make a folder of that name in /dev/shm.
+    """
     try:
         return os.stat(path).st_uid == os.stat(directory).st_uid
     except OSError:
@@ -62,8 +65,10 @@ def _has_owner_of(path: str, directory: str) -> bool:
 
 
 def _aeron_dirs_of_live_node(data_dir: str) -> list[str]:
-    """Where the mark file in a node's folder says that its counters are, if the node lives: one that is gone may have
-    left the name of a folder that belongs to another node by now."""
+    """Where the mark file in a node's folder says that its counters are, if the node lives.
+
+    One that is gone may have left the name of a folder that belongs to another node by now.
+    """
     try:
         mark = Path(data_dir, "cluster", MODULE_MARK_FILE_NAME).read_bytes()[:HEADER_LENGTH_BYTES]
         header = MARK_FILE_HEADER.decode(mark)

@@ -213,8 +213,10 @@ def wanted_records(predicates: Predicates) -> dict[str, str]:
 def chunks(
     run: NetworkRun, chunk_bytes: int = CHUNK_BYTES, records: Mapping[str, str] | None = None
 ) -> Iterator[Frames]:
-    """The frames of a run, some at a time, without what `records` leaves out; who takes them forgets what it has used
-    up. Raises DataLossError."""
+    """The frames of a run, some at a time, without what `records` leaves out.
+
+    Who takes them forgets what it has used up. Raises DataLossError.
+    """
     start, is_sure = run.start, run.start == run.term_start
     while True:
         try:

@@ -215,7 +215,7 @@ def is_copy(path: str) -> bool:
 
 
 def _told_apart(recordings: list[Recording]) -> list[Recording]:
-    """Copy are called by their addresses where their nodes have one name."""
+    """Name copies by their addresses where their nodes have one name."""
     places = Counter(node for node, _ in {(entry.node, entry.directory) for entry in recordings})
     return [
         replace(entry, node=entry.directory) if entry.copied and places[entry.node] > 1 else entry

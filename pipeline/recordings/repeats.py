@@ -34,8 +34,11 @@ NETWORK_KEY = "network"
 
 @dataclass(frozen=True)
 class Repeats:
-    """Of one log: `positions` of the requests that are not executed, ascending. Of requests at or before `known_after`,
-    and after `known_upto`, it is not known."""
+    """Of one log:
+
+    `positions` of the requests that are not executed, ascending. Of requests at or before `known_after`, and after
+    `known_upto`, it is not known.
+    """
 
     positions: npt.NDArray[np.int64]
     known_after: int
@@ -54,7 +57,7 @@ def native_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def wants_repeats(columns: tuple[str, ...], predicates: Predicates) -> bool:
-    """Whether a read has to know which requests are repeats."""
+    """Return whether a read has to know which requests are repeats."""
     return IS_REPEAT in columns and (predicates.kind is None or "request" in predicates.kind)
 
 

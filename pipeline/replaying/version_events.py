@@ -9,8 +9,10 @@ from ordo.runtime.errors import DecodeError
 
 
 def refuse_version_event(message: bytes, position: int, service_id: int | None) -> None:
-    """Raise VersionChangesError for a record of kind `other` behind which other code of the service executes; None:
-    nobody says which of several services it is."""
+    """Raise VersionChangesError for a record of kind `other` after which other code executes.
+
+    A service of None means that nobody says which of several services it is.
+    """
     try:
         found = ordo_codecs.decode(message)
     except DecodeError:

@@ -114,8 +114,10 @@ class LocalLog:
 
 
 def read(folders: Folders, **options: Any) -> LocalLog:
-    """The log in one archive folder, several, or a pattern such as `/data/*/archive`; or of a cluster's nodes, over the
-    network: `ordo://node0:9014,node1:9014,node2:9014`, with their archive endpoints; or in a copy in object storage (`s3://bucket/node0`).
+    """The log in one archive folder, several, or a pattern such as `/data/*/archive`.
+
+    Or of a cluster's nodes, over the network: `ordo://node0:9014,node1:9014,node2:9014`, with their archive endpoints;
+    or in a copy in object storage (`s3://bucket/node0`).
 
     `options` are those of the Spark source, also in small letters with underscores (`start_time` for `startTime`);
     lists may be lists, times datetimes. Raises PipelineError for what is not allowed, and when there is no archive.

@@ -14,8 +14,10 @@ from ordo.pipeline.decoding.errors import PipelineError
 
 
 def columns_of(database: Any, sql: str, names: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Those of `names` that one pass over table `log` has to bring, in their order; None: all may be needed, or more
-    than one pass. `database`: a connection of DuckDB."""
+    """Return those of `names` that one pass over table `log` has to bring, in their order.
+
+    None means that all may be needed, or more than one pass. `database` is a connection of DuckDB.
+    """
     ((text,),) = database.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     statements = json.loads(text).get("statements", [])
     if len(statements) != 1 or not _is_plain(statements[0]["node"]):
@@ -53,7 +55,9 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 def check(database: Any, sql: str, empty: Any) -> None:
     """Raise PipelineError for what gives no rows, and DuckDB's own error for what it refuses, before the log is read.
-    `empty`: a table with the log's columns."""
+
+    `empty`: a table with the log's columns.
+    """
     database.register("log", empty)
     if database.sql(sql) is None:
         raise PipelineError("query: gives no rows; write a SELECT over table log")

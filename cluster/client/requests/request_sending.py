@@ -36,7 +36,7 @@ def encode_open(session: LeaderSession, identity: bytes, incarnation: int, known
 
 
 def offer_to_leader(session: RequestSession, message: bytes) -> bool:
-    """Whether the leader's ingress has taken a message."""
+    """Return whether the leader's ingress has taken a message."""
     ingress = session.leader_ingress
     if ingress is None:
         return False

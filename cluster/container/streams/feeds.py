@@ -202,7 +202,7 @@ class ContainerFeeds:
         }
 
     def has_recorded(self, positions: Mapping[int, int]) -> bool:
-        """Whether the recordings have come to these positions, durably."""
+        """Return whether the recordings have come to these positions, durably."""
         if not positions:
             return True
         counters = self._client.counters

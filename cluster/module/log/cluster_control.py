@@ -1,4 +1,4 @@
-"""What an operator orders of the whole cluster, through the toggle of its leader (cluster-consensus.md §19)."""
+"""Orders that an operator gives the whole cluster, through its leader's control toggle (cluster-consensus.md §19)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ if TYPE_CHECKING:
 
 
 class ControlHost(TermHost, Protocol):
-    """The member that carries the orders out."""
+    """The member that carries the operator's orders out."""
 
     def begin_snapshot(self, record: LogRecord) -> None:
         """Begin a snapshot of the state after the ClusterActionRequest that was just executed."""
 
     def touch_sessions(self) -> None:
-        """Count every session as heard now."""
+        """Count every session as heard from now."""
 
     def update_ingress(self) -> None:
         """Open or close the ingress, depending on whether the cluster is suspended."""
 
 
 class ClusterControl:
-    """Orders go into the log and take effect at every member that executes it; a leader stands still at once.
+    """Carries orders out: they go into the log and take effect at every member that executes it.
+
+    A leader stops at once.
 
     Orders that were not committed are dropped when the leadership ends.
     """
@@ -97,8 +99,10 @@ class ClusterControl:
             self._host.update_ingress()
 
     def snapshot_done(self, log_position: int) -> None:
-        """Called when the snapshot at a position was taken or has failed. If it is the one that was asked for, another
-        may be."""
+        """Note that the snapshot at a position was taken or failed.
+
+        If it is the one asked for, another may be asked for.
+        """
         if NULL_VALUE != self._snapshot_position <= log_position:
             self._snapshot_position = NULL_VALUE
             self._counters.control_toggle.compare_and_set(ControlToggle.SNAPSHOT, ControlToggle.NEUTRAL)
@@ -143,7 +147,7 @@ class ClusterControl:
             self._transfer.begin_asked(order, now_ns)
 
     def _end_cluster(self, position: int, now_ns: int) -> None:
-        """All members end at the position, and no message comes behind it."""
+        """End the cluster: all members end at the position, and no message is appended after it."""
         self._core.begin_termination(position, now_ns)
         self._host.update_ingress()
 

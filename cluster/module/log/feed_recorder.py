@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class FeedRecorder:
-    """The feeds of one node. `work` on the slow tick."""
+    """Records the feeds of one node; `work` runs on the slow tick."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class FeedRecorder:
         self._failure: Exception | None = None
 
     def open(self, values: Any) -> None:
-        """A container publishes a topic (FeedOpen). Raises DecodeError."""
+        """Note that a container publishes a topic (FeedOpen). Raises DecodeError."""
         if not is_topic(values.topic) or values.position < 0 or values.position % 32:
             raise DecodeError(f"FeedOpen: topic={values.topic!r} position={values.position}")
         self._waiting.append(values)
         self.work()
 
     def work(self) -> None:
-        """Begin what waits for room. Raises what has ended a recording."""
+        """Start recordings that wait for room. Raises the error that has ended a recording."""
         if self._failure is not None:
             raise ClusterError(f"a feed is not recorded any more: {self._failure}") from self._failure
         waiting, self._waiting = self._waiting, []
@@ -95,7 +95,7 @@ class FeedRecorder:
             self._failure = error
 
     def _prepare(self, topic: str, position: int) -> int | None:
-        """The recording that goes on at this position, cut there; None where none can."""
+        """Return the recording that can be continued at this position, cut there; None where there is none."""
         going_on = None
         for found in self.recordings(topic):
             fits = (
@@ -116,7 +116,7 @@ class FeedRecorder:
         return going_on
 
     def recordings(self, topic: str | None = None) -> list[RecordingDescriptor]:
-        """What the archive has of a topic, or of all, the newest first."""
+        """Return the archive's recordings of one topic, or of all topics, newest first."""
         found = [
             one
             for one in self._archive.recordings()
@@ -129,7 +129,7 @@ class FeedRecorder:
     # Retention
 
     def purge(self, log_start_position: int) -> int:
-        """Delete segments whose messages all are of log that this node has deleted. Returns the count of files."""
+        """Delete segments whose messages all belong to log that this node has deleted. Return the count of files."""
         count = 0
         for topic, recording in self._recordings.items():
             try:
@@ -149,7 +149,7 @@ class FeedRecorder:
         return int(self._archive.purge_segments(recording.recording_id, bound))
 
     def _begins_below(self, recording: Recording, base: int, log_start_position: int) -> bool:
-        """Whether the message that a segment begins with is of log that is gone: so are all before it."""
+        """Return whether the message that a segment begins with is of log that is gone: so are all before it."""
         for message in self._archive.reader(recording.recording_id, base).messages():
             return bool(ordo_codecs.FEED_MESSAGE.decode(message.payload).log_position <= log_start_position)
         return False

@@ -1,4 +1,4 @@
-"""Executes the rare records of the committed log; messages to the service never come this way."""
+"""Executes the records of the committed log that are not messages to the service."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ Handler = Callable[[LogRecord], None]
 
 
 class LogExecutor:
-    """A queue of appended records in log order, executed up to the commit position by the handler of their kind.
+    """A queue of appended records in log order; each is executed by its kind's handler once it is committed.
 
     `pause` holds execution back (while a snapshot is taken at the last executed record); nothing else waits for it.
     """
 
     def __init__(self, handlers: dict[Message, Handler], position: int) -> None:
-        """`handlers` by the record's table; `position`: everything up to it has been executed."""
+        """Take `handlers` by the record's table; everything up to `position` has been executed."""
         self._handlers = handlers
         self._queue: deque[LogRecord] = deque()
         self._paused = False
         self.position = position
 
     def add(self, position: int, record: bytes) -> LogRecord:
-        """Take a record from the scanner; raise ClusterError for one that is not the cluster's."""
+        """Queue a record from the scanner; raise ClusterError for one that is not the cluster's."""
         found = ordo_codecs.decode_any(record)
         if found is None:
             raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
@@ -67,7 +67,7 @@ class LogExecutor:
         return count
 
     def has_executed(self, position: int, commit_position: int) -> bool:
-        """Whether everything up to `position` is committed, and no record up to it waits here."""
+        """Return whether everything up to `position` is committed, and no record up to it waits here."""
         is_waiting = bool(self._queue) and self._queue[0].position <= position
         return position <= commit_position and not is_waiting
 

@@ -36,7 +36,10 @@ STANDSTILL_NS = 1_000_000_000
 
 
 class LogKeeper:
-    """Exactly one of `_leader_log` and `_follower_log` is there while the log is open; neither while it rests."""
+    """Holds this member's log.
+
+    Exactly one of `_leader_log` and `_follower_log` is set while it is open, neither at rest.
+    """
 
     def __init__(
         self,
@@ -50,7 +53,11 @@ class LogKeeper:
         on_failure: Callable[[Exception], None],
         on_gone: Callable[[int, int, int], None],
     ) -> None:
-        """`on_gone(member id, position, start)`: leader; a member asks for log from a position below its start on."""
+        """Keep the parts that the log needs.
+
+        `on_gone(member id, position, start)` is called on a leader when a member asks for log that begins below this
+        leader's `start`.
+        """
         self._on_gone = on_gone
         self.is_held = False
         """No log is joined: a snapshot is on its way to the endpoint for catch-ups."""
@@ -101,14 +108,16 @@ class LogKeeper:
 
     @property
     def message_bytes_max(self) -> int:
-        """The longest message that the log takes: an eighth of the length that its terms have, whatever they were to
-        have."""
+        """The longest message that the log takes in bytes: an eighth of its term length, whatever the settings say.
+
+        An eighth of its term length, whatever the settings ask for.
+        """
         if self.recording_id == NULL_VALUE:
             return min(self._parameters.term_length_bytes // 8, MAX_MESSAGE_LENGTH)
         return min(self._archive.descriptor(self.recording_id).term_length // 8, MAX_MESSAGE_LENGTH)
 
     def _tell_lengths(self, announce: Callable[[str, str], None]) -> None:
-        """Say that settings which only a new log has are not in force."""
+        """Announce settings that take effect only in a new log and so are not in force."""
         found, wanted = self._archive.descriptor(self.recording_id), self._parameters
         if (found.term_length, found.mtu) != (wanted.term_length_bytes, wanted.mtu_bytes):
             announce(
@@ -140,7 +149,7 @@ class LogKeeper:
     def append_first_record(
         self, leadership_term_id: int, base_position: int, cluster_time: int, app_version: int
     ) -> int:
-        """Append the NewLeadershipTermEvent; the position after it."""
+        """Append the NewLeadershipTermEvent and return the position after it."""
         assert self._leader_log is not None
         end = self._sequencer.position_after(codecs.NEW_LEADERSHIP_TERM_EVENT.block_length + codecs.HEADER_LENGTH_BYTES)
         record = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
@@ -183,7 +192,7 @@ class LogKeeper:
     def on_append_position(
         self, message: messages.AppendPosition, leadership_term_id: int
     ) -> messages.StopCatchup | None:
-        """End a member's catch-up when it is live and near; the message that tells it so."""
+        """Return the message that ends a member's catch-up, once the member is live and near; else None."""
         leader_log = self._leader_log
         if (
             leader_log is None
@@ -203,7 +212,7 @@ class LogKeeper:
 
     @property
     def near_position(self) -> int:
-        """A member of this leader with the log up to here counts as up to date."""
+        """A member of this leader whose log reaches this position counts as up to date."""
         return NULL_VALUE if self._leader_log is None else self._leader_log.near_position
 
     # -- following
@@ -223,7 +232,7 @@ class LogKeeper:
         self._sequencer.append_flags = APPEND_FLAG_CATCHUP
 
     def advance_join(self, now_ns: int, send: Callable[[int, messages.Message], None]) -> int | None:
-        """One step towards the live log; the joined position in the step that joins."""
+        """Take one step towards the live log; return the joined position in the step that joins, else None."""
         if self._join is None or (self.is_held and self._follower_log is None):
             return None
         if self._follower_log is None and not self._subscribe(self._join):
@@ -283,7 +292,7 @@ class LogKeeper:
         self._loss = (reason, end_of_stream)
 
     def take_loss(self, now_ns: int) -> tuple[str, bool] | None:
-        """Why the log was lost (and whether it ended cleanly) since the last call, or None."""
+        """Return why the log was lost since the last call (and whether it ended cleanly), or None."""
         loss, self._loss = self._loss, None
         log = self._leader_log or self._follower_log
         if loss is not None or log is None:
@@ -314,7 +323,7 @@ class LogKeeper:
         return self._join is not None
 
     def bound(self, room_bytes: int | None) -> None:
-        """The log takes no more than `room_bytes` of the disk until this is called again; None: as much as there is.
+        """Limit the log to `room_bytes` of the disk until the next call; None removes the limit.
 
         A member that catches up records more between two looks at the disk than its marks keep free.
         """

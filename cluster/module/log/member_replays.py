@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class MemberReplays:
-    """At most one replay to a member at a time: the last one it asked for. `what` is replayed, for messages."""
+    """Replays recordings to members: at most one to each, the last one it asked for.
+
+    `what` names the recording in messages.
+    """
 
     def __init__(self, archive: Archive, what: str, alias: str, on_failure: Callable[[str], None]) -> None:
         self._archive = archive

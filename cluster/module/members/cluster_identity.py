@@ -1,4 +1,4 @@
-"""Which cluster's log this member has: 128 bits that come from the log itself, and are written down once committed.
+"""The cluster that this member's log belongs to: 128 bits from the log's first record, stored once committed.
 
 The first record of a log names the moment at which it began and a random number (the session of its publication): the
 identity is the hash of both. So every log that still has its first record has an identity, whichever release began it.
@@ -35,16 +35,16 @@ NULL_VALUE = -1
 
 
 class IdentityHost(MemberHost, AppendingHost, Protocol):
-    """The member."""
+    """The member whose log is identified."""
 
 
 class ClusterIdentity:
-    """Of one member. `origin` is committed; nothing can change it but a record of the log."""
+    """One member's knowledge of its cluster. `origin` is committed; only a record of the log can change it."""
 
     def __init__(
         self, host: IdentityHost, levels: ProtocolLevel, rows: FolderRows, random: Random, own_id: int
     ) -> None:
-        """`random` gives numbers that no other cluster draws."""
+        """Take the member's parts; `random` gives numbers that no other cluster draws."""
         self._host = host
         self._own_id = own_id
         self._levels = levels
@@ -55,8 +55,10 @@ class ClusterIdentity:
         self.origin: Origin | None = rows.origin
 
     def start(self, of_snapshot: LogIdentity | None, first: Origin | None) -> None:
-        """Before the log is read. `of_snapshot`: what the snapshot says that the member starts from; `first`: of the
-        first record of the log, where the log has it and it is committed.
+        """Set what is known before the log is read.
+
+        `of_snapshot` is what the starting snapshot says; `first` is what the log's first record says, where the log
+        still has it and it is committed.
 
         Raises ClusterError where these contradict what is written down: a folder put together of two.
         """
@@ -77,7 +79,7 @@ class ClusterIdentity:
             self._adopt(found)
 
     def _adopt(self, found: Origin) -> None:
-        """A committed record says so; one that repeats what is known changes nothing."""
+        """Adopt what a committed record says; one that repeats what is known changes nothing."""
         if self.origin is not None and (
             self.origin.identity == found.identity or self.origin.position >= found.position
         ):
@@ -87,28 +89,28 @@ class ClusterIdentity:
         self._host.announce("cluster.identity", f"this is the log of the cluster with identity {found.identity.hex()}")
 
     def on_record(self, record: LogRecord) -> None:
-        """A record is in the own durable log; it need not be committed."""
+        """Note a record of this member's durable log; it need not be committed."""
         if record.table is ordo_codecs.CLUSTER_IDENTITY_EVENT:
             self._events.append(LogIdentity(record.position, pack_identity(record.values)))
 
     def truncate(self, position: int) -> None:
-        """The log was cut at `position`."""
+        """Forget what was read beyond `position`, where the log was cut."""
         while self._events and self._events[-1].position > position:
             self._events.pop()
 
     def execute(self, record: LogRecord) -> None:
-        """A first record, or a ClusterIdentityEvent, is committed."""
+        """Execute a committed first record or ClusterIdentityEvent."""
         if is_first_record(record.table, record.values):
             self._adopt(Origin(identity_of(record.values), record.values.log_position))
         elif record.table is ordo_codecs.CLUSTER_IDENTITY_EVENT:
             self._adopt(Origin(pack_identity(record.values), record.position))
 
     def at(self, log_position: int) -> LogIdentity | None:
-        """What the newest ClusterIdentityEvent up to a position said: for a snapshot there."""
+        """Return what the newest ClusterIdentityEvent up to a position said, for a snapshot there."""
         return next((one for one in reversed(self._events) if one.position <= log_position), None)
 
     def work(self) -> None:
-        """Once a second: a leader sees to it that the log says whose it is."""
+        """Make sure, as a leader and once a second, that the log says which cluster it belongs to."""
         host = self._host
         if not host.is_leader or self._levels.newest < IDENTITY_LEVEL or self._events:
             return

@@ -57,19 +57,19 @@ SENDER_FIELDS: dict[type[Any], str] = {
 
 
 class Endpoints(Protocol):
-    """The members that this one has heard of."""
+    """The members that this one has heard of, and how to reach them."""
 
     def __contains__(self, member_id: int) -> bool: ...
     def send(self, member_id: int, message: bytes) -> None:
-        """To the endpoint that the configuration has for the member."""
+        """Send a message to the endpoint that the configuration has for the member."""
 
 
 class DataJudge(Protocol):
-    """Knows whose data members have (`ordo.cluster.module.members.standings`)."""
+    """Judges which cluster's data a member has (`ordo.cluster.module.members.standings`)."""
 
     def encode_proof(self, nonce: int) -> bytes: ...
     def admits(self, values: Any) -> bool:
-        """Whether a member that has proven who it is may take part with the data that its MemberProof shows."""
+        """Return whether a member that has proven who it is may take part with the data that its MemberProof shows."""
 
     def is_foreign(self, member_id: int) -> bool: ...
 
@@ -85,7 +85,10 @@ class MemberProofs:
         on_refused: Callable[[str], object],
         standings: DataJudge,
     ) -> None:
-        """`random` gives numbers that nobody can predict; `on_refused` takes one line for each refused message."""
+        """Take the member's parts.
+
+        `random` gives numbers that nobody can predict; `on_refused` takes one line for each refused message.
+        """
         self._own_id = own_id
         self._endpoints = endpoints
         self._random = random
@@ -98,12 +101,15 @@ class MemberProofs:
         self._held: WeakKeyDictionary[ConsensusSource, list[bytes]] = WeakKeyDictionary()
 
     def sender_of(self, message: messages.Message, leader_id: int) -> int:
-        """The member that a message claims to come from."""
+        """Return the id of the member that a message claims to come from."""
         name = SENDER_FIELDS.get(type(message))
         return leader_id if name is None else int(getattr(message, name))
 
     def admits(self, source: ConsensusSource, sender_id: int, message: bytes, now_ns: int) -> bool:
-        """True when the stream is that member's; else the message is held until it proves so, or refused."""
+        """Return True when the stream is that member's.
+
+        Else hold the message until the stream proves it, or refuse it.
+        """
         if source.member_id == sender_id and sender_id != NULL_MEMBER:
             return True
         if source.member_id != NULL_MEMBER:
@@ -152,15 +158,21 @@ class MemberProofs:
             yield from held
 
     def judge(self, source: ConsensusSource, member_id: int) -> None:
-        """After what a member has said of its data: that of another cluster takes its stream what it had proven."""
+        """Judge what a member has said of its data.
+
+        A stream that has another cluster's data loses what it had proven.
+        """
         if self._standings.is_foreign(member_id):
             source.member_id = NULL_MEMBER
 
 
 def find_disbelief(message: messages.Message, contacts: Contacts, latest_term_id: int) -> str | None:
-    """Why a message is not believed, whoever sent it: it names a member that this one has never heard of (empty), or a
-    term that no election could have reached. A member that is not known yet may introduce itself while there is no
-    leader, and must not use up the terms."""
+    """Return why a message is not believed, whoever sent it.
+
+    It may name a member that this one has never heard of (then the reason is empty), or a term that no election could
+    have reached. A member that is not known yet may introduce itself while there is no leader, and must not use up the
+    terms.
+    """
     names = ("follower_member_id", "candidate_member_id", "leader_member_id", "member_id")
     if any(getattr(message, name) not in contacts for name in names if hasattr(message, name)):
         return ""

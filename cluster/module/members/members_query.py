@@ -18,7 +18,7 @@ NULL_VALUE = codecs.NULL_VALUE
 def members_response(
     voters: Sequence[Member], learners: Sequence[Member], leader_member_id: int, correlation_id: int
 ) -> bytes:
-    """An encoded ClusterMembersResponse: the members as text; learners are Aeron's passive followers."""
+    """Return an encoded ClusterMembersResponse: the members as text; learners are Aeron's passive followers."""
     return codecs.CLUSTER_MEMBERS_RESPONSE.encode(
         correlation_id=correlation_id,
         leader_member_id=leader_member_id,
@@ -35,7 +35,7 @@ def extended_members_response(
     cluster_time: int,
     correlation_id: int,
 ) -> bytes:
-    """An encoded ClusterMembersExtendedResponse of the member `member_id`; `cluster_time` in ms.
+    """Return an encoded ClusterMembersExtendedResponse of the member `member_id`; `cluster_time` in ms.
 
     A follower knows its own position only, a leader those that were acknowledged in its term; the rest is -1, and so is
     the time of a member's last append, which nobody keeps.

@@ -1,4 +1,4 @@
-"""The members of the cluster as the log has them, and at the leader the changes of them, one at a time.
+"""The members of the cluster as the log has them, and the leader's changes to them, one at a time.
 
 Whether a change may be made now is decided in `consensus.handlers.membership`; a ConfigurationEvent in the log makes
 it.
@@ -40,7 +40,7 @@ class MembershipHost(TermHost, Protocol):
     @property
     def member_id(self) -> int: ...
     def announce(self, event: str, text: str) -> None:
-        """One line in the log of the process."""
+        """Write one line to the log of the process."""
 
 
 class Membership:
@@ -59,7 +59,7 @@ class Membership:
         contacts: Contacts,
         configured: tuple[Member, ...],
     ) -> None:
-        """`configured` are the members of the configuration file."""
+        """Take the member's parts; `configured` are the members of the configuration file."""
         self._host = host
         self._core = core
         self._sequencer = sequencer
@@ -77,17 +77,17 @@ class Membership:
 
     @property
     def voters(self) -> list[Member]:
-        """Of the configuration in force, by ascending id."""
+        """The voters of the configuration in force, by ascending id."""
         return self._contacts.find(self._core.configuration.voter_ids)
 
     @property
     def learners(self) -> list[Member]:
-        """Of the configuration in force, by ascending id: they have no vote."""
+        """The learners of the configuration in force, by ascending id: they have no vote."""
         return self._contacts.find(self._core.configuration.learner_ids)
 
     @property
     def others(self) -> list[Member]:
-        """Voters and learners other than this member: the same list object until `apply`."""
+        """Voters and learners other than this member; the same list object until `apply`."""
         if self._others is None:
             self._others = [one for one in [*self.voters, *self.learners] if one.id != self._host.member_id]
         return self._others
@@ -98,7 +98,7 @@ class Membership:
         return self._core.configuration_position != NULL_VALUE
 
     def at(self, log_position: int) -> NamedConfiguration | None:
-        """What the log says up to a position, or None."""
+        """Return the configuration that the log has in force at a position, or None."""
         configuration = self._core.configuration_at(log_position)
         if configuration is None:
             return None
@@ -106,7 +106,7 @@ class Membership:
         return NamedConfiguration(tuple(find(configuration.voter_ids)), tuple(find(configuration.learner_ids)))
 
     def on_record(self, position: int, values: Any) -> None:
-        """A ConfigurationEvent is in the own durable log: it is in force, committed or not (Raft §4.1)."""
+        """Put a ConfigurationEvent of this member's durable log in force, committed or not (Raft §4.1)."""
         named = decode_configuration(values)
         for member in (*named.voters, *named.learners):
             self._contacts.learn(member)
@@ -115,7 +115,7 @@ class Membership:
         self.apply()
 
     def tell_difference(self) -> None:
-        """At start: a line where the configuration file says something else than the log, which holds."""
+        """Say at start where the configuration file differs from the log; the log counts."""
         configured, found = set(self._configured), {*self.voters, *self.learners}
         if self.is_of_the_log and configured != found:
             names = [", ".join(str(member.id) for member in sorted(each, key=_id)) for each in (found, configured)]
@@ -200,7 +200,7 @@ class Membership:
         return ""
 
     def execute(self, position: int) -> bytes | None:
-        """A ConfigurationEvent is committed. Returns the answer for whoever asked for it here, if somebody did."""
+        """Execute a committed ConfigurationEvent. Return the answer for the operator who asked for it here, if any."""
         if self._request is None or position < self._request[0]:
             return None
         correlation_id, self._request = self._request[1], None

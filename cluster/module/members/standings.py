@@ -1,4 +1,4 @@
-"""Whose data each member has, and whether it is all that the member had: told with its proof, and once a second.
+"""Which cluster's data each member has, and whether it is complete: told with its proof, and once a second.
 
 A stream of another member counts only once its sender has proven to be that member (`member_proofs`). With the proof it
 says which cluster's log it has, and which start of the member this is. Data of another cluster, and an older copy of
@@ -41,14 +41,14 @@ NOTHING: Point = (NULL_VALUE, NULL_VALUE)
 
 
 class StandingsHost(MemberHost, Protocol):
-    """The member."""
+    """The member that compares standings."""
 
     @property
     def executed_position(self) -> int: ...
 
 
 class Log(NamedTuple):
-    """What a member knows of the log that it has."""
+    """What a member knows of its own log."""
 
     identity: bytes
     """Empty: it has not come to it."""
@@ -70,7 +70,7 @@ class Shown(NamedTuple):
 
 
 def shown_by(values: Any) -> Shown | None:
-    """By a MemberProof or a MemberStanding; None from a release that says nothing of it."""
+    """Return what a MemberProof or MemberStanding shows; None where its release says nothing of it."""
     if not 0 < values.start_number <= NUMBER_MAX:
         return None
     return Shown(
@@ -81,7 +81,7 @@ def shown_by(values: Any) -> Shown | None:
 
 
 def are_of_two_clusters(one: Log, other: Log) -> bool:
-    """Whether two logs cannot be one, by the identities that they have, and how far they were read.
+    """Return whether two logs cannot be one, by the identities that they have, and how far they were read.
 
     Where they differ, or one has none, it counts only if that one was read up to where the newer identity begins: what
     has not come so far may get it still.
@@ -96,7 +96,7 @@ def are_of_two_clusters(one: Log, other: Log) -> bool:
 
 
 class Standings:
-    """Of the other members, at one member."""
+    """What one member knows of the other members' data."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Standings:
         own_id: int,
         folder: str,
     ) -> None:
-        """`folder`: where the data is, for messages."""
+        """Take the member's parts; `folder` names the data folder in messages."""
         self._host = host
         self._core = core
         self._contacts = contacts
@@ -152,7 +152,7 @@ class Standings:
         return Log(identity, position, self._host.executed_position)
 
     def encode_proof(self, nonce: int) -> bytes:
-        """The answer to a challenge."""
+        """Return the encoded answer to a challenge."""
         return ordo_codecs.MEMBER_PROOF.encode(
             nonce=nonce,
             previous_number=self._claim.previous.number,
@@ -163,7 +163,10 @@ class Standings:
         )
 
     def work(self) -> None:
-        """Once a second. Raises ClusterError where a quorum has another cluster's log than this member."""
+        """Tell the others, once a second.
+
+        Raises ClusterError where a quorum has another cluster's log than this member.
+        """
         self._demand_own_cluster()
         core = self._core
         has_joined = core.leader_member_id != NULL_VALUE and core.leadership_term_id == core.candidate_term_id
@@ -176,7 +179,7 @@ class Standings:
     # -- what others show ----------------------------------------------------------------------------------------------
 
     def admits(self, values: Any) -> bool:
-        """Whether a member that has proven who it is may take part, with the data that it shows."""
+        """Return whether a member that has proven who it is may take part, with the data that it shows."""
         shown = shown_by(values)
         if shown is None:
             return True
@@ -203,7 +206,7 @@ class Standings:
         return True
 
     def _find_lost(self, member_id: int, start_point: Point) -> Point | None:
-        """What a member has acknowledged, and did not have when it started; None: nothing."""
+        """Return what a member acknowledged and no longer had at its start; None where nothing is missing."""
         known, progress = self._acknowledged.get(member_id, NOTHING), self._core.progress
         if self._core.is_leading:
             known = max(known, (self._core.leadership_term_id, int(progress.member_position(member_id))))
@@ -224,7 +227,7 @@ class Standings:
         return False
 
     def is_foreign(self, member_id: int) -> bool:
-        """Whether a member has shown that its data is of another cluster."""
+        """Return whether a member has shown that its data is of another cluster."""
         return member_id in self._foreign
 
     def _tell_once(self, what: tuple[int, str], text: str) -> None:
@@ -241,7 +244,10 @@ class Standings:
         )
 
     def _tell_behind(self, member_id: int, shown: Shown, known: Start) -> None:
-        """Only with an identity: who has none may be of another cluster, and must not hold members back here."""
+        """Tell a member that it lacks data.
+
+        Only a member of the same identity is told: others must not hold members back.
+        """
         origin = self._identity.origin
         if origin is None:
             return
@@ -266,7 +272,7 @@ class Standings:
             self._acknowledged[standing.member_id] = max(point, self._acknowledged.get(standing.member_id, NOTHING))
 
     def _on_behind(self, behind: Any, now_ns: int) -> None:
-        """Another member knows of data that this one had, and does not have."""
+        """Note that another member knows of data that this one had and no longer has."""
         origin = self._identity.origin
         is_for_this = behind.follower_member_id == self._own_id
         is_of_this_start = (behind.start_number, behind.start_draw) == self._claim.start

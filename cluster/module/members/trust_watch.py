@@ -16,7 +16,7 @@ PATIENCE_NS = 10_000_000_000
 
 
 class TrustWatch:
-    """One line in the error log, counted while it stays true, when an election cannot end because of what was lost."""
+    """Keeps one line in the error log, counted while it is true, when distrust keeps an election from ending."""
 
     def __init__(self, core: ConsensusCore, record_error: Callable[[str], object]) -> None:
         self._core = core
@@ -24,7 +24,7 @@ class TrustWatch:
         self._due_ns = 0
 
     def work(self, now_ns: int) -> None:
-        """Called with every slow tick."""
+        """Check once; called with every slow tick."""
         core = self._core
         if core.state is not ElectionState.CANVASS or self._due_ns == 0:
             self._due_ns = now_ns + PATIENCE_NS

@@ -1,4 +1,4 @@
-"""What a member tells a backup of itself: BackupResponse (cluster-consensus.md §22)."""
+"""BackupResponse: what a member tells a backup of itself (cluster-consensus.md §22)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ MODULE_ID = -1
 
 
 class BackupDescription:
-    """Of one member. Only snapshots count that a quorum was seen to hold alike, or that are older: what a backup has
-    can then not be the mistake of one member."""
+    """Describes one member to backups.
+
+    Only snapshots count that a quorum was seen to hold alike, or older ones: so a backup cannot copy the mistake of one
+    member.
+    """
 
     def __init__(
         self,
@@ -40,8 +43,11 @@ class BackupDescription:
         self._commit_position = commit_position
 
     def describe(self, correlation_id: int, log_position: int) -> bytes | None:
-        """A BackupResponse; None while there is no log to copy. `log_position` chooses the snapshot: the newest at or
-        below it (the oldest where all are above), the newest of all for -1."""
+        """Return a BackupResponse; None while there is no log to copy.
+
+        `log_position` chooses the snapshot: the newest at or below it (the oldest where all are above), the newest of
+        all for -1.
+        """
         terms = self._core.terms
         if not terms or self._log.recording_id == NULL_VALUE:
             return None
@@ -71,7 +77,7 @@ class BackupDescription:
 
 
 def _rows(entry: SnapshotEntry) -> list[dict[str, int]]:
-    """The service's part first, the module's last."""
+    """Return the rows of a snapshot: the service's part first, the module's last."""
     shared = {
         "leadership_term_id": entry.leadership_term_id,
         "term_base_log_position": entry.term_base_log_position,

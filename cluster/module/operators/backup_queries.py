@@ -44,14 +44,14 @@ class BackupHost(Protocol):
     @property
     def member_id(self) -> int: ...
     def on_invalid_request(self, detail: str) -> None:
-        """Count what was refused, with one line."""
+        """Count a refused request, and log one line."""
 
     def describe_backup(self, correlation_id: int, log_position: int) -> bytes | None:
-        """A BackupResponse with the newest snapshot at or below a position; None: this member has nothing yet."""
+        """Return a BackupResponse with the newest snapshot at or below a position; None while there is nothing."""
 
 
 class QueryState(Enum):
-    """Where a query stands."""
+    """The stage of a backup's query."""
 
     WAITING = auto()
     """For its response publication, and then for the authenticator."""
@@ -62,7 +62,7 @@ class QueryState(Enum):
 
 @dataclass(slots=True, eq=False)
 class BackupQuery:
-    """One query; also the proxy that an authenticator gets."""
+    """One query; it is also the proxy that an authenticator gets."""
 
     session_id: int
     correlation_id: int
@@ -94,8 +94,10 @@ class BackupQuery:
 
 
 class BackupQueries:
-    """All queries of one member that wait for their response. Without an authenticator every query is accepted, as
-    every reader of the archive is."""
+    """The queries of one member that wait for their response.
+
+    Without an authenticator every query is accepted, as every reader of the archive is.
+    """
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class BackupQueries:
         authenticator: Authenticator | None,
         draw_id: Callable[[], int],
     ) -> None:
-        """`draw_id` gives random numbers, from 1 to 2^62."""
+        """Take the member's parts; `draw_id` gives random numbers from 1 to 2^62."""
         self._host = host
         self._client = client
         self._authenticator = authenticator
@@ -130,7 +132,7 @@ class BackupQueries:
             self._on_challenge_response(values, self._authenticator, now_ms)
 
     def _on_challenge_response(self, values: Any, authenticator: Authenticator, now_ms: int) -> None:
-        """What is answered from here on is this message, by its correlation id."""
+        """Take the answer to a challenge; from here on the query is answered by this message's correlation id."""
         for query in self._queries:
             if query.session_id == values.cluster_session_id:
                 query.correlation_id = values.correlation_id
@@ -172,7 +174,10 @@ class BackupQueries:
             self._authenticator.on_connect_request(query.session_id, values.encoded_credentials, now_ms)
 
     def _make_room(self, host: str) -> None:
-        """A host that has its share loses its own oldest query; only several hosts together cost another one's."""
+        """Make room for a query.
+
+        A host at its share loses its own oldest query, else the host with the most loses one.
+        """
         own = [one for one in self._queries if one.host == host]
         if len(own) >= QUERIES_PER_HOST_MAX:
             self._drop(own[0])
@@ -180,7 +185,7 @@ class BackupQueries:
             self._drop(self._queries[0])
 
     def work(self, now_ms: int) -> None:
-        """One slow tick."""
+        """Advance all queries by one slow tick."""
         for query, publication, error in self._asked.take():
             if error is None and query in self._queries:
                 query.publication = publication
@@ -248,7 +253,7 @@ class BackupQueries:
 
 
 def _port_of(channel: str) -> int | None:
-    """The port of a response channel; the host is not believed."""
+    """Return the port of a response channel, or None; the host in it is not trusted."""
     try:
         endpoint = ChannelUri.parse(channel).endpoint
     except OrdoError:

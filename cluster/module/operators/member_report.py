@@ -1,4 +1,4 @@
-"""What a member tells operators at more length than in a look: its newest terms, snapshots, sessions and errors."""
+"""A member's long report for operators: its newest terms, snapshots, sessions and errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT_LENGTH_MAX = 160
 
 
 class Details:
-    """Of one member."""
+    """Builds one member's long report."""
 
     def __init__(
         self,
@@ -45,9 +45,12 @@ class Details:
         self._errors = errors
 
     def describe(self) -> dict[str, Any]:
-        """`terms`: rows of term id and base position; `snapshots`: rows of log position, term id and timestamp;
+        """Return the report.
+
+        `terms`: rows of term id and base position; `snapshots`: rows of log position, term id and timestamp;
         `evidence`, `sessions` and `errors`: one object each, the newest last. `log_start` is the oldest position of the
-        log; at `state_hash_position` a quorum was last known to have one state, -1: nowhere since the start."""
+        log; at `state_hash_position` a quorum was last known to have one state, -1: nowhere since the start.
+        """
         return {
             "log_start": self._log.start_position,
             "protocol_level": self._upkeep.levels.newest,
@@ -79,7 +82,7 @@ class Details:
         ]
 
     def _last_activity(self, session_id: int) -> int:
-        """Cluster time of the session's newest message; only the leader knows it."""
+        """Return the cluster time of a session's newest message; only the leader knows it."""
         found = self._sequencer.sessions.get_activity(session_id)
         return NULL_VALUE if found is None else found
 
@@ -92,7 +95,7 @@ def _address(channel: str) -> str:
 
 
 def _plain(text: str, length_max: int) -> str:
-    """As much of a text as there is room for, in characters that take one byte."""
+    """Return as much of a text as there is room for, in one-byte characters."""
     return "".join(one if one.isascii() and one.isprintable() else " " if one.isspace() else "?" for one in text)[
         :length_max
     ]

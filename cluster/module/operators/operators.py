@@ -76,26 +76,26 @@ class OperatorsHost(Protocol):
     @property
     def member_id(self) -> int: ...
     def on_invalid_request(self, detail: str) -> None:
-        """Count what was refused, with one line."""
+        """Count a refused request, and log one line."""
 
     def announce(self, event: str, text: str) -> None:
-        """One line in the log of the process."""
+        """Write one line to the log of the process."""
 
     def look(self) -> dict[str, Any]:
-        """What the member knows of itself."""
+        """Return what the member knows of itself."""
 
     def list_skipped(self) -> dict[str, Any]:
-        """Which records of the log it leaves out."""
+        """Return which records of the log it leaves out."""
 
     def describe(self) -> dict[str, Any]:
-        """Its newest terms, snapshots, sessions and errors."""
+        """Return its newest terms, snapshots, sessions and errors."""
 
     def answer_question(self, table: Any, values: Any) -> bytes | None:
-        """The answer to one of QUESTIONS; None: it comes later, through `take_answer`."""
+        """Return the answer to one of QUESTIONS; None when it comes later, through `take_answer`."""
 
 
 class ConnectionState(Enum):
-    """Where a connection stands."""
+    """The stage of an operator's connection."""
 
     CONNECTING = auto()
     OPEN = auto()
@@ -104,7 +104,7 @@ class ConnectionState(Enum):
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One operator's; also the proxy that an authenticator gets."""
+    """One operator's connection; it is also the proxy that an authenticator gets."""
 
     id: int
     correlation_id: int
@@ -152,7 +152,7 @@ class Connection:
 
 
 class Operators:
-    """All operators of one member."""
+    """The connections of all operators to one member."""
 
     def __init__(
         self,
@@ -162,7 +162,10 @@ class Operators:
         authenticator: Authenticator | None,
         draw_id: Callable[[], int],
     ) -> None:
-        """`draw_id` gives random numbers, from 1 to 2^62. Without an authenticator operators may look only."""
+        """Take the member's parts.
+
+        `draw_id` gives random numbers, from 1 to 2^62. Without an authenticator operators may only read.
+        """
         self._host = host
         self._client = client
         self._toggle = toggle
@@ -185,7 +188,7 @@ class Operators:
     # -- what comes in ---------------------------------------------------------------------------------------------
 
     def on_message(self, message: bytes, image: Image, now_ms: int) -> None:
-        """An OperatorConnect or OperatorRequest. Raises DecodeError for one that is cut short."""
+        """Take an OperatorConnect or OperatorRequest. Raises DecodeError for a truncated one."""
         found = ordo_codecs.decode(message)
         if found is None:
             return
@@ -221,7 +224,10 @@ class Operators:
             self._authenticator.on_connect_request(connection.id, values.credentials, now_ms)
 
     def _make_room(self, host: str) -> None:
-        """A host that has its share loses its own oldest connection; only many hosts together cost another one's."""
+        """Make room for a connection.
+
+        A host at its share loses its own oldest one, else the host with the most loses one.
+        """
         own = [one for one in self._connections.values() if one.host == host]
         if len(own) >= CONNECTIONS_PER_HOST_MAX:
             self._drop(own[0])
@@ -245,7 +251,7 @@ class Operators:
             self._drop(connection)
 
     def take_answer(self, answer: bytes) -> bool:
-        """The answer to a question that was asked before. Returns False when another tool has asked it."""
+        """Take the answer to an earlier question. Return False when another tool has asked it."""
         found = ordo_codecs.decode_any(answer)
         asked = None if found is None else self._questions.pop(found[1].correlation_id, None)
         if asked is None:
@@ -257,7 +263,7 @@ class Operators:
     # -- the slow tick ---------------------------------------------------------------------------------------------
 
     def work(self, now_ms: int) -> None:
-        """One slow tick: at most one request of each connection."""
+        """Run one slow tick: take at most one request of each connection."""
         for connection, publication, error in self._asked.take():
             if error is None and self._connections.get(connection.id) is connection:
                 connection.publication = publication

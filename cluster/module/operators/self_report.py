@@ -1,4 +1,4 @@
-"""What a member knows of itself, for operators: values that it has in memory, collected without searching."""
+"""A member's short report for operators: values that it has in memory, collected without searching."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ OWN_COUNTERS = {
 
 
 class SelfLook:
-    """Of one member. `of_node` adds what only the node knows: its version, room on its disks."""
+    """Builds one member's short report. `of_node` adds what only the node knows: its version, room on its disks."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class SelfLook:
         self._system_ids: dict[str, int] = {}
 
     def look(self) -> dict[str, Any]:
-        """By name; the module's counters by type id below "counters"."""
+        """Return the values by name; the module's counters stand below "counters", by type id."""
         if not self._system_ids:
             self._system_ids = {
                 name: self._reader.find(SYSTEM_TYPE_ID, struct.pack("<i", key)) for name, key in SYSTEM_COUNTERS.items()
@@ -97,7 +97,7 @@ class SelfLook:
         }
 
     def list_skipped(self) -> dict[str, Any]:
-        """The newest records that are left out, and how many there are."""
+        """Return the newest records that are left out, and how many there are."""
         skips, wishes = self._upkeep.skips.known, self._upkeep.skips.wishes
         return {
             "skipped": [

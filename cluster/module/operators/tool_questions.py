@@ -1,4 +1,4 @@
-"""What tools ask a member, over its control stream or as operators, and what it is answered."""
+"""Questions that tools and operators ask a member, and the answers to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QuestionsHost(Protocol):
 
 
 class ToolQuestions:
-    """Of one member."""
+    """Answers one member's questions."""
 
     def __init__(
         self, host: QuestionsHost, core: ConsensusCore, membership: Membership, upkeep: Upkeep, clock: Clock
@@ -37,7 +37,7 @@ class ToolQuestions:
         self._clock = clock
 
     def answer(self, table: Message, values: Any) -> bytes | None:
-        """The answer to a question; None where it comes later, and to what is no question."""
+        """Return the answer to a question; None where it comes later, and for a message that is no question."""
         if table is ordo_codecs.SKIP_REQUEST:
             return self._skips.on_skip_request(values)
         if table is codecs.CLUSTER_MEMBERS_QUERY:

@@ -30,37 +30,40 @@ SERVICE_REPORTS = (
 
 
 class ServiceHandler(Protocol):
-    """What services ask of their consensus module; each says which one it is."""
+    """The requests that services make of their consensus module; each names the service that makes it."""
 
     def on_schedule_timer(self, service_id: int, correlation_id: int, deadline: int) -> None: ...
 
     def on_cancel_timer(self, service_id: int, correlation_id: int) -> None: ...
 
     def on_timer_executed(self, service_id: int, correlation_id: int, timestamp: int) -> None:
-        """Called when the service has executed a TimerEvent of the log."""
+        """Note that the service has executed a TimerEvent of the log."""
 
     def on_close_session(self, service_id: int, session_id: int, detail: str = "") -> None:
-        """`detail` tells the client why, when it is not the service's own wish."""
+        """Close a session. `detail` tells the client why, when it is not the service's own wish."""
 
     def on_service_message(self, service_id: int, payload: bytes) -> None: ...
 
     def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None: ...
 
     def on_snapshot_begun(self, service_id: int, log_position: int, session_id: int) -> None:
-        """Called when the service goes on while its snapshot of this position is written, in this session."""
+        """Note that the service's state of this position is captured.
+
+        The snapshot is written in this session meanwhile.
+        """
 
     def on_snapshot_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
         """Receive the digest of the snapshot that the next ack refers to."""
 
     def on_service_report(self, service_id: int, table: Message, values: Any) -> None:
-        """Called with what the service's container reports of itself: one of SERVICE_REPORTS."""
+        """Take one of SERVICE_REPORTS: what the service's container reports of itself."""
 
     def answer_question(self, table: Message, values: Any) -> bytes | None:
-        """The answer to what a tool asks; None: it comes later through `ServiceLink.answer`, or not at all."""
+        """Return the answer to a tool's question; None when it comes through `ServiceLink.answer`, or not at all."""
 
 
 class ServiceLink:
-    """One service. Acks are numbered by the service; a gap or a repetition is an error."""
+    """The link to one service. Acks are numbered by the service; a gap or a repetition is an error."""
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class ServiceLink:
             self.answer(self._handler.answer_question(table, values))
 
     def send(self, message: bytes) -> None:
-        """Send to the service; what cannot be sent now goes with `flush`, in order."""
+        """Send to the service; what cannot be sent now is sent in order by `flush`."""
         self._unsent.append(message)
         self.flush()
 

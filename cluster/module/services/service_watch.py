@@ -1,4 +1,4 @@
-"""Watches how far the own service is behind what is committed, and what follows from it for leading.
+"""Watches how far the member's own service lags behind the commit position, and what this means for leading.
 
     lag        for a second something committed has not been executed: the member stands back from leading where another
                voter does not (ordo.consensus.handlers.trust), so that clients are answered by one that is level
@@ -27,16 +27,16 @@ TOUCH_INTERVAL_NS = 500_000_000
 
 
 class ServiceHost(MemberHost, Protocol):
-    """The member whose service it is."""
+    """The member whose service is watched."""
 
     @property
     def is_leader(self) -> bool: ...
     def touch_sessions(self) -> None:
-        """Count every session as heard now."""
+        """Count every session as heard from now."""
 
 
 class Successors(Protocol):
-    """What consensus is told, and asked."""
+    """The calls that tell consensus of the service's lag, and ask for successors."""
 
     @property
     def successors(self) -> list[int]: ...
@@ -44,7 +44,7 @@ class Successors(Protocol):
 
 
 class Ingress(Protocol):
-    """What is committed, and whether messages of clients are taken."""
+    """The commit position, and whether clients' messages are taken."""
 
     holds_for_service: bool
 
@@ -53,7 +53,7 @@ class Ingress(Protocol):
 
 
 class ServiceWatch:
-    """Of one member; `work` looks at its service with every slow tick."""
+    """Watches one member's service; `work` looks at it with every slow tick."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ServiceWatch:
         self.lags = False
 
     def work(self, now_ns: int) -> None:
-        """Called with every slow tick."""
+        """Check once; called with every slow tick."""
         committed, executed = int(self._sequencer.commit_position), self._service_position.value
         self._look_for_lag(committed, executed, now_ns)
         if executed != self._moved[0] or executed >= committed:
@@ -117,7 +117,7 @@ class ServiceWatch:
             self._host.transfer.begin(None, now_ns)
 
     def _hold(self, backlog_bytes: int, now_ns: int) -> None:
-        """Keep the sessions whose messages hold up their keep-alives."""
+        """Keep the sessions open whose messages hold up their own keep-alives."""
         was_held = self._sequencer.holds_for_service
         is_held = backlog_bytes > (self._backlog_bytes // 2 if was_held else self._backlog_bytes)
         self._sequencer.holds_for_service = is_held

@@ -1,4 +1,4 @@
-"""The services of one member, as its consensus module deals with them: one to ten, each in a container of its own.
+"""The services of one member as its consensus module sees them: one to ten, each in a container of its own.
 
 Each service executes the committed log by itself and may be behind or ahead of the others. What they ask for is kept
 apart by service id (timers, messages into the log), what they report is put together where it concerns the member as a
@@ -51,11 +51,11 @@ class ServicesHost(Leadership, Protocol):
     @property
     def cluster_time(self) -> int: ...
     def answer_question(self, table: Message, values: Any) -> bytes | None:
-        """The answer to what a tool asks, or None."""
+        """Return the answer to a tool's question, or None."""
 
 
 class Services:
-    """Their links, timers and messages; a handler of what they say, by service id."""
+    """The services' links, timers and messages; it handles what they say, by service id."""
 
     def __init__(self, host: ServicesHost, clock: Clock, count: int) -> None:
         self._host = host
@@ -75,13 +75,13 @@ class Services:
     # -- to the services -----------------------------------------------------------------------------------------------
 
     def order(self, order: bytes) -> bool:
-        """Send a RecordOrder to all services. False: not now."""
+        """Send a RecordOrder to all services. Return False when it cannot be sent now."""
         for link in self._links:
             link.send(order)
         return bool(self._links)
 
     def terminate(self, log_position: int) -> bool:
-        """Tell all services to end at a position. False: not now."""
+        """Tell all services to end at a position. Return False when they cannot be told now."""
         for link in self._links:
             link.terminate(log_position)
         return bool(self._links)
@@ -92,14 +92,14 @@ class Services:
             self._links[MAIN_SERVICE_ID].answer(message)
 
     def work(self) -> None:
-        """Called with every slow tick."""
+        """Take what the services have sent; called with every slow tick."""
         for link in self._links:
             link.flush()
 
     # -- the leader ----------------------------------------------------------------------------------------------------
 
     def fire_timers(self) -> None:
-        """Leader: appends a TimerEvent for each timer that is due."""
+        """Append a TimerEvent for each timer that is due; for the leader only."""
         host, now = self._host, self._host.cluster_time
         self.timers.fire_due(
             now,
@@ -111,7 +111,7 @@ class Services:
         )
 
     def append_messages(self) -> None:
-        """Leader: appends what the services have sent."""
+        """Append what the services have sent; for the leader only."""
         host = self._host
 
         def append(session_id: int, payload: bytes) -> bool:
@@ -170,7 +170,7 @@ class Services:
     # -- what services report of themselves ----------------------------------------------------------------------------
 
     def on_service_report(self, service_id: int, table: Message, values: Any) -> None:
-        """One of SERVICE_REPORTS. Raises DecodeError."""
+        """Take one of SERVICE_REPORTS. Raises DecodeError."""
         upkeep = self._host.upkeep
         if table is ordo_codecs.STATE_HASH:
             self._note_hash(service_id, values)
@@ -189,7 +189,7 @@ class Services:
                 self._host.snapshots.on_service_stands(service_id, values.log_position)
 
     def _tell_clients(self, failure: Any) -> None:
-        """Leader: clients whose messages are not answered from now on hear why."""
+        """Tell clients, as their leader, why their messages are not answered from now on."""
         if not self._host.is_leader:
             return
         text = encode_failure(failure.log_position, failure.error.decode("ascii", "replace"))

@@ -1,5 +1,6 @@
-"""Queries of applications: the leader hands them to an instance of the group, and its answer to the client
-(docs/ARCHITECTURE.md, "Queries").
+"""Queries of applications.
+
+The leader hands them to an instance of the group, and its answer to the client (docs/ARCHITECTURE.md, "Queries").
 
     client --GroupQuery--> leader, which knows the position (cluster.module.sessions.queries) --GroupQuestion--> an
     instance instance, when it has executed so far --GroupAnswer--> leader --QueryResponse--> client
@@ -30,7 +31,7 @@ HOLD_NS = 2_000_000_000
 
 
 class GroupHost(Protocol):
-    """The member that leads, or does not."""
+    """The member, leading or not."""
 
     member_id: int
     leadership_term_id: int
@@ -38,11 +39,11 @@ class GroupHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     def on_invalid_request(self, detail: str) -> None:
-        """Count what was refused, with one line."""
+        """Count a refused request, and log one line."""
 
 
 class GroupQuery(NamedTuple):
-    """What a client asks a group. The ids of session and question make it one query, however often it is sent."""
+    """A client's question to a group. The ids of session and question make it one query, however often it is sent."""
 
     session_id: int
     correlation_id: int
@@ -56,7 +57,7 @@ class GroupQuery(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a query is not handed to an instance."""
+    """A reason why a query is not handed to an instance."""
 
     status: QueryStatus
     text: str
@@ -64,7 +65,7 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class _Asked:
-    """A query under way: who may answer it, and of which position at least."""
+    """A query under way: who may answer it, and the lowest position an answer may be of."""
 
     read_position: int
     deadline_ns: int
@@ -72,7 +73,7 @@ class _Asked:
 
 
 class GroupQueries:
-    """The instances that answer queries, as this term's leader has heard of them, and what they were asked."""
+    """The instances that this term's leader knows to answer queries, and the queries they were handed."""
 
     def __init__(self, host: GroupHost, sessions: OpenSessions, commit_position: Counter) -> None:
         self._host = host
@@ -85,7 +86,7 @@ class GroupQueries:
         self._asked: dict[tuple[int, int], _Asked] = {}
 
     def __len__(self) -> int:
-        """Queries under way."""
+        """Return the number of queries under way."""
         return len(self._asked)
 
     # What comes in
@@ -116,7 +117,7 @@ class GroupQueries:
         return None
 
     def on_serves(self, values: Any, image: Image, now_ns: int) -> None:
-        """An instance says that it answers queries of its group."""
+        """Note an instance that says it answers queries of its group."""
         group = values.group
         instance = self._find_instance(values.cluster_session_id, image)
         if instance is None or not 1 <= len(group) <= GROUP_BYTES_MAX:
@@ -128,8 +129,11 @@ class GroupQueries:
         self._instances.setdefault(group, {})[instance.id] = now_ns
 
     def on_answer(self, values: Any, image: Image) -> None:
-        """An instance answers; who was not asked, or has not executed enough, is not listened to. Nor is one that says
-        that it has executed more than there is: its client would wait for that position ever after."""
+        """Take an instance's answer.
+
+        It counts only from an instance that was asked and has executed enough, and not beyond the end of the log: its
+        client would then wait for that position for ever.
+        """
         instance = self._find_instance(values.cluster_session_id, image)
         key = values.asker_session_id, values.correlation_id
         asked = self._asked.get(key)
@@ -153,7 +157,7 @@ class GroupQueries:
     # Inside
 
     def _look_at_term(self) -> None:
-        """What was heard as the leader of another term is worth nothing."""
+        """Forget what was heard as the leader of another term."""
         term_id = self._host.leadership_term_id if self._host.is_leader else NULL_TERM
         if term_id != self._term_id:
             self._term_id = term_id
@@ -162,8 +166,10 @@ class GroupQueries:
             self._asked.clear()
 
     def _find_instance(self, session_id: int, image: Image) -> ClusterSession | None:
-        """The session that speaks, if this is its own client's image, and it may answer others. Of one that may not
-        nothing is counted: it says so each second, whether anybody asks or not."""
+        """Return the session that speaks, if this is its own client's image and it may answer others.
+
+        Nothing is counted for one that may not: it repeats its claim each second, whether anybody asks or not.
+        """
         self._look_at_term()
         if self._term_id == NULL_TERM or not self._sessions.may_ask(session_id, image):
             return None
@@ -202,5 +208,5 @@ class GroupQueries:
 
 
 def _length_bytes_max(session: ClusterSession, unknown: int) -> int:
-    """Of a message to a session's client; `unknown` while there is no publication to it yet."""
+    """Return the longest message to a session's client; `unknown` while there is no publication to it yet."""
     return unknown if session.publication is None else session.publication.max_message_length

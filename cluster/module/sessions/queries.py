@@ -58,7 +58,7 @@ class QueryLink:
 
     @property
     def payload_bytes_max(self) -> int:
-        """Longest payload of a query."""
+        """The longest payload of a query, in bytes."""
         overhead = ordo_codecs.SERVICE_QUERY.block_length + ordo_codecs.EMPTY_PAYLOAD_BYTES
         return int(self._publication.max_message_length) - overhead
 
@@ -104,8 +104,7 @@ class Queries:
         self._unconfirmed: set[tuple[int, int]] = set()
 
     def on_query(self, message: bytes, image: Any, now_ns: int) -> None:
-        """A client asks, or an instance of an application answers. Raises DecodeError for a message that is cut
-        short."""
+        """Take a client's query, or an application instance's answer. Raises DecodeError for a truncated message."""
         found = ordo_codecs.decode(message)
         if found is None:
             return
@@ -177,7 +176,10 @@ class Queries:
             self._refuse(query, *refusal)
 
     def _refuse(self, query: Query | GroupQuery, status: QueryStatus, text: str) -> None:
-        """The service's container knows where the client listens. Not kept where there is no room: it asks again."""
+        """Refuse a query through the service's container, which knows where the client listens.
+
+        The refusal is dropped where there is no room: the client asks again.
+        """
         if len(self._link) < self._queries_max:
             self._forward(query, 0, status, text.encode())
 
@@ -194,5 +196,5 @@ class Queries:
 
 
 def allowed_consistency() -> str:
-    """For messages: every value with its name."""
+    """Return every allowed consistency value with its name, for messages."""
     return ", ".join(f"{one.value} ({one.name.lower()})" for one in Consistency)

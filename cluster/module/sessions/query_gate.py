@@ -18,7 +18,7 @@ class QueryHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     def on_invalid_request(self, detail: str) -> None:
-        """Count what was refused, with one line."""
+        """Count a refused request, and log one line."""
 
 
 class QueryGate:
@@ -31,14 +31,14 @@ class QueryGate:
         lets_everybody_in: bool,
         on_proven: Callable[[Image], object] = lambda image: None,
     ) -> None:
-        """`on_proven` takes each image that turned out to be that of an open session's client."""
+        """Take the member's parts; `on_proven` takes each image that proved to be that of an open session's client."""
         self._on_proven = on_proven
         self._host = host
         self._sessions = sessions
         self._lets_everybody_in = lets_everybody_in
 
     def find_refusal(self, session_id: int, image: Image) -> str | None:
-        """Why a session may not ask here; None: it may.
+        """Return why a session may not ask here; None where it may.
 
         Empty where its client must not hear of what another did, or asks again by itself: its session is not known yet.
         """

@@ -1,4 +1,4 @@
-"""Channels that clients name for their answers: what a stranger may make this member's driver do.
+"""The channels that clients name for their answers: what a stranger may make this member's driver do.
 
 Every connect request opens a publication to wherever it says. So it may name a unicast address and little else, and
 that address is sent no more than the request was worth until it has answered: to answer, it must return the session id
@@ -32,8 +32,9 @@ OPENERS_KEPT = 8192
 
 
 def response_channel(text: str, *, is_local: bool = False) -> str:
-    """The channel that is published to, and kept in the log, for the one that a client asks for. Raises ChannelError
-    for what no client may ask for.
+    """Return the channel that is published to, and kept in the log, for the one that a client asks for.
+
+    Raises ChannelError for what no client may ask for.
 
     `is_local`: the request came through shared memory, and so may the answers go.
     """
@@ -66,7 +67,7 @@ def check_stream(channel: str, stream_id: int, cluster_id: int) -> None:
 
 
 def bounded(channel: str, request_length_bytes: int) -> str:
-    """The same channel, with so many set-ups to an address that never answers as weigh no more than the request."""
+    """Return the channel with a limit on set-ups: one that never answers is sent no more than was asked with."""
     if ChannelUri.parse(channel).is_ipc:
         return channel
     weight = -(-(request_length_bytes + FRAME_HEADER_LENGTH) // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
@@ -74,7 +75,7 @@ def bounded(channel: str, request_length_bytes: int) -> str:
 
 
 def opened_by(channel: str, source_identity: str) -> str:
-    """The channel that the log keeps of a session; it also says who opened the session, where its endpoint does not.
+    """Return the channel that the log keeps of a session; it also says who opened it, where its endpoint does not.
 
     A later leader has not seen the stream that the session was opened on, and must know who may go on with it.
     """
@@ -87,8 +88,10 @@ def opened_by(channel: str, source_identity: str) -> str:
 
 
 def is_from_opener(channel: str, source_identity: str) -> bool:
-    """Whether a stream comes from the host that opened the session of this channel, or from the one that the session is
-    answered at, and under a key of the same name."""
+    """Return whether a stream comes from the host that opened or answers a channel's session, under the same key.
+
+    The host is the one that opened the session of this channel, or the one that the session is answered at.
+    """
     hosts, key_name = _opener(channel)
     claimed_host, claimed_key_name = _host_and_key(source_identity)
     return claimed_host in hosts and claimed_key_name == key_name
@@ -96,7 +99,7 @@ def is_from_opener(channel: str, source_identity: str) -> bool:
 
 @lru_cache(OPENERS_KEPT)
 def opener_host(channel: str) -> str:
-    """The host that opened the session of this channel; empty for a channel that this member would have refused."""
+    """Return the host that opened the session of this channel; empty for a channel that this member would refuse."""
     try:
         uri = ChannelUri.parse(channel)
     except ChannelError:
@@ -106,7 +109,7 @@ def opener_host(channel: str) -> str:
 
 @lru_cache(OPENERS_KEPT)
 def _opener(channel: str) -> tuple[frozenset[str], str]:
-    """The hosts of a session, and the name of its key; nobody's for a channel that this member would have refused."""
+    """Return the hosts of a session and the name of its key; both empty for a channel that this member would refuse."""
     try:
         uri = ChannelUri.parse(channel)
     except ChannelError:
@@ -116,7 +119,10 @@ def _opener(channel: str) -> tuple[frozenset[str], str]:
 
 
 def _host_and_key(source_identity: str) -> tuple[str, str]:
-    """The name of a key is quoted, for it may have characters that no channel may have."""
+    """Return host and key name of a source.
+
+    The name is quoted, since it may have characters that no channel may have.
+    """
     return host_of(source_identity) or SHARED_MEMORY, quote(key_name_of(source_identity), safe="")
 
 

@@ -12,12 +12,14 @@ _SIGN = 1 << 63
 
 
 def first_log_session_id(service_id: int) -> int:
-    """The id below the first message of a service, as a signed 64-bit number (negative)."""
+    """Return the id below the first message of a service, as a signed 64-bit number (negative)."""
     return (service_id << 56 | _SIGN) - (1 << 64)
 
 
 class PendingServiceMessages:
-    """Every member numbers the messages of its deterministic service alike; the leader logs each number once.
+    """The messages of one service that the log lacks.
+
+    Every member numbers the messages of its deterministic service alike; the leader logs each number once.
 
     `log_session_id` is the number of the last one executed from the log. What this leadership has appended and not
     seen executed is only counted, and forgotten with the leadership, so that the next leader appends it again.
@@ -34,14 +36,17 @@ class PendingServiceMessages:
         return len(self._pending)
 
     def enqueue(self, payload: bytes) -> None:
-        """One message arrived from the service; dropped when the log has it already."""
+        """Queue a message from the service; drop it when the log has it already."""
         session_id = self.next_session_id
         self.next_session_id += 1
         if session_id > self.log_session_id:
             self._pending.append((session_id, payload))
 
     def append_pending(self, append: Callable[[int, bytes], bool]) -> int:
-        """Leader: gives up to POLL_LIMIT messages to `append(session_id, payload)`, until it returns False."""
+        """Give up to POLL_LIMIT messages to `append(session_id, payload)`, until it returns False.
+
+        For the leader only.
+        """
         count = 0
         while self._appended < len(self._pending) and count < POLL_LIMIT:
             session_id, payload = self._pending[self._appended]
@@ -52,7 +57,7 @@ class PendingServiceMessages:
         return count
 
     def execute(self, session_id: int) -> None:
-        """A service message was executed from the log."""
+        """Note that a service message was executed from the log."""
         self.log_session_id = max(self.log_session_id, session_id)
         while self._pending and self._pending[0][0] <= session_id:
             self._pending.popleft()
@@ -62,11 +67,11 @@ class PendingServiceMessages:
         self._appended = 0
 
     def snapshot(self) -> Iterator[tuple[int, bytes]]:
-        """(session id, payload) of each message that is not in the log yet."""
+        """Return session id and payload of each message that is not in the log yet."""
         return iter(list(self._pending))
 
     def restore(self, next_session_id: int, log_session_id: int, pending: list[tuple[int, bytes]]) -> None:
-        """Raise ClusterError unless the queued ids are consecutive from `log_session_id` + 1."""
+        """Restore the queue. Raises ClusterError unless the queued ids are consecutive from `log_session_id` + 1."""
         ids = [session_id for session_id, _ in pending]
         if ids != list(range(log_session_id + 1, next_session_id)):
             raise ClusterError(
@@ -79,7 +84,7 @@ class PendingServiceMessages:
 
 
 def service_of(session_id: int) -> int:
-    """The service that a message with this (negative) session id is from."""
+    """Return the service that a message with this (negative) session id is from."""
     return session_id >> 56 & 0x7F
 
 
@@ -96,11 +101,11 @@ class ServiceMessages:
         return iter(self._services)
 
     def append_pending(self, append: Callable[[int, bytes], bool]) -> int:
-        """Leader: as that of each service."""
+        """Append the pending messages of each service; for the leader only."""
         return sum(one.append_pending(append) for one in self._services)
 
     def execute(self, session_id: int) -> None:
-        """A service message was executed from the log. Raises ClusterError where this member runs no such service."""
+        """Note a service message executed from the log. Raises ClusterError where this member runs no such service."""
         service_id = service_of(session_id)
         if service_id >= len(self._services):
             raise ClusterError(

@@ -56,7 +56,7 @@ class BoundsConfig(Protocol):
 
 
 class SessionBounds(NamedTuple):
-    """How many sessions may be open: in all, of one host, of one principal, and how many are kept for operators."""
+    """How many sessions may be open: in all, of one host, of one principal, and how many are reserved for operators."""
 
     sessions_max: int
     of_host: int
@@ -65,7 +65,10 @@ class SessionBounds(NamedTuple):
 
     @classmethod
     def of(cls, sessions_max: int, of_host: int = 0, of_principal: int = 0, of_operators: int = -1) -> SessionBounds:
-        """With defaults: three quarters of all, at least 64, for a host and for a principal; a 256th for operators."""
+        """Return bounds with defaults: three quarters of all, at least 64, for a host and a principal.
+
+        A 256th for operators.
+        """
         share = max(sessions_max - sessions_max // 4, WAITING_MIN)
         reserve = sessions_max // OPERATORS_SHARE if of_operators < 0 else min(of_operators, sessions_max)
         return cls(sessions_max, of_host or share, of_principal or share, reserve)
@@ -92,7 +95,7 @@ class RequestState(Enum):
 
 @dataclass(slots=True)
 class SessionRequest:
-    """One connect request; also the proxy that an authenticator gets."""
+    """One connect request; it is also the proxy that an authenticator gets."""
 
     session_id: int
     correlation_id: int
@@ -133,7 +136,7 @@ class SessionRequest:
 
 
 class SessionRequests:
-    """Every member answers a connect request: the serving leader opens the session, the others redirect."""
+    """Answers connect requests, on every member: the serving leader opens the session, the others redirect."""
 
     def __init__(
         self,
@@ -149,7 +152,9 @@ class SessionRequests:
         cluster_id: int = 0,
         identities_per_principal: int = 0,
     ) -> None:
-        """`session_timeout` in cluster time units; `bounds` count open and pending sessions. A client is told
+        """Take the member's parts.
+
+        `session_timeout` is in cluster time units; `bounds` count open and pending sessions. A client is told
         `message_bytes_max`, which is what the leader's log takes, when its session is open.
 
         `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
@@ -182,7 +187,7 @@ class SessionRequests:
     def on_connect_request(
         self, request: Any, image: Image, leadership: Leadership, leader_id: int, cluster_time: int
     ) -> None:
-        """`leader_id` is the leader, perhaps another member, perhaps not serving yet.
+        """Take a connect request. `leader_id` is the leader, perhaps another member, perhaps not serving yet.
 
         Nobody waits for the response publication: a client's name that takes its time must not hold up the member.
         """
@@ -252,7 +257,7 @@ class SessionRequests:
             self._authenticator.on_connect_request(session.session_id, request.encoded_credentials, cluster_time)
 
     def _why_not_host(self, image: Image) -> str | None:
-        """Why a host may have no more sessions. Its requests that wait count, this one among them."""
+        """Return why a host may have no more sessions. Its waiting requests count, this one included."""
         host, bound = host_of(image.source_identity), self._bounds.of_host
         found = self._open.count_of_host(host or SHARED_MEMORY) + self._waiting_of_host[host]
         if found <= bound:
@@ -260,7 +265,7 @@ class SessionRequests:
         return f"concurrent session limit: {bound} sessions of host {host or SHARED_MEMORY}; see max_sessions_per_host"
 
     def _why_not_principal(self, principal: bytes) -> str | None:
-        """Why a principal may have no more sessions. Nobody's name is the name of nobody in particular."""
+        """Return why a principal may have no more sessions. The empty name names nobody, so it has no limit."""
         bounds = self._bounds
         found = self._open.count_of_principal(principal) + self._in_flight[principal]
         if principal and found >= bounds.of_principal:
@@ -276,7 +281,7 @@ class SessionRequests:
         return session_id
 
     def on_challenge_response(self, response: Any, image: Image, cluster_time: int) -> None:
-        """Only the stream that asked for the session may answer its challenge."""
+        """Take the answer to a challenge; only the stream that asked for the session may give it."""
         request = self._by_session.get(response.cluster_session_id)
         if request is not None and request.state is RequestState.CHALLENGED and request.image is image:
             request.correlation_id = response.correlation_id
@@ -284,7 +289,7 @@ class SessionRequests:
             self._authenticator.on_challenge_response(request.session_id, response.encoded_credentials, cluster_time)
 
     def on_opened(self, session: ClusterSession, leadership: Leadership, cluster_time: int) -> None:
-        """The open event of a session was committed: if it is one of ours, let it in and tell the client."""
+        """Let a session in and tell its client, if it is one of ours: its open event was committed."""
         request = self._by_session.get(session.id)
         if request is None or request.state is not RequestState.IN_FLIGHT:
             return
@@ -312,7 +317,7 @@ class SessionRequests:
             self._drop(request)
 
     def work(self, leadership: Leadership, leader_id: int, cluster_time: int) -> int:
-        """One slow tick; returns the number of requests that timed out."""
+        """Run one slow tick; return the number of requests that timed out."""
         self._take_asked(leadership, leader_id, cluster_time)
         timed_out = 0
         for request in list(self._requests.values()):
@@ -393,7 +398,7 @@ class SessionRequests:
             del self._waiting_of_host[host]
 
     def _may_wait(self, image: Image) -> bool:
-        """Whether one more request of this host may wait for its response publication to be answered."""
+        """Return whether one more request of this host may wait for its response publication to be answered."""
         host_max = max(self._bounds.sessions_max // 2, WAITING_MIN)
         of_host = self._waiting_of_host[host_of(image.source_identity)]
         if of_host < host_max and len(self._requests) + len(self._asked) < 2 * host_max:

@@ -37,7 +37,7 @@ TOLD_HEARTBEAT_TIMEOUT_NS_MIN = 5_000_000_000
 
 
 class Leadership(Protocol):
-    """What sessions need to know of, and have done by, the serving leader."""
+    """The calls that sessions make on the serving leader."""
 
     member_id: int
     leadership_term_id: int
@@ -52,7 +52,10 @@ class Leadership(Protocol):
 
 @dataclass(slots=True)
 class ClusterSession:
-    """A session as its SessionOpenEvent says. Below the line: this leadership's own, never replicated."""
+    """A session as its SessionOpenEvent says.
+
+    Fields below the line belong to this leadership and are never replicated.
+    """
 
     id: int
     correlation_id: int
@@ -73,7 +76,7 @@ class ClusterSession:
 def session_event(
     leadership: Leadership, session_id: int, correlation_id: int, code: EventCode, detail: str, leader_id: int
 ) -> bytes:
-    """An encoded SessionEvent from this member.
+    """Return an encoded SessionEvent from this member.
 
     Clients wait for a new leader twice as long as the heartbeat timeout they are told; a short one would make them give
     up in an election that takes a second vote.
@@ -119,7 +122,9 @@ class OpenSessions:
         speaks_for: Callable[[bytes, str], bool] = lambda principal, key_name: True,
         on_bound: Callable[[Image], object] = lambda image: None,
     ) -> None:
-        """`session_timeout` in cluster time units; `rights_of` a principal.
+        """Take the member's parts.
+
+        `session_timeout` is in cluster time units; `rights_of` returns the rights of a principal.
 
         `on_bound` takes each image that a session's client speaks through.
         """
@@ -155,11 +160,11 @@ class OpenSessions:
         return iter(sorted(self._sessions.values(), key=lambda session: session.id))
 
     def count_of_host(self, host: str) -> int:
-        """How many open sessions a host has opened, by `opener_host` of their channels."""
+        """Return how many open sessions a host has opened, by `opener_host` of their channels."""
         return self._of_host[host]
 
     def count_of_principal(self, encoded_principal: bytes) -> int:
-        """How many open sessions a principal has."""
+        """Return how many open sessions a principal has."""
         return self._of_principal[encoded_principal]
 
     def _count(self, session: ClusterSession, change: int) -> None:
@@ -176,7 +181,7 @@ class OpenSessions:
         return self._sessions.get(session_id)
 
     def may(self, session_id: int, right: Right) -> bool:
-        """Whether an open session's principal has a right."""
+        """Return whether an open session's principal has a right."""
         session = self._sessions.get(session_id)
         return session is not None and right in self._rights_of(session.encoded_principal)
 
@@ -209,7 +214,7 @@ class OpenSessions:
             self._closed.append(session)
 
     def restore(self, session: ClusterSession) -> None:
-        """A session of a snapshot, or one just opened; it gets its counter by and by (`take_counters`).
+        """Add a session of a snapshot, or one just opened; it gets its counter later (`take_counters`).
 
         The counter is for tools only: a session without one is open all the same, as it is on the other members.
         """
@@ -224,7 +229,7 @@ class OpenSessions:
         self.next_session_id = max(self.next_session_id, session.id + 1)
 
     def take_counters(self) -> None:
-        """Counters that are there; one of a session that is over is not needed."""
+        """Take the counters that the driver has made; close one whose session is over."""
         for session, counter, error in self._counters.take():
             if error is not None:
                 continue
@@ -235,7 +240,7 @@ class OpenSessions:
                 counter.close()
 
     def release_unwanted(self) -> None:
-        """Let go of publications to clients that this member asked for while it led, and got after that."""
+        """Close publications to clients that this member asked for while it led, and received after that."""
         if not self._leads:
             for _, publication, error in self._asked.take():
                 if error is None:
@@ -285,7 +290,7 @@ class OpenSessions:
         self._unconnected.clear()
 
     def admit(self, session: ClusterSession, publication: Publication | None, image: Image, cluster_time: int) -> None:
-        """The session's open event, appended by this leader, has been committed."""
+        """Let a client in: the session's open event, appended by this leader, has been committed."""
         session.publication = publication
         self._bind(session, image)
         self._take_messages(session, cluster_time)
@@ -313,8 +318,11 @@ class OpenSessions:
             self._table.mute(session.id)
 
     def is_owner(self, session_id: int, image: Image) -> bool:
-        """Whether what comes on this image may speak for the session: it is the one that the session was opened on, or
-        spoke first after a change of the leader. Another of the same host is the client's that had to connect again."""
+        """Return whether what comes on this image may speak for the session.
+
+        It is the one that the session was opened on, or spoke first after a change of the leader. Another of the same
+        host is the client's that had to connect again.
+        """
         if not self.may_claim(session_id, image):
             return False
         if self._table.is_owner(session_id, image):
@@ -328,15 +336,20 @@ class OpenSessions:
         return host_of(known) == host_of(claimed) and key_name_of(known) == key_name_of(claimed)
 
     def may_claim(self, session_id: int, image: Image) -> bool:
-        """Whether an image may be the one that a session's client speaks through: it comes from where the session was
-        opened, and its key, if it has one, speaks for the session's principal."""
+        """Return whether an image may be the one that a session's client speaks through.
+
+        It comes from where the session was opened, and its key, if it has one, speaks for the session's principal.
+        """
         session = self._sessions.get(session_id)
         if session is None or not is_from_opener(session.response_channel, image.source_identity):
             return False
         return self._speaks_for(session.encoded_principal, key_name_of(image.source_identity))
 
     def may_ask(self, session_id: int, image: Image) -> bool:
-        """Whether queries of the session are taken from this image: only that of its messages, whatever its host."""
+        """Return whether queries of the session are taken from this image.
+
+        Only that of its messages, whatever its host.
+        """
         session = self._sessions.get(session_id)
         if session is not None and not self.may_claim(session_id, image):
             return False
@@ -345,7 +358,7 @@ class OpenSessions:
         return session.ingress_image is None and not self.may(session_id, Right.INGRESS)
 
     def admits_command(self, image: Image, message: bytes) -> bool:
-        """Whether a ConsumerCommand is of a session that may ask for this; if not, it is told."""
+        """Return whether a ConsumerCommand is of a session that may ask for this; if not, it is told."""
         try:
             values = ordo_codecs.CONSUMER_COMMAND.decode(message)
         except DecodeError:
@@ -363,7 +376,10 @@ class OpenSessions:
         return False
 
     def admits_output(self, image: Image, session_id: int) -> bool:
-        """Whether a session may write outputs for other sessions, to which they are sent; if not, it is closed."""
+        """Return whether a session may write outputs for other sessions, to which they are sent.
+
+        If not, it is closed.
+        """
         if self.may(session_id, Right.CONSUMERS):
             return True
         if self.may_ask(session_id, image):
@@ -379,8 +395,10 @@ class OpenSessions:
             self._bind(session, image)
 
     def close(self, session_id: int, reason: CloseReason, detail: str = "") -> None:
-        """Take no more of the session's messages; the SessionCloseEvent is appended by `work`. `detail` tells the
-        client more than the reason."""
+        """Close a session: take no more of its messages; `work` appends the SessionCloseEvent.
+
+        `detail` tells the client more than the reason.
+        """
         session = self._sessions.get(session_id)
         if session is None or session.close_reason is not None:
             return
@@ -391,8 +409,10 @@ class OpenSessions:
             self._disconnect(session)
 
     def on_admin_request(self, request: Any, ask_snapshot: Callable[[], bool] | None) -> None:
-        """Queue the response to an AdminRequest. `ask_snapshot` is None when admin requests are not authorised. A
-        client that takes no responses gets no more."""
+        """Queue the response to an AdminRequest.
+
+        `ask_snapshot` is None when admin requests are not authorised. A client whose responses pile up gets no more.
+        """
         session = self._sessions.get(request.cluster_session_id)
         if session is None or session.close_reason is not None or len(session.events) >= EVENTS_MAX:
             return
@@ -427,7 +447,7 @@ class OpenSessions:
                 self._table.put(session.id, cluster_time)
 
     def work(self, leadership: Leadership, cluster_time: int) -> int:
-        """Timeouts and close records; returns the number of sessions timed out."""
+        """Handle timeouts and append close records; return the number of sessions timed out."""
         silent = self._table.find_silent(cluster_time - self._session_timeout)
         for session_id in silent:
             self.close(session_id, CloseReason.TIMEOUT)
@@ -443,8 +463,10 @@ class OpenSessions:
         self._told[session.id] = session
 
     def tell_now(self, session: ClusterSession, message: bytes) -> bool:
-        """Send a message to a session's client at once where there is room. False: a client that takes no messages
-        gets no more."""
+        """Send a message to a session's client at once where there is room.
+
+        False: the client does not read, and gets no more.
+        """
         if session.close_reason is not None or len(session.events) >= EVENTS_MAX:
             return False
         self.tell(session, message)
@@ -452,7 +474,7 @@ class OpenSessions:
         return True
 
     def notify(self, leadership: Leadership, session: ClusterSession, detail: str) -> None:
-        """Queue an event that says something of an open session. A client that takes no events gets no more."""
+        """Queue an event about an open session. A client whose events pile up gets no more."""
         if session.close_reason is None and len(session.events) < EVENTS_MAX:
             own_id = leadership.member_id
             self.tell(
@@ -460,14 +482,14 @@ class OpenSessions:
             )
 
     def notify_now(self, leadership: Leadership, session: ClusterSession, detail: str) -> None:
-        """The same, sent at once where there is room."""
+        """Send an event about an open session at once where there is room."""
         own_id = leadership.member_id
         self.tell_now(
             session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, own_id)
         )
 
     def note_mark(self, session_id: int, number: int, position: int) -> None:
-        """A client has marked which message comes next, and hears when that is committed."""
+        """Note that a client has marked which message comes next; it is told when that is committed."""
         self._marks[session_id] = number, position
 
     def _tell_marks(self, leadership: Leadership, commit_position: int) -> None:
@@ -536,7 +558,7 @@ class OpenSessions:
             self._asked.add(registration_id, session)
 
     def _take_asked(self) -> None:
-        """Publications that are there; one of a session that is gone, or of another leadership, is not needed."""
+        """Take the publications that the driver has made; close one whose session or leadership is over."""
         for session, publication, error in self._asked.take():
             if error is not None:
                 continue

@@ -12,7 +12,7 @@ STALE_ENTRIES_MAX = 64
 
 
 class TimerService:
-    """Timers by correlation id. Scheduled by the service on every member, fired only by the leader.
+    """The timers of one service by correlation id: scheduled on every member, fired only by the leader.
 
     They are those of the service at the record that it executes, which may be behind or ahead of the module. A timer
     of which an event is in the log that the service has not come to is not fired: the service decides what that event
@@ -31,7 +31,7 @@ class TimerService:
         return len(self._timers)
 
     def schedule(self, correlation_id: int, deadline: int) -> None:
-        """`deadline` in cluster time units; replaces a timer with the same correlation id."""
+        """Schedule a timer, in place of any with this correlation id; `deadline` is in cluster time units."""
         self._timers.schedule(correlation_id, deadline)
         self._push(correlation_id)
 
@@ -44,7 +44,7 @@ class TimerService:
         self._count(correlation_id, 1)
 
     def on_service_executed(self, correlation_id: int, timestamp: int) -> None:
-        """Called when the service has executed a TimerEvent; removes the timer here, too."""
+        """Remove a timer whose TimerEvent the service has executed."""
         self._timers.fire(correlation_id, timestamp)
         self._count(correlation_id, -1)
 
@@ -70,7 +70,10 @@ class TimerService:
             self._push(correlation_id)
 
     def snapshot(self) -> list[tuple[int, int]]:
-        """(correlation id, deadline) of each timer, in order of correlation id; module and service are equally far."""
+        """Return correlation id and deadline of each timer, by correlation id.
+
+        Module and service must be equally far.
+        """
         assert not self._ahead, f"timers: module and service are at different positions: {self._ahead}"
         return self._timers.snapshot()
 
@@ -116,7 +119,7 @@ class ClusterTimers:
             one.execute(correlation_id)
 
     def fire_due(self, now: int, append: Callable[[int], bool]) -> None:
-        """Leader: gives every timer that is due to `append(correlation_id)`, until it returns False."""
+        """Give every timer that is due to `append(correlation_id)`, until it returns False; for the leader only."""
         for one in self._services:
             while (correlation_id := one.pop_due(now)) is not None:
                 if not append(correlation_id):
@@ -129,10 +132,10 @@ class ClusterTimers:
             one.lose_leadership()
 
     def snapshot(self) -> list[tuple[int, int]]:
-        """(correlation id, deadline) of each timer of all services, as `merge_timers` sorts them."""
+        """Return correlation id and deadline of each timer of all services, as `merge_timers` sorts them."""
         return merge_timers(one.snapshot() for one in self._services)
 
 
 def merge_timers(services: Iterable[Iterable[tuple[int, int]]]) -> list[tuple[int, int]]:
-    """The timers of all services in the order in which the consensus module's part of a snapshot has them."""
+    """Return all services' timers in the order that the consensus module's part of a snapshot has them."""
     return sorted(timer for timers in services for timer in timers)

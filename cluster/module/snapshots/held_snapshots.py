@@ -19,7 +19,7 @@ NULL_VALUE = -1
 
 
 class SnapshotShelf:
-    """Snapshots by position, whole ones and those that were found damaged; the store always says the same."""
+    """Snapshots by position, whole ones and damaged ones; the store always says the same."""
 
     def __init__(self, archive: Archive, store: StateStore, cluster_id: int, evidence_bytes_max: int = 1 << 30) -> None:
         self._archive = archive
@@ -34,7 +34,7 @@ class SnapshotShelf:
         """Recordings that could not be deleted when they were to go, because they were still written or read."""
 
     def add(self, entry: SnapshotEntry, digest: bytes) -> None:
-        """A snapshot was taken; where one of the same position was found damaged, it takes its place.
+        """Add a snapshot that was taken; it replaces a damaged one of the same position.
 
         Its recordings end: a member that catches up takes snapshots faster than the driver ends their streams, and the
         archive has room for so many that are active.
@@ -49,7 +49,7 @@ class SnapshotShelf:
             self.drop(former)
 
     def condemn(self, entry: SnapshotEntry) -> None:
-        """The snapshot is damaged: it counts as whole no more until another takes its place; its digest stays."""
+        """Mark a snapshot as damaged: it does not count as whole until another takes its place; its digest stays."""
         damaged = entry._replace(is_valid=False)
         if self._entries.get(entry.log_position) == entry:
             self._store.put_snapshot(damaged)
@@ -64,7 +64,7 @@ class SnapshotShelf:
                 self._purge(recording_id)
 
     def valid(self) -> list[SnapshotEntry]:
-        """The snapshots that are whole, newest first."""
+        """Return the snapshots that are whole, newest first."""
         return sorted((entry for entry in self._entries.values() if entry.is_valid), reverse=True)
 
     @property
@@ -74,40 +74,40 @@ class SnapshotShelf:
 
     @property
     def newest_length_bytes(self) -> int:
-        """What the recordings of the newest whole snapshot take on the disk; 0 without one."""
+        """The length in bytes of the newest whole snapshot's recordings; 0 without one."""
         return next((self.length_bytes(entry) for entry in self.valid()), 0)
 
     def length_bytes(self, entry: SnapshotEntry) -> int:
-        """What the recordings of a snapshot take on the disk."""
+        """Return the length in bytes of a snapshot's recordings."""
         return sum(self._length_of(one) for one in entry.recording_ids)
 
     def _length_of(self, recording_id: int) -> int:
-        """Also of a recording whose end is not noticed yet."""
+        """Return the length in bytes of a recording, even if its end is not noticed yet."""
         live, descriptor = self._archive.recording(recording_id), self._archive.descriptor(recording_id)
         return (descriptor.stop_position if live is None else live.written_position) - descriptor.start_position
 
     def digests(self) -> dict[int, bytes]:
-        """Digests by position, of the snapshots that can be compared with other members'."""
+        """Return digests by position, of the snapshots that can be compared with other members'."""
         return {entry.log_position: found for entry in self.valid() if (found := self._digests.get(entry.log_position))}
 
     def find(self, log_position: int, digest: bytes) -> SnapshotEntry | None:
-        """The snapshot of this position and content, if it is here."""
+        """Return the snapshot of this position and content, if it is here."""
         entry = self._entries.get(log_position)
         is_same = entry is not None and entry.is_valid and self._digests.get(log_position) == digest
         return entry if is_same else None
 
     def find_recording(self, recording_id: int) -> SnapshotEntry | None:
-        """The whole snapshot that a recording is a part of."""
+        """Return the whole snapshot that a recording is a part of."""
         return next((entry for entry in self.valid() if recording_id in entry.recording_ids), None)
 
     def describe(self, entry: SnapshotEntry) -> HeldSnapshot | None:
-        """What others know a snapshot by, whole or not; None where it is here no more, or where it has no digest."""
+        """Return how others know a snapshot, whole or not; None where it is gone, or has no digest."""
         present, digest = self._entries.get(entry.log_position), self._digests.get(entry.log_position)
         is_here = present is not None and present.recording_ids == entry.recording_ids
         return HeldSnapshot(entry.log_position, digest) if is_here and digest else None
 
     def remove_below(self, log_position: int) -> int:
-        """Delete all snapshots older than a position, but for those that are being read; how many went."""
+        """Delete all snapshots older than a position, except those being read; return how many."""
         doomed = [entry for entry in self._entries.values() if entry.log_position < log_position]
         return sum(self._remove(entry) for entry in sorted(doomed))
 
@@ -136,7 +136,10 @@ class SnapshotShelf:
         return kept
 
     def keep_state(self, kept: Evidence) -> bool:
-        """Keep the recordings of a state that was no snapshot; False: it takes too much on the disk, and goes."""
+        """Keep the recordings of a state that was no snapshot.
+
+        Return False where they are too long to keep, and are deleted.
+        """
         length_bytes = sum(self._length_of(one) for one in kept.recording_ids)
         if length_bytes > self.evidence_bytes_max:
             for recording_id in kept.recording_ids:
@@ -150,7 +153,7 @@ class SnapshotShelf:
             self._purge(recording_id)
 
     def list_evidence(self) -> list[Evidence]:
-        """Snapshot of this member's that were not those of the others, the oldest first."""
+        """Return this member's snapshots that differed from those of the others, oldest first."""
         return self._store.list_evidence()
 
     def _remove(self, entry: SnapshotEntry) -> bool:
@@ -167,7 +170,7 @@ class SnapshotShelf:
         return True
 
     def clear_snapshots(self) -> int:
-        """At a start: deletes recordings of snapshots that never became whole; how many."""
+        """Delete, at start, recordings of snapshots that never became whole; return how many."""
         kept = self._store.evidence() | {one for entry in self._entries.values() for one in entry.recording_ids}
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and not one.is_active]
         return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
@@ -189,16 +192,16 @@ class SnapshotShelf:
             self._archive.stop(live)
 
     def clear_logs(self, log_recording_id: int) -> int:
-        """Delete recordings of logs that were given up for the present one; how many."""
+        """Delete recordings of logs that were given up for the present one; return how many."""
         found = [one for one in self._archive.recordings() if _is_log(one) and not one.is_active]
         return sum(self._purge(one.recording_id) for one in found if one.recording_id != log_recording_id)
 
     def _is_snapshot(self, descriptor: RecordingDescriptor) -> bool:
-        """Recordings that others made in this archive may have the same stream id, and not the same alias."""
+        """Return whether a recording is a snapshot's: others' recordings may have its stream id, but not its alias."""
         return descriptor.stream_id in self._stream_ids and "alias=snapshot" in descriptor.original_channel
 
     def purge_left_over(self) -> int:
-        """Try again to delete what was still written or read when it was to go; how many went."""
+        """Retry deletions that failed because a recording was being written or read; return how many succeeded."""
         return sum(self._purge(one) for one in sorted(self._left_over))
 
     def _purge(self, recording_id: int) -> bool:

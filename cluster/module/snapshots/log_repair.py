@@ -1,4 +1,4 @@
-"""Mends this member's log in place while it runs: what the scrubber finds damaged is fetched from another member.
+"""Repairs this member's log in place while it runs: what the scrubber finds damaged is fetched from another member.
 
     one place at a time: damage below the commit position -> LogRequest to another member -> it replays that stretch to
     the endpoint for catch-ups -> recorded, checked -> written over the damaged segment, synced -> read again
@@ -50,19 +50,19 @@ PLACES_MAX = 64
 
 
 def is_unreadable(error: StorageError) -> bool:
-    """The device cannot read the place; want of rights, or of open files, says nothing of what is there."""
+    """Return whether the device cannot read the place; missing rights or open files say nothing of the data."""
     return getattr(error.__cause__, "errno", None) == errno.EIO
 
 
 class RepairHost(Protocol):
-    """What mending needs of its member."""
+    """What a repair needs of its member."""
 
     def record_error(self, message: str) -> None: ...
     def announce(self, event: str, text: str) -> None: ...
 
 
 class LogRepair:
-    """The scrubber of a member, and what it does about what that finds."""
+    """The scrubber of a member, and the repair of what it finds damaged."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class LogRepair:
         counters: ModuleCounters,
         on_other_damage: Callable[[int, CorruptFrameError | StorageError], None],
     ) -> None:
-        """`on_other_damage`: a recording that is not the log is damaged."""
+        """Take the member's parts; `on_other_damage` is called when a recording that is not the log is damaged."""
         self._host = host
         self._archive = archive
         self._client = client
@@ -241,7 +241,7 @@ class LogRepair:
     # -- the member that gives
 
     def on_request(self, request: Any, member: Member) -> None:
-        """A LogRequest of a member. One for what is not here, or not committed, is not followed."""
+        """Serve a member's LogRequest. One for log that is not here, or not committed, is ignored."""
         log = self._log_recording_id()
         if not 0 < request.length_bytes <= LENGTH_BYTES_MAX or log == NULL_POSITION:
             return

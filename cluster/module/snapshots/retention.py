@@ -24,8 +24,13 @@ NULL_VALUE = -1
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """`snapshots_kept`: so many of the newest. The log goes only where `log_bytes` or `log_ns` is given: at least so
-    much of it is kept, of both where both are. `consumer_bytes`: so much of it waits for durable consumers."""
+    """The rules for what is kept.
+
+    The newest `snapshots_kept` snapshots, and at least `log_bytes` or `log_ns` of log, of both where both are given;
+    without either the whole log is kept.
+
+    `consumer_bytes` is how much log is kept for durable consumers that lag.
+    """
 
     snapshots_kept: int
     log_bytes: int | None = None
@@ -71,7 +76,7 @@ class Retention:
         it may be loading a long snapshot."""
 
     def note_service_ready(self) -> None:
-        """The service container has loaded its state, and has said before this what its consumers need."""
+        """Note that the service container has loaded its state, and has said what its consumers need."""
         if self.held_position is None:
             self.held_position = NULL_VALUE
 
@@ -81,7 +86,7 @@ class Retention:
         return self._policy.purges_log
 
     def remove_snapshots(self, agreed_position: int, needed_position: int | None) -> int:
-        """Delete snapshots that are neither among the newest few, nor needed by others: how many."""
+        """Delete snapshots that are neither among the newest few nor needed by others; return how many."""
         kept = self._shelf.valid()[: self._policy.snapshots_kept]
         if len(kept) < self._policy.snapshots_kept or agreed_position < 0:
             return 0
@@ -101,7 +106,7 @@ class Retention:
         return bound if needed_position is None else min(bound, needed_position)
 
     def purge_log(self, recording_id: int, bound: int) -> int:
-        """Delete the segment files of the log below a position, as far as they are whole: the count of files."""
+        """Delete whole segment files of the log below a position; return the count of files."""
         descriptor = self._archive.descriptor(recording_id)
         base = self._archive.segment_base(recording_id, max(bound, descriptor.start_position))
         first = self._archive.segment_base(recording_id, descriptor.start_position)

@@ -1,4 +1,4 @@
-"""Fetches a snapshot from another member, for a member that has no way left to its state but this one.
+"""Fetches a snapshot from another member, for a member that cannot reach its state in any other way.
 
     IDLE        nothing is wanted
     DESCRIBING  asks the source how long the parts are
@@ -61,7 +61,7 @@ class Part(NamedTuple):
 
 
 class FetchedSnapshot(NamedTuple):
-    """A snapshot of another member that is here, whole and checked."""
+    """Another member's snapshot that has been received, whole and checked."""
 
     entry: SnapshotEntry
     digest: bytes
@@ -69,7 +69,7 @@ class FetchedSnapshot(NamedTuple):
 
 
 class PartRecorder:
-    """Records one part in as many attempts as it takes, into one recording."""
+    """Records one part into one recording, in as many attempts as it takes."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class PartRecorder:
         self._recording = None
 
     def work(self) -> bool:
-        """Take note of what came; True when all of it is here and durable. Raises OrdoError."""
+        """Take what came; return True when all of it is here and durable. Raises OrdoError."""
         if self._failure is not None:
             raise self._failure
         if self._recording is not None:
@@ -132,7 +132,7 @@ class PartRecorder:
         return True
 
     def end(self) -> None:
-        """Stop listening; the part received so far is kept."""
+        """Stop listening; keep the part received so far."""
         if self._recording is not None:
             self._archive.stop(self._recording)
         if self._subscription is not None:
@@ -146,7 +146,7 @@ class PartRecorder:
 
 
 class SnapshotFetch:
-    """One fetch at a time, from one member."""
+    """Fetches one snapshot at a time, from one member."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class SnapshotFetch:
         on_failure: Callable[[str], None],
         service_count: int = 1,
     ) -> None:
-        """`endpoint`: where replays are received."""
+        """Take the member's parts; `endpoint` is where replays are received."""
         self._archive = archive
         self._client = client
         self._own_id = own_id
@@ -190,7 +190,7 @@ class SnapshotFetch:
 
     @property
     def position(self) -> int:
-        """Of the snapshot that is being fetched, or -1."""
+        """The position of the snapshot that is being fetched, or -1."""
         return NULL_VALUE if self._wanted is None else self._wanted.log_position
 
     def begin(self, wanted: HeldSnapshot, source_id: int, now_ns: int) -> bool:
@@ -205,8 +205,12 @@ class SnapshotFetch:
         return True
 
     def begin_from(self, holders: list[int], wanted: HeldSnapshot, leader_id: int, now_ns: int) -> bool:
-        """Begin a fetch from one of the members that hold the snapshot, the leader only if no other does: it has
-        enough to do. Returns as `begin`."""
+        """Begin a fetch from one of the members that hold the snapshot, from the leader only if no other does.
+
+        It has enough to do.
+
+        Returns as `begin`.
+        """
         others = [one for one in holders if one != self._own_id]
         followers = [one for one in others if one != leader_id]
         return bool(others) and self.begin(wanted, (followers or others)[0], now_ns)
@@ -239,11 +243,14 @@ class SnapshotFetch:
         self.state = FetchState.FETCHING
 
     def _stream(self, stream_id: int) -> int:
-        """The ids of the recordings, which were made over shared memory."""
+        """Return the stream id of a recording, which was made over shared memory."""
         return local_stream(stream_id, self._cluster_id)
 
     def work(self, now_ns: int) -> None:
-        """A fetch that fails, for want of room perhaps, harms nobody; only what becomes of `install` is not its own."""
+        """Advance the fetch.
+
+        One that fails, perhaps for lack of room, does no harm; only errors of `install` are raised.
+        """
         fetched: FetchedSnapshot | None = None
         try:
             if self.state is FetchState.DESCRIBING:
@@ -296,7 +303,7 @@ class SnapshotFetch:
         self._attempt(now_ns, lambda: self._listen(part))
 
     def _listen(self, part: PartRecorder) -> None:
-        """The endpoint may be taken by a subscription of this member that the driver has not closed yet."""
+        """Listen for a part. The endpoint may still be taken by a subscription that the driver has not closed yet."""
         try:
             part.begin()
         except TransportError:
@@ -304,7 +311,7 @@ class SnapshotFetch:
         self._request(part.part.part, part.length_bytes, part.session_id)
 
     def _read(self) -> Iterator[list[bytes] | None]:
-        """Digests of the module's part and of the services'; None each time that enough was read for now."""
+        """Yield digests of the module's part and the services' parts; yield None each time enough was read for now."""
         digests, read_bytes = [], 0
         for part in self._parts:
             digest = MessagesDigest()
@@ -328,7 +335,7 @@ class SnapshotFetch:
         return self._fetched()
 
     def _fetched(self) -> FetchedSnapshot:
-        """Raise ArchiveError, ClusterError for a snapshot that says nothing of the log's terms."""
+        """Return the snapshot. Raises ArchiveError, or ClusterError for one that says nothing of the log's terms."""
         module, service, *more = self._parts
         assert self._wanted is not None
         payloads = (message.payload for message in self._archive.reader(module.recording_id, None).messages())

@@ -1,4 +1,4 @@
-"""Replaces a snapshot of this member that has rotted by the same one of another member, while the member runs.
+"""Replaces a damaged snapshot of this member by another member's copy, while the member runs.
 
     the scrubber finds damage in a recording of a snapshot -> another member reports the same snapshot -> this one
     counts no more as whole -> it is fetched from there -> its recordings take the place of the damaged ones
@@ -45,14 +45,16 @@ class SnapshotRepair:
         self.repaired_count = 0
 
     def on_damage(self, recording_id: int, error: CorruptFrameError | StorageError) -> None:
-        """A recording is damaged, perhaps that of a snapshot."""
+        """Note that a recording is damaged, which may be a snapshot's."""
         entry = self._shelf.find_recording(recording_id)
         if entry is not None and entry.log_position not in self._damaged:
             self._damaged[entry.log_position] = entry, isinstance(error, CorruptFrameError)
 
     def work(self, fetch: SnapshotFetch, leader_id: int, now_ns: int, *, is_free: bool) -> None:
-        """Take a step; `is_free`: nothing else needs the fetch or the endpoint for catch-ups. A fetch that is under
-        way for this is abandoned for what does."""
+        """Advance the replacement; `is_free`: nothing else needs the fetch or the endpoint for catch-ups.
+
+        A fetch under way for this is abandoned when something else needs them.
+        """
         if not is_free:
             if self._fetching_position != NULL_VALUE and fetch.position == self._fetching_position:
                 fetch.abandon()
@@ -78,8 +80,10 @@ class SnapshotRepair:
             self._attempts += 1
 
     def install(self, fetched: FetchedSnapshot) -> list[int]:
-        """Put a fetched snapshot in the place of a damaged one: the recordings that it replaces, or none where it is
-        not for that."""
+        """Put a fetched snapshot in the place of a damaged one.
+
+        Return the recordings it replaces, or none if it is not for that.
+        """
         position = fetched.entry.log_position
         if position != self._fetching_position:
             return []

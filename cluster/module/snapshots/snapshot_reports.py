@@ -21,7 +21,7 @@ _ROW = struct.Struct(f"<q{DIGEST_LENGTH_BYTES}s")
 
 
 class HeldSnapshot(NamedTuple):
-    """A snapshot by what it is: two members hold the same one when both agree."""
+    """A snapshot's position and digest: two members hold the same one when both agree."""
 
     log_position: int
     digest: bytes
@@ -35,7 +35,7 @@ class Agreement:
     """
 
     def __init__(self, agreed: HeldSnapshot) -> None:
-        """`agreed`: of the time before this start."""
+        """Start from `agreed`, which was known before this start."""
         self.agreed = agreed
         self._noted: list[HeldSnapshot] = []
 
@@ -58,7 +58,7 @@ class Agreement:
 
 
 class StateReports:
-    """Which states members had at which positions, by the newest report of each, this one's included."""
+    """The states that members had at their positions, by each member's newest report, this one's included."""
 
     def __init__(self, own_id: int) -> None:
         self._own_id = own_id
@@ -73,19 +73,19 @@ class StateReports:
         return b"".join(_ROW.pack(*row) for row in newest)
 
     def note(self, member_id: int, rows: bytes, now_ns: int) -> None:
-        """From another member. Raises DecodeError."""
+        """Take the report of another member. Raises DecodeError."""
         if len(rows) % _ROW.size or len(rows) > ROWS_MAX * _ROW.size:
             raise DecodeError(f"states of member {member_id}: {len(rows)} bytes are no rows of {_ROW.size}")
         self._held[member_id] = frozenset(HeldSnapshot(*row) for row in _ROW.iter_unpack(rows))
         self._heard_ns[member_id] = now_ns
 
     def find_quorums(self, voter_ids: Collection[int], threshold: int) -> list[HeldSnapshot]:
-        """The states that so many voters had alike, by ascending position."""
+        """Return the states that `threshold` voters had alike, by ascending position."""
         counts = Counter(held for member_id in voter_ids for held in self._held.get(member_id, ()))
         return sorted(held for held, count in counts.items() if count >= threshold)
 
     def find_dissent(self, voter_ids: Collection[int], threshold: int) -> int | None:
-        """The newest position at which no quorum can come to have the same state, whatever else is reported."""
+        """Return the newest position at which no quorum can have the same state any more, whatever else is reported."""
         digests: dict[int, Counter[bytes]] = {}
         for member_id in voter_ids:
             for held in self._held.get(member_id, ()):
@@ -95,13 +95,13 @@ class StateReports:
         return max(split, default=None)
 
     def find_difference(self, agreed: HeldSnapshot, member_id: int | None = None) -> bytes | None:
-        """The digest that a member (None: this one) has of a state which others agree on, where it is another one."""
+        """Return a member's digest (None: this one's) of a state that others agree on, where it differs."""
         held = self._held.get(self._own_id if member_id is None else member_id, ())
         found = (one.digest for one in held if one.log_position == agreed.log_position)
         return next((digest for digest in found if digest != agreed.digest), None)
 
     def holders(self, snapshot: HeldSnapshot, heard_since_ns: int = 0) -> list[int]:
-        """Members that had this state, by ascending id; only those heard from since a time."""
+        """Return the members that had this state, by ascending id; only those heard from since a time."""
         return sorted(
             one for one, held in self._held.items() if snapshot in held and self._heard_ns[one] >= heard_since_ns
         )
@@ -111,14 +111,14 @@ class SnapshotReports(StateReports):
     """The snapshots that members hold, and the log that they still need."""
 
     def __init__(self, own_id: int, patience_ns: int) -> None:
-        """`patience_ns`: a member is waited for so long after it was heard last; it may have to start again."""
+        """Wait `patience_ns` for a member after it was heard last, since it may have to start again."""
         super().__init__(own_id)
         self._patience_ns = patience_ns
         self._needed: dict[int, int] = {}
         self._since_ns: int | None = None
 
     def encode_own(self, digests: dict[int, bytes], needed_position: int, now_ns: int) -> bytes:
-        """Take note of the own snapshots, and put them into a message to all others."""
+        """Return the own snapshots, which are noted, as a message to all others."""
         if self._since_ns is None:
             self._since_ns = now_ns
         self._needed[self._own_id] = needed_position
@@ -128,23 +128,23 @@ class SnapshotReports(StateReports):
         return encoded
 
     def on_report(self, report: Any, now_ns: int) -> None:
-        """From another member. Raises DecodeError."""
+        """Take the report of another member. Raises DecodeError."""
         self.note(report.member_id, report.snapshots, now_ns)
         self._needed[report.member_id] = report.needed_position
 
     def note_need(self, member_id: int, position: int, now_ns: int) -> None:
-        """A member was told to fetch the snapshot of this position, or asks for it: it has not said so to all yet."""
+        """Note that a member was told to fetch the snapshot of this position, or asks for it, before it tells all."""
         self._held.setdefault(member_id, frozenset())
         self._heard_ns[member_id] = now_ns
         self._needed[member_id] = position
 
     def is_complete(self, member_ids: Collection[int], now_ns: int) -> bool:
-        """Whether each of them has said what it waits for since this one started, or was silent for too long."""
+        """Return whether each of them has said what it waits for since this one started, or was silent for too long."""
         is_patient = self._since_ns is None or now_ns < self._since_ns + self._patience_ns
         return not is_patient or all(one in self._needed for one in member_ids)
 
     def needed_position(self, start_position: int, now_ns: int) -> int | None:
-        """The lowest position that another member waits for, None where nobody waits.
+        """Return the lowest position that another member waits for, None where nobody waits.
 
         Who waits for what is below the beginning of the own log does not get it here in any case.
         """

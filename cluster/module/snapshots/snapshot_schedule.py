@@ -1,4 +1,4 @@
-"""When the leader takes a snapshot of its own accord: so much log, or so much time, after the last one.
+"""Decides when the leader takes a snapshot by itself: after a given amount of log, or of time, since the last one.
 
 The decision is the leader's; the snapshot itself is an order in the log, which every member carries out at the same
 record (cluster-consensus.md §16.1). What counts is the order, not whether it was a success, so that a service that
@@ -16,10 +16,10 @@ AGAIN_NS = 20_000 * MILLISECOND_NS
 
 
 class SnapshotSchedule:
-    """Zero for `every_bytes` or `every_ns` switches that off."""
+    """Orders snapshots; 0 for `every_bytes` or `every_ns` switches that condition off."""
 
     def __init__(self, every_bytes: int, every_ns: int, ask: Callable[[], bool]) -> None:
-        """`ask` orders a snapshot; False while the cluster is busy with something else."""
+        """Take the limits; `ask` orders a snapshot, and returns False while the cluster is busy with something else."""
         self._every_bytes = every_bytes
         self._every_ms = every_ns // MILLISECOND_NS
         self._ask = ask
@@ -27,17 +27,20 @@ class SnapshotSchedule:
         self._last_ms = 0
 
     def note(self, log_position: int, cluster_time_ms: int) -> None:
-        """An order to take a snapshot was executed, or the member started from a snapshot."""
+        """Note that an order to take a snapshot was executed, or that the member started from a snapshot."""
         self._last_position = log_position
         self._last_ms = cluster_time_ms
 
     def ask_early(self, commit_position: int) -> None:
-        """Order one now, if there is log behind the last one."""
+        """Order a snapshot now, if there is log after the last one."""
         if commit_position > self._last_position:
             self._ask()
 
     def work(self, commit_position: int, cluster_time_ms: int) -> None:
-        """To be called on the serving leader. Time alone is no reason: nothing was logged in an idle cluster."""
+        """Order a snapshot when one is due; for the serving leader.
+
+        An idle cluster, where nothing is logged, takes none.
+        """
         grown_bytes = commit_position - self._last_position
         if grown_bytes <= 0:
             return
@@ -50,15 +53,15 @@ class SnapshotSchedule:
 
 
 class NeededSnapshot:
-    """A snapshot that a member waits for, which cannot go on without one that a quorum holds."""
+    """Orders a snapshot for a member that cannot go on without a newer one than a quorum holds."""
 
     def __init__(self, ask: Callable[[], bool]) -> None:
-        """`ask` as that of a schedule."""
+        """Take `ask`, which orders a snapshot as that of a schedule does."""
         self._ask = ask
         self._behind = -1
         self._due_ns = 0
 
     def order(self, behind: int, now_ns: int) -> None:
-        """To be called on the leader as long as no quorum has one from behind this position."""
+        """Order a snapshot on the leader, as long as no quorum has one from after this position."""
         if (behind != self._behind or now_ns >= self._due_ns) and self._ask():
             self._behind, self._due_ns = behind, now_ns + AGAIN_NS

@@ -1,4 +1,4 @@
-"""Gives snapshots of this member to others: describes them, and replays their recordings to who asks."""
+"""Gives snapshots of this member to others: describes them, and replays their recordings on request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NULL_VALUE = -1
 
 
 class SnapshotSource:
-    """At most one replay to a member at a time: the last one it asked for. Replays publish by themselves, natively."""
+    """Replays snapshots natively: at most one replay to a member at a time, the last one it asked for."""
 
     def __init__(
         self,
@@ -37,7 +37,10 @@ class SnapshotSource:
         self._replays = MemberReplays(archive, "a snapshot", "snapshot-to", on_failure)
 
     def on_request(self, request: Any, member: Member) -> None:
-        """A SnapshotRequest of a member; what is not here any more is answered, so that it looks elsewhere."""
+        """Answer a member's SnapshotRequest.
+
+        For a snapshot that is gone, say so, so that the member looks elsewhere.
+        """
         entry = self._shelf.find(request.snapshot_position, request.digest)
         if entry is None or request.part == SnapshotPart.DESCRIPTION:
             self._send(member.id, self._describe(request, entry))

@@ -35,24 +35,26 @@ class SnapshotHost(Protocol):
     @property
     def executed_position(self) -> int: ...
     def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
-        """The state as of the point, at which execution stands still."""
+        """Return the state as of the point, at which execution is paused."""
 
     def pause_execution(self) -> None:
-        """Nothing behind the record that was executed last is executed until `go_on`."""
+        """Execute nothing after the newest executed record until `go_on`."""
 
     def go_on(self) -> None:
-        """The state is captured, or the snapshot has failed: execution goes on."""
+        """Resume execution: the state is captured, or the snapshot has failed."""
 
     def snapshot_done(self, log_position: int) -> None:
-        """The snapshot at this position is taken or has failed."""
+        """Note that the snapshot at this position was taken or has failed."""
 
     def record_error(self, message: str) -> None: ...
     def announce(self, event: str, text: str) -> None:
-        """One line in the log of the process."""
+        """Write one line to the log of the process."""
 
 
 class SnapshotTaker:
-    """Captures the module's state when all services have reached the snapshot's position, waits for the services' acks,
+    """Takes one snapshot at a time, of all services and the module.
+
+    It captures the module's state when all services have reached the snapshot's position, waits for the services' acks,
     writes the module's part, then stores all parts as one entry.
 
     The executor stands still until the state is captured: where copies of the services write the services' parts, this
@@ -133,20 +135,22 @@ class SnapshotTaker:
         self._fail_standing()
 
     def on_service_stands(self, service_id: int, log_position: int) -> None:
-        """A service executes nothing behind this position, in this life of its member: it takes no more snapshots, and
-        the module must not wait for it, which may be needed as a leader."""
+        """Note that a service has stopped at this position until its member restarts.
+
+        It takes no more snapshots, and the module, which may be needed as a leader, must not wait for it.
+        """
         self._standing[service_id] = log_position
         self._fail_standing()
 
     def _fail_standing(self) -> None:
-        """As if services that will not come to the point had said so."""
+        """Fail the parts of stopped services that will not reach the point, as if they had reported it."""
         for service_id, position in self._standing.items():
             point = self._point
             if point is not None and position < point.log_position and service_id not in self._recording_ids:
                 self.on_service_ack(service_id, point.log_position, self._timestamp, NULL_VALUE)
 
     def on_service_begun(self, service_id: int, log_position: int, session_id: int) -> None:
-        """The service's state is captured, and it goes on; its ack comes when the state is recorded."""
+        """Note that the service's state is captured; its ack comes when the state is recorded."""
         if self._point is not None and log_position == self._point.log_position:
             self._session_ids[service_id] = session_id
             self._arrive(service_id, self._point)
@@ -154,7 +158,7 @@ class SnapshotTaker:
             self._hold_service(service_id, lambda: self.on_service_begun(service_id, log_position, session_id))
 
     def _is_ahead(self, log_position: int) -> bool:
-        """Whether a service is at a snapshot that is not begun here."""
+        """Return whether a service is at a snapshot that is not begun here."""
         waits = self._next is not None and self._next[0].log_position == log_position
         return waits or log_position > self._host.executed_position
 
@@ -163,7 +167,7 @@ class SnapshotTaker:
         self._sequencer.hold_service(service_id)
 
     def _arrive(self, service_id: int, point: SnapshotPoint) -> None:
-        """A service has reached the point. With the last one the module's part is captured."""
+        """Note that a service has reached the point. With the last one the module's part is captured."""
         if service_id in self._arrived:
             return
         self._arrived.add(service_id)

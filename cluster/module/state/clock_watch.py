@@ -1,4 +1,4 @@
-"""Keeps cluster time, and tells when the wall clock is far from it (docs/ARCHITECTURE.md, Cluster time)."""
+"""Keeps cluster time, and reports when the wall clock is far from it (docs/ARCHITECTURE.md, Cluster time)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ class Scanned(Protocol):
 
 
 class Recovered(Protocol):
-    """What the member starts from."""
+    """The part of the recovery plan that cluster time starts from."""
 
     @property
     def log_timestamp(self) -> int:
-        """Cluster time where the scan of the own log begins, ms."""
+        """The cluster time where the scan of this member's log begins, in ms."""
 
 
 class ClockWatch:
-    """One line when the wall clock is found to be more than a second off, one for each further step of it, and one when
-    they agree again. The counter has the difference in milliseconds."""
+    """Reports when the wall clock is more than a second off cluster time.
+
+    It writes one line when the difference is found, one for each further step of the wall clock, and one when the two
+    agree again. The counter has the difference in milliseconds.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class ClockWatch:
         self._told_ms = 0
 
     def now_ms(self) -> int:
-        """Cluster time: not behind any record of the own log."""
+        """Return cluster time in ms, never earlier than any record of this member's log."""
         self.clock.note(self._sequencer.last_timestamp)
         return self.clock.now_ms()
 
@@ -72,7 +75,7 @@ class ClockWatch:
             self.clock.adopt(message.timestamp)
 
     def work(self) -> None:
-        """Called with every slow tick."""
+        """Check the wall clock; called with every slow tick."""
         ahead_ms = self.clock.wall_clock_ahead_ms
         self._counter.set(ahead_ms)
         if abs(ahead_ms) < NEAR_MS and self._told_ms:

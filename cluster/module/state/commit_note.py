@@ -1,4 +1,4 @@
-"""How far a member knew that its log was committed, as a crash leaves it: what it must never give up.
+"""The commit position that a member knew, as it survives a crash: what the member must never give up.
 
 The store knows it only up to the newest snapshot. This file is written from the slow tick, and not synced: it outlives
 the process, and after a loss of power it may say less than it did, never more.
@@ -40,13 +40,13 @@ class CommitNote:
         self._due_ns = 0
 
     def raise_to(self, position: int, now_ns: int) -> None:
-        """Called with every slow tick: the log is committed so far."""
+        """Note that the log is committed up to a position; called with every slow tick."""
         if position > self._position and now_ns >= self._due_ns:
             self._due_ns = now_ns + INTERVAL_NS
             self.put(position)
 
     def put(self, position: int) -> None:
-        """The log is committed so far, whatever was known of an earlier one that the member has lost."""
+        """Set the commit position, even below an earlier one whose log the member has lost."""
         self._sequence += 1
         self._position = position
         body = _BODY.pack(position, self._sequence)
@@ -54,7 +54,7 @@ class CommitNote:
         self._file.write_bytes(slot, self._sequence % 2 * _SLOT.size)
 
     def on_distrust(self, distrust: Distrust, commit_position: int) -> None:
-        """What the member lacks has changed: once its log is whole again, only what is committed now counts."""
+        """Note what the member lacks: once its log is whole again, only what is committed by then counts."""
         if Distrust.LOG not in distrust:
             self.put(commit_position)
 
@@ -63,7 +63,7 @@ class CommitNote:
 
 
 def _newest(content: bytes) -> tuple[int, int]:
-    """Sequence and position of the newest whole slot; (0, 0) where there is none."""
+    """Return sequence and position of the newest whole slot; (0, 0) where there is none."""
     found = [(0, 0)]
     for position, sequence, checksum in _SLOT.iter_unpack(content):
         if sequence > 0 and position >= 0 and zlib.crc32(_BODY.pack(position, sequence)) == checksum:

@@ -25,7 +25,7 @@ def _power_of_two(value: int, name: str) -> None:
 
 
 class ClusterSettings(Settings):
-    """What all members must agree on: the same in the file of every member."""
+    """The settings that must be the same in the file of every member."""
 
     cluster_id: int = Field(
         default=0, alias="id", description="Number of the cluster; tells clusters apart that share a driver."
@@ -197,7 +197,7 @@ class ClusterSettings(Settings):
         return self
 
     def _check_windows(self) -> None:
-        """What a sender may send ahead has room in the receiver's socket."""
+        """Check that what a sender may send ahead has room in the receiver's socket."""
         window_bytes, buffer_bytes = self.receiver_window_bytes, self.socket_buffer_bytes
         if window_bytes < self.mtu_bytes:
             raise ValueError(f"receiver_window={window_bytes}: must be at least mtu={self.mtu_bytes}")
@@ -212,7 +212,7 @@ class ClusterSettings(Settings):
 
 
 class SnapshotSettings(Settings):
-    """When the leader has snapshots taken by itself, and how many each member keeps."""
+    """When the leader takes snapshots by itself, and how many each member keeps."""
 
     every_bytes: SizeBytes = Field(
         default=1024 * MEBIBYTE,
@@ -279,7 +279,7 @@ class ArchiveSettings(Settings):
 
 
 class ModuleConfig(ClusterSettings):
-    """What a consensus module is told: the cluster's settings, and what differs between members."""
+    """The settings of a consensus module: the cluster's, and those that differ between members."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -312,7 +312,7 @@ class ModuleConfig(ClusterSettings):
         return f"rcv-wnd={self.receiver_window_bytes}|so-rcvbuf={self.socket_buffer_bytes}"
 
     def consensus(self, members: tuple[Member, ...]) -> ConsensusConfig:
-        """The settings that consensus needs. Raises ConfigurationError on values that cannot work together."""
+        """Return the settings that consensus needs. Raises ConfigurationError on values that cannot work together."""
         names = {field.name for field in fields(ConsensusConfig)} & set(type(self).model_fields)
         return ConsensusConfig(
             **{name: getattr(self, name) for name in names},

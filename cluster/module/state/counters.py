@@ -21,7 +21,7 @@ SNAPSHOT_THRESHOLD_NS = 1_000_000_000
 
 
 class LowestPosition:
-    """How far all services of a member have executed the log."""
+    """The lowest position up to which all services of a member have executed the log."""
 
     def __init__(self, positions: list[Counter]) -> None:
         self._positions = positions
@@ -32,7 +32,10 @@ class LowestPosition:
 
 
 class ModuleCounters:
-    """Allocated once at start; each is written by this module only, except the toggle and the container's own."""
+    """The module's counters, allocated once at start.
+
+    This module writes each, except the toggle and the container's own.
+    """
 
     def __init__(self, client: TransportClient, config: ModuleConfig, recovery: Recovery) -> None:
         cluster_id = config.cluster_id
@@ -123,7 +126,7 @@ class ModuleCounters:
 
 
 def _describe_recovery(recovery: Recovery, cluster_id: int) -> tuple[int, bytes]:
-    """The term that a member starts in, or -1, and the key of counter 204 (cluster-consensus.md §18)."""
+    """Return the term that a member starts in, or -1, and the key of counter 204 (cluster-consensus.md §18)."""
     snapshot = recovery.snapshot
     if snapshot is None:
         return NULL_VALUE, struct.pack("<qqqii", NULL_VALUE, recovery.log_position, 0, cluster_id, 0)

@@ -1,5 +1,6 @@
-"""Whose a data folder is: rows of `state.mdb` that say which member and which cluster it belongs to, and which start of
-the member it was used by last (docs/CONSENSUS.md, Whose data a folder has).
+"""The owner of a data folder: rows of `state.mdb` that name its member, its cluster, and the member's last start.
+
+See docs/CONSENSUS.md, Whose data a folder has.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Owner(NamedTuple):
 
 
 class Start(NamedTuple):
-    """One start of a member: counted, and told from all others of the same count by a random number."""
+    """One start of a member: its count, and a random number that tells it from others of the same count."""
 
     number: int
     draw: int
@@ -42,14 +43,14 @@ NO_START = Start(NO_NUMBER, 0)
 
 
 class FolderRows:
-    """Keys `owner`, `origin`, `start` and `peer/<member id>`. Every change is durable when the call returns."""
+    """The keys `owner`, `origin`, `start` and `peer/<member id>`. Every change is durable when the call returns."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
 
     @property
     def owner(self) -> Owner | None:
-        """None in a folder of a release that did not write it down, and in a new one."""
+        """The member that owns the folder; None in a new one, and in one of a release that did not write it down."""
         row = self._store.get(_OWNER)
         return Owner(*_OWNER_ROW.unpack(row)) if row else None
 
@@ -59,7 +60,7 @@ class FolderRows:
 
     @property
     def origin(self) -> Origin | None:
-        """None until the record that says it is committed."""
+        """The cluster that the folder belongs to; None until the record that says it is committed."""
         row = self._store.get(_ORIGIN)
         return Origin(*_ORIGIN_ROW.unpack(row)) if row else None
 
@@ -78,7 +79,7 @@ class FolderRows:
             txn.put(_START, _START_ROW.pack(*start))
 
     def peers(self) -> dict[int, Start]:
-        """The newest start that this member has seen of each other one."""
+        """Return the newest start of each other member that this one has seen."""
         rows = self._store.items(_PEER)
         return {_I32.unpack(key[len(_PEER) :])[0]: Start(*_START_ROW.unpack(value)) for key, value in rows}
 
@@ -112,7 +113,7 @@ def claim(rows: FolderRows, owner: Owner, folder: str, draw: int) -> Claim:
 
 
 def describe_foreign(found: Owner, owner: Owner, folder: str, origin: Origin | None) -> str:
-    """One line for a folder that is not this member's."""
+    """Return one line that says why a folder is not this member's."""
     whose = f"member {found.member_id} of cluster {found.cluster_id}"
     identity = "" if origin is None else f" (identity {origin})"
     told = f"the data folder {folder} is that of {whose}{identity}, and this is member {owner.member_id} of cluster"

@@ -1,4 +1,4 @@
-"""What helpers that may restart their member need of it."""
+"""Protocols of the calls that helpers make on their member."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AppendingHost(TermHost, Protocol):
 
 
 class MemberHost(Protocol):
-    """The member, as its consensus module shows it to its helpers; they add what they need besides."""
+    """The member, as its consensus module shows it to its helpers; they add what else they need."""
 
     transfer: LeadershipTransfer
 

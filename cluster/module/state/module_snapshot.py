@@ -26,7 +26,7 @@ _TERM_ROW = struct.Struct("<qq")
 
 @dataclass(frozen=True)
 class SnapshotPoint:
-    """Where in the log a snapshot was taken, and what must match when it is loaded."""
+    """The place in the log where a snapshot was taken, and what must match when it is loaded."""
 
     log_position: int
     leadership_term_id: int
@@ -37,7 +37,7 @@ class SnapshotPoint:
 
 @dataclass
 class PendingTracker:
-    """What one service has sent, and the log does not have yet."""
+    """What one service has sent that the log does not have yet."""
 
     service_id: int
     next_session_id: int
@@ -51,7 +51,7 @@ class PendingTracker:
         return cls(messages.service_id, log_session_id + len(pending) + 1, log_session_id, pending)
 
     def describe(self) -> dict[str, int]:
-        """Fields that the module's own message and the tracker's have in common."""
+        """Return the fields that the module's own message and the tracker's have in common."""
         return {
             "next_service_session_id": self.next_session_id,
             "log_service_session_id": self.log_session_id,
@@ -61,7 +61,7 @@ class PendingTracker:
 
 @dataclass
 class ModuleSnapshot:
-    """What a snapshot holds, as values."""
+    """The content of a snapshot, as values."""
 
     point: SnapshotPoint
     next_session_id: int = 1
@@ -82,7 +82,7 @@ class ModuleSnapshot:
     """What the log below said of the cluster that it is of."""
 
     def version_of(self, service_id: int) -> int:
-        """The version of a service that is in force there."""
+        """Return the version of a service that is in force at the snapshot."""
         return self.other_versions.get(service_id, self.point.app_version)
 
 
@@ -98,7 +98,7 @@ def capture(
     versions: list[int],
     identity: LogIdentity | None,
 ) -> ModuleSnapshot:
-    """`versions`: by service."""
+    """Return the module's state at a point; `versions` are by service."""
     return ModuleSnapshot(
         point,
         sessions.next_session_id,
@@ -115,7 +115,7 @@ def capture(
 
 
 def encode(snapshot: ModuleSnapshot) -> Iterator[bytes]:
-    """The messages of the snapshot stream, in the order of §16.2."""
+    """Yield the messages of the snapshot stream, in the order of §16.2."""
     yield _marker(snapshot.point, SnapshotMark.BEGIN)
     if snapshot.configuration is not None:
         yield snapshot.configuration.encode(snapshot.point.leadership_term_id, NULL_VALUE)

@@ -22,7 +22,7 @@ RETRY_INTERVAL_NS = 1_000_000_000
 
 
 class Contacts:
-    """Members by id. Connected in `connect`, not where they are met: it may take the driver a moment.
+    """Members by id. Publications are made in `connect`, not when a member becomes known: the driver may need a moment.
 
     Nobody waits for it: the name of one member, unknown or slow to be found, must not hold up the others.
     """
@@ -36,7 +36,7 @@ class Contacts:
         record_error: Callable[[str], None],
         bind_host: str | None = None,
     ) -> None:
-        """`bind_host`: see `Member.bound_at`."""
+        """Take the member's parts; `bind_host` is explained at `Member.bound_at`."""
         self._client = client
         self._sequencer = sequencer
         self._record_error = record_error
@@ -53,7 +53,7 @@ class Contacts:
         return member_id in self._members
 
     def find(self, member_ids: Iterable[int]) -> list[Member]:
-        """The members of these ids, in their order."""
+        """Return the members of these ids, in their order."""
         return [self._members[member_id] for member_id in member_ids]
 
     def learn(self, member: Member) -> None:
@@ -63,8 +63,10 @@ class Contacts:
             self._next_attempt_ns = 0
 
     def connect(self, now_ns: int) -> None:
-        """Ask for the publications that are missing and take those that are there; one that fails is asked for again
-        after a while."""
+        """Ask for the publications that are missing and take those that are there.
+
+        One that fails is asked for again after a while.
+        """
         if now_ns >= self._next_attempt_ns:
             self._next_attempt_ns = now_ns + RETRY_INTERVAL_NS
             for member in self._members.values():
@@ -94,7 +96,7 @@ class Contacts:
         self._sequencer.set_member_publication(member.id, publication)
 
     def is_reachable(self, member_id: int) -> bool:
-        """Whether there is a publication to a member, connected or not."""
+        """Return whether there is a publication to a member, connected or not."""
         return member_id in self._publications
 
     def send(self, member_id: int, message: bytes) -> None:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class UniformDraws:
-    """Seeded randomness in the form that the consensus core takes."""
+    """Seeded random numbers in the form that the consensus core takes."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

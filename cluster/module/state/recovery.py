@@ -1,4 +1,4 @@
-"""What a member starts from: its store, its newest whole snapshot, and the end of its log.
+"""The recovery plan: what a member starts from, which is its store, its newest whole snapshot and the end of its log.
 
 What is damaged or missing is left out, and what that means for its vote is made durable before anything else follows
 from it (consensus.handlers.trust): the member starts with what is good, and gets the rest from its leader. Nothing is
@@ -39,7 +39,7 @@ SNAPSHOT_FAULTS = (ArchiveError, DecodeError, ClusterError, SnapshotError)
 
 
 class Recovery:
-    """The recovery plan of a member. `findings` are the lines for its error log: what was lost, and what is done.
+    """The recovery plan of a member. `findings` are lines for its error log: what was lost, and what is done about it.
 
     Raises ClusterError when what is stored does not fit together, or when nobody can give back what was lost.
     """
@@ -54,8 +54,11 @@ class Recovery:
         lost_state: str | None = None,
         known_position: int = 0,
     ) -> None:
-        """`is_single`: there is no other member. `lost_state`: how an earlier store was lost, if it was.
-        `known_position`: so far the log was committed, as this member knew."""
+        """Recover.
+
+        `is_single`: there is no other member. `lost_state`: how an earlier store was lost, if it was. `known_position`:
+        the commit position that this member had noted.
+        """
         self._archive, self._store, self._config = archive, store, config
         self._is_single = is_single
         self.findings: list[str] = []
@@ -96,7 +99,10 @@ class Recovery:
             self._store.put_distrust(self.distrust)
 
     def _check_state(self, lost_state: str | None) -> None:
-        """Vote and log recording belong together; without the vote this member may have promised anything."""
+        """Check that store and log recording belong together.
+
+        Without its stored vote this member may have promised anything.
+        """
         everything = Distrust.LOG | Distrust.VOTE
         logs = [one.recording_id for one in self._archive.recordings() if one.stream_id == LOG_STREAM_ID]
         if lost_state is not None:
@@ -127,7 +133,7 @@ class Recovery:
         return int(descriptor.stop_position)
 
     def _check_log(self) -> None:
-        """Give up the log behind the first damage; a snapshot from before it is enough to continue."""
+        """Give up the log after the first damage; a snapshot from before it is enough to continue."""
         if self.log_recording_id == NULL_VALUE:
             return
         reads_all = self._config.check_log or self.state.check_log
@@ -140,7 +146,10 @@ class Recovery:
             self._store.put_check_log(False)
 
     def _check_end(self, known_position: int) -> None:
-        """The log has all that was known to be committed; without syncs the system may have lost some of it."""
+        """Check that the log has all that was known to be committed.
+
+        Without syncs the system may have lost some of it.
+        """
         if known_position <= self.append_position or Distrust.LOG in self.distrust:
             return
         finding = (
@@ -166,15 +175,19 @@ class Recovery:
         return int(self._archive.descriptor(self.log_recording_id).start_position)
 
     def _choose_start(self) -> None:
-        """A snapshot that the log goes on from, or the beginning of the log; a log that begins above 0 without such a
-        snapshot is of no use, and is given up."""
+        """Choose a snapshot that the log continues, or the beginning of the log.
+
+        A log that begins above 0 without such a snapshot is of no use, and is given up.
+        """
         self._choose_snapshot(self._log_start, self.append_position)
         if self.snapshot is None and self._log_start > 0:
             self._give_up_log()
 
     def _choose_snapshot(self, lowest: int, highest: int) -> None:
-        """The newest that is whole, from `lowest` to `highest`, the end of the log. One that is past that shows that
-        the log is short."""
+        """Return the newest whole snapshot from `lowest` to `highest`, the end of the log.
+
+        One beyond that shows that the log is too short.
+        """
         self.snapshot = self.contents = None
         for entry in sorted(self.state.snapshots, reverse=True):
             if not entry.is_valid or entry.log_position < lowest:
@@ -188,8 +201,12 @@ class Recovery:
                 return
 
     def _give_up_log(self) -> None:
-        """Begin after the newest whole snapshot, wherever the log was, or with nothing at all: the rest comes
-        from other members. The recording stays until the log has another one."""
+        """Begin after the newest whole snapshot, wherever the log ended, or with nothing.
+
+        The rest comes from other members.
+
+        The recording stays until the log has another one.
+        """
         self._lose(
             Distrust.LOG,
             f"the log begins at position={self._log_start}, and there is no whole snapshot from there to its end at "
@@ -210,7 +227,10 @@ class Recovery:
             )
 
     def _load_snapshot(self, entry: SnapshotEntry) -> module_snapshot.ModuleSnapshot | None:
-        """The module's part, when that and the services' are whole and of one state; else it is not looked at again."""
+        """Return the module's part, when it and the services' parts are whole and of one state.
+
+        Else mark it as damaged.
+        """
         self._check_services(entry)
         try:
             contents = module_snapshot.decode(
@@ -233,7 +253,7 @@ class Recovery:
         return contents
 
     def _read_service(self, recording_id: int) -> container_snapshot.ServiceSnapshot:
-        """What the container keeps of a service's part; all of it is read. Raises as SNAPSHOT_FAULTS."""
+        """Return what the container keeps of a service's part, all of which is read. Raises SNAPSHOT_FAULTS."""
         reader = self._archive.reader(recording_id, None)
         service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
         reader.skip_messages()
@@ -257,7 +277,7 @@ class Recovery:
     # -- terms ---------------------------------------------------------------------------------------------------------
 
     def _add_unstored_terms(self) -> None:
-        """A crash between recording a term's first record and storing its row leaves the row to be found again.
+        """Add terms that were recorded but not stored: a crash between the two leaves the row to be found again.
 
         Below the snapshot as well: a member that had lost its log, and with it the rows, may have got it again up to
         there and crashed before it had read any of it.
@@ -278,27 +298,27 @@ class Recovery:
 
     @property
     def log_position(self) -> int:
-        """Where execution begins."""
+        """The position where execution begins."""
         return self.snapshot.log_position if self.snapshot is not None else 0
 
     @property
     def log_timestamp(self) -> int:
-        """Cluster time at `log_position`, ms; 0 at the beginning of the log."""
+        """The cluster time at `log_position` in ms; 0 at the beginning of the log."""
         return self.snapshot.timestamp if self.snapshot is not None else 0
 
     @property
     def level(self) -> int:
-        """Protocol level of the log at `log_position`."""
+        """The protocol level of the log at `log_position`."""
         return FIRST_LEVEL if self.contents is None else self.contents.level
 
     @property
     def log_identity(self) -> LogIdentity | None:
-        """What the log below `log_position` said of the cluster that it is of."""
+        """The cluster that the log below `log_position` says it belongs to."""
         return None if self.contents is None else self.contents.identity
 
     @property
     def first_origin(self) -> Origin | None:
-        """Of the cluster whose log this is, by its first record; None where that is gone, or may not be committed."""
+        """The cluster named by the log's first record; None where that is gone, or may not be committed."""
         if self.log_recording_id == NULL_VALUE or self._log_start > 0 or self.log_position == 0:
             return None
         try:
@@ -308,7 +328,7 @@ class Recovery:
         return None if first is None else find_origin(first.payload)
 
     def durable_state(self) -> DurableState:
-        """What consensus starts from."""
+        """Return the state that consensus starts from."""
         named = None if self.contents is None else self.contents.configuration
         return DurableState(
             self.state.candidate_term_id,
@@ -321,7 +341,7 @@ class Recovery:
         )
 
     def introduce_members(self, contacts: Contacts) -> None:
-        """The members of the snapshot's configuration."""
+        """Introduce the members of the snapshot's configuration."""
         named = None if self.contents is None else self.contents.configuration
         for member in () if named is None else (*named.voters, *named.learners):
             contacts.learn(member)
@@ -364,14 +384,14 @@ def _check_part(
 
 
 def name_principals(module: module_snapshot.ModuleSnapshot, service: container_snapshot.ServiceSnapshot) -> None:
-    """Whose each session is, only the service's part says; without it a client would lose its rights at a restart."""
+    """Add each session's principal, which only the service's part has; without it a client would lose its rights."""
     principals = {one.cluster_session_id: one.encoded_principal for one in service.sessions}
     for session in module.sessions:
         session.encoded_principal = principals.get(session.id, b"")
 
 
 def _check_skips(module: module_snapshot.ModuleSnapshot, skips: dict[int, Skip]) -> None:
-    """Raise SnapshotError where the snapshot is of a state with records that were left out since."""
+    """Raise SnapshotError where the snapshot's state includes records that have been skipped since."""
     without = {skip.log_position for skip in module.skips}
     of_state = [one for one in sorted(skips) if one <= module.point.log_position and one not in without]
     if of_state:

@@ -38,7 +38,7 @@ _SKIP_ROW = struct.Struct(">qq")
 
 
 class SnapshotEntry(NamedTuple):
-    """One snapshot set: the recordings of the services and of the consensus module at one log position."""
+    """One snapshot: the recordings of the services and of the consensus module at one log position."""
 
     log_position: int
     leadership_term_id: int
@@ -52,17 +52,17 @@ class SnapshotEntry(NamedTuple):
 
     @property
     def service_recording_ids(self) -> tuple[int, ...]:
-        """Of all services, by their ids."""
+        """The recordings of all services, by service id."""
         return self.service_recording_id, *self.more_recording_ids
 
     @property
     def recording_ids(self) -> tuple[int, ...]:
-        """The services', then the module's."""
+        """The recordings of the services, then the module's."""
         return *self.service_recording_ids, self.module_recording_id
 
 
 class Evidence(NamedTuple):
-    """A state of this member's that is not that of a quorum, recorded: something was executed otherwise."""
+    """A recorded state of this member that is not a quorum's: something was executed otherwise."""
 
     log_position: int
     """Of the state: that of a snapshot, or where the service stood still."""
@@ -82,17 +82,17 @@ class Evidence(NamedTuple):
 
     @property
     def service_recording_ids(self) -> tuple[int, ...]:
-        """Of all services, by their ids."""
+        """The recordings of all services, by service id."""
         return self.service_recording_id, *self.more_recording_ids
 
     @property
     def recording_ids(self) -> tuple[int, ...]:
-        """The services', and the module's where there is one."""
+        """The recordings of the services, then the module's where there is one."""
         found = (*self.service_recording_ids, self.module_recording_id)
         return tuple(one for one in found if one != NULL_VALUE)
 
     def describe(self) -> dict[str, int | str]:
-        """For operators, as JSON has it."""
+        """Return the evidence for operators, as JSON has it."""
         return {**self._asdict(), "own_digest": self.own_digest.hex(), "their_digest": self.their_digest.hex()}
 
 
@@ -132,22 +132,25 @@ class StoredState:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was ever stored: a new member, or one whose folder was wiped."""
+        """True when nothing was ever stored: a new member, or one whose folder was wiped."""
         has_log = self.log_recording_id != NULL_VALUE or self.log_base_position > 0
         return self.candidate_term_id == NULL_VALUE and not has_log and not self.distrust
 
 
 class StateStore:
-    """Keys `vote`, `log`, `log-base`, `distrust`, `check-log`, `agreed`, `term/<id>`, `snapshot/<position>`,
-    `digest/<position>`, `skip/<position>`, `skip-wish/<position>` and `evidence/<position>`; integers
-    big-endian, to sort."""
+    """The rows of `state.mdb`, where a member keeps what must survive a crash.
+
+    The keys are `vote`, `log`, `log-base`, `distrust`, `check-log`, `agreed`, `term/<id>`, `snapshot/<position>`,
+    `digest/<position>`, `skip/<position>`, `skip-wish/<position>` and `evidence/<position>`; integers in keys are
+    big-endian, so that they sort.
+    """
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
         self.folder = FolderRows(store)
 
     def load(self) -> StoredState:
-        """Everything there is. Raises StorageDamagedError where it cannot be understood."""
+        """Load everything there is. Raises StorageDamagedError where it cannot be understood."""
         try:
             return self._load()
         except (struct.error, ValueError) as error:
@@ -198,7 +201,7 @@ class StateStore:
             txn.put(_DISTRUST, bytes([distrust & ~Distrust.STATE]))
 
     def put_check_log(self, check_log: bool) -> None:
-        """Whether the next start is to read all of the log; nothing is written where that is known."""
+        """Return whether the next start is to read all of the log; nothing is written where that is known."""
         if self._store.get(_CHECK_LOG) == bytes([check_log]):
             return
         with self._store.transaction() as txn:
@@ -229,7 +232,7 @@ class StateStore:
             _put_snapshot(txn, entry, digest)
 
     def put_agreed(self, log_position: int, digest: bytes) -> None:
-        """A quorum of voters holds this snapshot: known for ever, whatever becomes of their disks."""
+        """Note permanently that a quorum of voters holds this snapshot, whatever becomes of their disks."""
         with self._store.transaction() as txn:
             txn.put(_AGREED, _I64.pack(log_position) + digest)
 
@@ -256,7 +259,10 @@ class StateStore:
             txn.delete(_SKIP_WISH + _I64.pack(log_position))
 
     def rebase(self, log_position: int) -> None:
-        """The log begins anew behind a snapshot at `log_position` (0: empty); its recording so far is given up."""
+        """Note that the log begins anew after a snapshot at `log_position` (0: empty).
+
+        The recording so far is given up.
+        """
         with self._store.transaction() as txn:
             for key, value in self._store.items(_TERM):
                 if _I64.unpack(value)[0] >= log_position:
@@ -265,7 +271,7 @@ class StateStore:
             txn.put(_LOG_BASE, _I64.pack(log_position))
 
     def install(self, entry: SnapshotEntry, digest: bytes, terms: list[tuple[int, int]]) -> None:
-        """Take a snapshot of another member for a beginning, with the terms that its log had up to there."""
+        """Take a snapshot of another member to begin from, with the terms that its log had up to there."""
         with self._store.transaction() as txn:
             for key, _ in self._store.items(_TERM):
                 txn.delete(key)
@@ -277,7 +283,7 @@ class StateStore:
             txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
 
     def replace_snapshots(self, entry: SnapshotEntry, digest: bytes, from_position: int) -> None:
-        """Take a snapshot of another member in the place of all own ones from a position on; the log stays."""
+        """Replace all own snapshots from a position on by one of another member; the log stays."""
         with self._store.transaction() as txn:
             for key, value in self._store.items(_SNAPSHOT):
                 found = self._snapshot(key, value)
@@ -287,8 +293,10 @@ class StateStore:
             txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
 
     def put_evidence(self, evidence: Evidence, bytes_max: int) -> list[int]:
-        """Remember a snapshot that was not that of the others, and forget the oldest of those from before that are
-        too many with it, or too long. Returns the recordings of what is forgotten."""
+        """Store a snapshot that differed from the others', and forget the oldest ones that are too many or too long.
+
+        Returns the recordings of what is forgotten.
+        """
         known = self.list_evidence()
         others = [one for one in known if one.log_position != evidence.log_position]
         replaced = [one for one in known if one.log_position == evidence.log_position]
@@ -304,14 +312,14 @@ class StateStore:
         return sorted(forgotten - {*evidence.recording_ids})
 
     def list_evidence(self) -> list[Evidence]:
-        """Snapshot that are kept because they differed, the oldest first. Raises StorageDamagedError."""
+        """Return the snapshots that are kept because they differed, oldest first. Raises StorageDamagedError."""
         try:
             return [_evidence(*row) for row in sorted(self._store.items(_EVIDENCE))]
         except struct.error as error:
             raise StorageDamagedError(f"the store of votes and terms is damaged: {error}") from error
 
     def evidence(self) -> set[int]:
-        """Recordings of snapshots that are kept because they differed."""
+        """Return the recordings of snapshots that are kept because they differed."""
         return {recording_id for one in self.list_evidence() for recording_id in one.recording_ids}
 
     def close(self) -> None:
@@ -331,7 +339,7 @@ def _pack_evidence(one: Evidence) -> bytes:
 
 
 def _evidence(key: bytes, value: bytes) -> Evidence:
-    """Rows of earlier releases have the recordings alone."""
+    """Decode a row of evidence; those of earlier releases have the recordings alone."""
     position, (service_id, module_id) = _I64.unpack(key[len(_EVIDENCE) :])[0], _EVIDENCE_ROW.unpack_from(value)
     more, digests = value[_EVIDENCE_ROW.size :], value[_EVIDENCE_ROW.size + _EVIDENCE_MORE.size :]
     found, since, length_bytes, digest_length = (
@@ -361,8 +369,11 @@ def _put_snapshot(txn: Transaction, entry: SnapshotEntry, digest: bytes | None) 
 
 
 def open_state_store(storage: Storage, path: str, now_ms: int, *, is_expected: bool) -> tuple[StateStore, str | None]:
-    """The store in a file, and how an earlier one was lost, or None. One that cannot be read is moved aside, and a new
-    one is made; `is_expected`: this is not the first start in this folder. Raises StorageError."""
+    """Return the store in a file, and how an earlier one was lost, or None.
+
+    One that cannot be read is moved aside, and a new one is made; `is_expected`: this is not the first start in this
+    folder. Raises StorageError.
+    """
     loss = "is gone" if is_expected and not storage.exists(path) else None
     try:
         store = StateStore(storage.open_metadata(path))

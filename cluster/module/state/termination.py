@@ -22,7 +22,7 @@ class TerminationHost(Protocol):
     @property
     def is_leader(self) -> bool: ...
     def is_ready_to_end(self, log_position: int) -> bool:
-        """Everything up to the position is executed, and no snapshot is under way."""
+        """Return whether everything up to the position is executed, and no snapshot is under way."""
 
     def terminate_service(self, log_position: int) -> bool:
         """Tell the services to end at the position. Returns False when it could not be told yet."""

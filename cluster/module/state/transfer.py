@@ -64,7 +64,7 @@ class LeadershipTransfer:
         return self._state is not TransferState.IDLE
 
     def begin(self, target_id: int | None, now_ns: int) -> None:
-        """Serving leader: stops appending. Without a target, the member with most of the log is chosen."""
+        """Stop appending, as the serving leader. Without a target, the member with most of the log is chosen."""
         if self.is_under_way or not self._host.is_leader:
             return
         self._state = TransferState.DRAINING
@@ -116,7 +116,7 @@ class LeadershipTransfer:
         self._host.update_ingress()
 
     def _advance_stop(self, now_ns: int) -> None:
-        """Stays until a successor is heard of, which may need this member's vote."""
+        """Stay until a successor is heard of, which may need this member's vote."""
         leader_id = self._core.leader_member_id
         waits = self.is_under_way or (self._awaits_successor and leader_id in (NULL_VALUE, self._host.member_id))
         if not waits or now_ns >= self._stop_deadline_ns:

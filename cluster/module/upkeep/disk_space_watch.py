@@ -49,19 +49,19 @@ SHORT, OUT, CLOSED = (int(one) for one in (Room.SHORT, Room.OUT, Room.CLOSED))
 
 
 class RoomHost(MemberHost, Leadership, Protocol):
-    """The member whose disk it is."""
+    """The member whose disk is watched."""
 
     @property
     def is_leader(self) -> bool: ...
     def touch_sessions(self) -> None:
-        """Count every session as heard now."""
+        """Count every session as heard from now."""
 
     def carry_out(self, now_ns: int) -> None:
-        """Carry out what consensus asks for."""
+        """Carry out the commands that consensus has issued."""
 
 
 class RoomWatch:
-    """Of one member; `work` looks at the disk with every slow tick."""
+    """Watches one member's disk; `work` looks at it with every slow tick."""
 
     def __init__(
         self,
@@ -97,11 +97,11 @@ class RoomWatch:
 
     @property
     def state(self) -> int:
-        """Bits of `Room`."""
+        """The state of the disk as bits of `Room`."""
         return self._is_short * SHORT | self.is_out * OUT | self.is_closed * CLOSED
 
     def on_append_position(self, message: AppendPosition, now_ns: int) -> None:
-        """Leader: a follower's position, with its flags."""
+        """Take a follower's position, with its flags; for the leader only."""
         if message.flags & FLAG_NO_ROOM:
             self._short_members[message.follower_member_id] = now_ns
         else:
@@ -110,7 +110,7 @@ class RoomWatch:
     # -- sessions ------------------------------------------------------------------------------------------------------
 
     def lead(self) -> None:
-        """This member serves from now on. What other members said was for the leader before."""
+        """Forget what other members said to earlier leaders: this member serves from now on."""
         self._short_members.clear()
         self.is_closed = False
 
@@ -122,7 +122,7 @@ class RoomWatch:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> None:
-        """Called with every slow tick."""
+        """Check the disk; called with every slow tick."""
         self._look()
         if self._host.is_leader:
             self._lead(now_ns)
@@ -167,7 +167,7 @@ class RoomWatch:
             self._bear_up(now_ns)
 
     def _find_reason(self, now_ns: int) -> str:
-        """Why no messages are taken; empty: they are."""
+        """Return why no messages are taken; empty while they are."""
         if self._is_short:
             return f"the disk of member {self._host.member_id}, which leads, is full"
         short = self._find_short(now_ns)
@@ -202,7 +202,7 @@ class RoomWatch:
             self._sessions.notify(self._host, session, notice)
 
     def _bear_up(self, now_ns: int) -> None:
-        """Keep the sessions whose messages hold up their keep-alives; hand over or free what may go."""
+        """Keep sessions open whose messages hold up their keep-alives; hand over, or delete what may be deleted."""
         if now_ns >= self._touch_ns:
             self._touch_ns = now_ns + TOUCH_INTERVAL_NS
             self._host.touch_sessions()
@@ -216,7 +216,7 @@ class RoomWatch:
             self._upkeep.order_early_snapshot(self._free_bytes - self._low_bytes // 2)
 
     def _hand_over(self, now_ns: int) -> None:
-        """To a member that has room, where there are enough of them without this one."""
+        """Hand over to a member that has room, where there are enough of them without this one."""
         short, configuration = self._find_short(now_ns), self._core.configuration
         able = [
             one

@@ -18,7 +18,7 @@ PATIENCE_NS = 5_000_000_000
 
 
 class JoinWatch:
-    """One line in the error log, counted while it stays true."""
+    """Keeps one line in the error log, counted while it is true."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class JoinWatch:
         self._position = -1
 
     def work(self, now_ns: int) -> None:
-        """Called with every slow tick. A member that gives up a leader meanwhile and finds it again waits on."""
+        """Check once; called with every slow tick. Changing leaders does not restart the wait."""
         core, passed_ns = self._core, now_ns - self._worked_ns
         self._worked_ns = now_ns
         if core.state is ElectionState.CLOSED or core.append_position != self._position:

@@ -1,4 +1,4 @@
-"""Lets a cluster live for years: takes snapshots by itself, sends them to members that need them, deletes old log.
+"""Keeps a cluster running for years: takes snapshots, sends them to members that need them, deletes old log.
 
 One step each second, and quicker while a snapshot is being fetched. docs/ARCHITECTURE.md, A log that forgets.
 """
@@ -87,7 +87,10 @@ class Upkeep:
         order_record: Callable[[bytes], bool],
         answer_tool: Callable[[bytes], None],
     ) -> None:
-        """`order_record` sends a RecordOrder to the service; False: not now."""
+        """Take the member's parts.
+
+        `order_record` sends a RecordOrder to the service, and returns False when it cannot.
+        """
         self._host = host
         self._core = core
         self._sequencer = sequencer
@@ -227,7 +230,7 @@ class Upkeep:
     # -- the log and the own service -----------------------------------------------------------------------------------
 
     def on_record(self, record: LogRecord) -> None:
-        """A record is in the own durable log; it need not be committed."""
+        """Note a record of this member's durable log; it need not be committed."""
         self.levels.on_record(record)
         self.identity.on_record(record)
         self.versions.log.on_record(*record)
@@ -236,7 +239,7 @@ class Upkeep:
             self.skips.on_record(record.position, record.values)
 
     def truncate(self, position: int) -> None:
-        """The log was cut at `position`."""
+        """Forget what was read beyond `position`, where the log was cut."""
         self.levels.truncate(position)
         self.identity.truncate(position)
         self.versions.log.truncate(position)
@@ -244,7 +247,7 @@ class Upkeep:
         self.skips.truncate(position)
 
     def on_service_report(self, service_id: int, table: Message, values: Any, now_ns: int) -> None:
-        """What a service's container says of itself. Raises DecodeError."""
+        """Take what a service's container reports of itself. Raises DecodeError."""
         if table is ordo_codecs.SERVICE_FAILURE:
             self.versions.on_service_failure(values)
             self.skips.on_service_failure(service_id, values, now_ns)
@@ -265,13 +268,13 @@ class Upkeep:
     # -- what members say ----------------------------------------------------------------------------------------------
 
     def sender_of(self, table: Message, values: Any) -> int:
-        """The member that a message of the consensus stream claims to come from; -1 where it is not for upkeep."""
+        """Return the member that a consensus message claims to come from; -1 where it is not for upkeep."""
         if table not in self._handlers:
             return NULL_VALUE
         return int(values.leader_member_id if table is ordo_codecs.CATCHUP_REFUSAL else values.member_id)
 
     def on_message(self, table: Message, values: Any, now_ns: int) -> None:
-        """From the member that `sender_of` names. Raises DecodeError, ConfigurationError."""
+        """Handle a message of the member that `sender_of` names. Raises DecodeError, ConfigurationError."""
         names = ("member_id", "leader_member_id", "follower_member_id")
         if all(getattr(values, name) in self._contacts for name in names if hasattr(values, name)):
             self._handlers[table](values, now_ns)
@@ -312,7 +315,7 @@ class Upkeep:
     # -- the leader ----------------------------------------------------------------------------------------------------
 
     def refuse(self, member_id: int, position: int, start_position: int, leadership_term_id: int, now_ns: int) -> None:
-        """Leader: a member asks for log that is not here; tells it which snapshot to take, and from whom."""
+        """Tell a member, as its leader, that the log it asks for is gone, which snapshot to take, and from whom."""
         agreed = self._agreement.agreed
         if agreed.log_position <= position or now_ns < self._refused_ns.get(member_id, 0):
             return
@@ -335,7 +338,7 @@ class Upkeep:
         self._contacts.send(member_id, refusal)
 
     def _choose_source(self, snapshot: HeldSnapshot, member_id: int, now_ns: int) -> int:
-        """A follower where there is one: the leader has enough to do. -1 while nobody who has it is there."""
+        """Return the follower to fetch a snapshot from, else the leader, which is busier; -1 if no holder is active."""
         holders = [one for one in self.reports.holders(snapshot) if one not in (member_id, self._own_id)]
         active = [one for one in holders if self._core.progress.is_active(one, now_ns)]
         if active:
@@ -343,7 +346,7 @@ class Upkeep:
         return self._own_id if self.shelf.find(*snapshot) is not None else NULL_VALUE
 
     def _agree(self) -> None:
-        """Take note, for ever, of the newest snapshot that a quorum of voters holds alike, and this member with it."""
+        """Note permanently the newest snapshot that a quorum of voters and this member hold alike."""
         configuration, agreement = self._core.configuration, self._agreement
         found = self.reports.find_quorums(configuration.voter_ids, configuration.quorum_threshold)
         former = agreement.agreed
@@ -358,11 +361,11 @@ class Upkeep:
 
     @property
     def agreed_position(self) -> int:
-        """Of the newest snapshot that this member holds and a quorum was seen to hold alike, or -1."""
+        """The position of the newest snapshot that this member holds and a quorum was seen to hold alike, or -1."""
         return self._agreement.agreed.log_position
 
     def work(self, now_ns: int) -> None:
-        """Called with every slow tick."""
+        """Run the upkeep that is due; called with every slow tick."""
         self.fetch.work(now_ns)
         self.feeds.work()
         self.skips.work(now_ns)
@@ -396,7 +399,10 @@ class Upkeep:
 
     @property
     def _needed_position(self) -> int:
-        """Return where the log begins that this member still lacks; following the live log it may need it again."""
+        """The position where the log begins that this member still lacks.
+
+        Following the live log it may need it again.
+        """
         return self.fetch.position if self.fetch.is_under_way else int(self._sequencer.append_position)
 
     def _remove_old(self, now_ns: int) -> None:
@@ -421,14 +427,14 @@ class Upkeep:
             self.feeds.purge(self._log.start_position)
 
     def order_early_snapshot(self, room_bytes: int) -> None:
-        """Leader, short of room: a snapshot lets old log go, where retention lets any go and it has room itself."""
+        """Order a snapshot, as a leader short of room, so that retention can delete log."""
         if self.retention.purges_log and 2 * self.shelf.newest_length_bytes < room_bytes:
             self.schedule.ask_early(self._sequencer.commit_position)
 
     # -- a snapshot of another member ----------------------------------------------------------------------------------
 
     def _install(self, fetched: FetchedSnapshot) -> None:
-        """A snapshot came. Where it reaches further than the log, it replaces everything this member had."""
+        """Install a fetched snapshot. Where it reaches further than the log, it replaces everything this member had."""
         position = fetched.entry.log_position
         if replaced := self.snapshot_repair.install(fetched):
             self.repair.scrubber.note_replaced(replaced)

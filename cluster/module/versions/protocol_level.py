@@ -1,4 +1,4 @@
-"""Which kinds of records the log may have: those that the release of every member knows (docs/UPGRADES.md).
+"""The kinds of records that the log may have: those that the release of every member knows (docs/UPGRADES.md).
 
 A release that brings new kinds of records, or new parts of the module's snapshot, has a higher protocol level.
 While the log has a lower one than a member's release, that member tells the others so. When all members have said that
@@ -35,11 +35,14 @@ SILENCE_NS_MAX = 3_000_000_000
 
 
 class LevelHost(MemberHost, AppendingHost, Protocol):
-    """The member."""
+    """The member whose level it is."""
 
 
 class LevelChange(NamedTuple):
-    """`position`: -1 for since before the snapshot that the member started from, or since the log began."""
+    """A change of the level.
+
+    `position` -1: before the snapshot that the member started from, or since the log began.
+    """
 
     position: int
     level: int
@@ -51,7 +54,7 @@ class _Report(NamedTuple):
 
 
 class ProtocolLevel:
-    """Of one member. `own_level` is that of its release."""
+    """One member's knowledge of the log's level. `own_level` is that of its release."""
 
     def __init__(self, host: LevelHost, core: ConsensusCore, contacts: Contacts, own_id: int) -> None:
         self._host = host
@@ -65,7 +68,7 @@ class ProtocolLevel:
         self.handlers: dict[Message, Callable[[Any, int], None]] = {ordo_codecs.LEVEL_REPORT: self._on_report}
 
     def start(self, of_snapshot: int) -> None:
-        """Before the log is read. `of_snapshot`: what the snapshot says that the member starts from.
+        """Set what is known before the log is read. `of_snapshot` is what the starting snapshot says.
 
         Raises ClusterError for a level that this release does not have.
         """
@@ -82,8 +85,11 @@ class ProtocolLevel:
     # -- the log -------------------------------------------------------------------------------------------------------
 
     def on_record(self, record: LogRecord) -> None:
-        """A record of the own durable log. Raises ClusterError for what this release does not know, and for a kind of
-        record that the log may not have there."""
+        """Check a record of this member's durable log.
+
+        Raises ClusterError for what this release does not know, and for a kind of record that the log may not have
+        there.
+        """
         if record.table is ordo_codecs.LEVEL_EVENT:
             self._demand(record.values.level, f"the log at position {record.position}")
             self._changes.append(LevelChange(record.position, record.values.level))
@@ -96,22 +102,22 @@ class ProtocolLevel:
             )
 
     def truncate(self, position: int) -> None:
-        """The log was cut at `position`."""
+        """Forget what was read beyond `position`, where the log was cut."""
         while self._changes and self._changes[-1].position > position:
             self._changes.pop()
 
     def at(self, log_position: int) -> int:
-        """The level of the log at a position."""
+        """Return the level of the log at a position."""
         return self.change_at(log_position).level
 
     def change_at(self, log_position: int) -> LevelChange:
-        """The level of the log at a position, and since when."""
+        """Return the level of the log at a position, and since when."""
         found = (one for one in reversed(self._changes) if one.position <= log_position)
         return next(found, LevelChange(NULL_VALUE, self._of_snapshot))
 
     @property
     def newest(self) -> int:
-        """At the end of the own log: what a leader may append next."""
+        """The level at the end of this member's log: what a leader may append next."""
         return self._changes[-1].level if self._changes else self._of_snapshot
 
     @property
@@ -130,7 +136,7 @@ class ProtocolLevel:
         return self.newest >= REQUEST_ID_LEVEL
 
     def execute(self, record: LogRecord) -> None:
-        """A LevelEvent is committed: it holds for ever."""
+        """Execute a committed LevelEvent, which is never undone."""
         self._host.announce(
             "cluster.level",
             f"protocol level {record.values.level} is in force from {record.position} on: older releases of Ordo "
@@ -140,13 +146,13 @@ class ProtocolLevel:
     # -- what members say ----------------------------------------------------------------------------------------------
 
     def _on_report(self, report: Any, now_ns: int) -> None:
-        """Raise DecodeError."""
+        """Note the level that a member reports. Raises DecodeError."""
         if not FIRST_LEVEL < report.level <= LEVEL_MAX:
             raise DecodeError(f"LevelReport: level={report.level}")
         self._reports[report.member_id] = _Report(report.level, now_ns)
 
     def work(self, now_ns: int) -> None:
-        """Once a second."""
+        """Report, and raise the level where all members allow it, once a second."""
         if self.own_level <= self.newest:
             return
         self._contacts.broadcast(ordo_codecs.LEVEL_REPORT.encode(member_id=self._own_id, level=self.own_level))
@@ -163,7 +169,10 @@ class ProtocolLevel:
             )
 
     def _known_levels(self, now_ns: int) -> list[int]:
-        """Of each member of the configuration; the first level of one that has not been heard lately."""
+        """Return the level of each member of the configuration.
+
+        The first level of one that has not been heard lately.
+        """
         silent = _Report(FIRST_LEVEL, now_ns)
         reports = [self._reports.get(one, silent) for one in self._core.configuration.member_ids]
         return [one.level if now_ns <= one.heard_ns + SILENCE_NS_MAX else FIRST_LEVEL for one in reports]

@@ -54,7 +54,7 @@ class SkipHost(MemberHost, Protocol):
 
 
 class Failure(NamedTuple):
-    """A record that a service failed at, or, `is_held`, waits before as it was told to."""
+    """A record that a service failed at or, with `is_held`, waits before as it was told to."""
 
     log_position: int
     is_held: bool
@@ -70,7 +70,7 @@ class _Report(NamedTuple):
 
 
 class Skips:
-    """Of one member: `known` are those that are committed, by the position of the record that is left out."""
+    """One member's skips: `known` are the committed ones, by the position of the record that is left out."""
 
     def __init__(
         self,
@@ -85,7 +85,10 @@ class Skips:
         restores: bool,
         order: Callable[[bytes], bool],
     ) -> None:
-        """`restores`: on_error is "restore". `order` sends to the service; False: not now."""
+        """Take the member's parts.
+
+        `restores`: on_error is "restore". `order` sends to the service, and returns False when it cannot.
+        """
         self._host = host
         self._core = core
         self._sequencer = sequencer
@@ -115,7 +118,7 @@ class Skips:
         }
 
     def start(self, of_snapshot: list[Skip], log_position: int) -> None:
-        """`log_position`: where execution begins. The log's own records were given to `on_record` before."""
+        """Begin. `log_position` is where execution begins; the log's own records were given to `on_record` before."""
         state = self._store.load()
         self.known.update(state.skips)
         self._wishes = state.skip_wishes
@@ -135,16 +138,22 @@ class Skips:
 
     @property
     def _failure(self) -> Failure | None:
-        """What this member tells the others of: the first record in the log at which one of its services failed, alike
-        on all members once their services have come as far as they can."""
+        """The failure that this member tells the others of.
+
+        The first record in the log at which one of its services failed, the same on all members once their services
+        have come as far as they can.
+        """
         return min(self._failures.values(), key=lambda one: one.log_position, default=None)
 
     def _forget_failures(self, position: int) -> None:
-        """Services that stood still at this record go on, or end."""
+        """Forget failures at this record: the services that stood still there go on, or end."""
         self._failures = {one: it for one, it in self._failures.items() if it.log_position != position}
 
     def _has_executed(self, position: int) -> bool:
-        """Whether all services have. One that stands still in the middle of a batch has not told how far it came."""
+        """Return whether all services have.
+
+        One that stands still in the middle of a batch has not told how far it came.
+        """
         for service_id, counter in enumerate(self._counters.service_positions):
             failure = self._failures.get(service_id)
             if counter.value < position and (failure is None or failure.log_position <= position):
@@ -153,11 +162,11 @@ class Skips:
 
     @property
     def wishes(self) -> frozenset[int]:
-        """What this member was told to leave out while it did not run."""
+        """The positions that this member was told to leave out while it did not run."""
         return self._wishes
 
     def below(self, log_position: int) -> list[Skip]:
-        """The skipped records that a state at this position leaves out."""
+        """Return the skipped records that a state at this position leaves out."""
         return [skip for position, skip in sorted(self.known.items()) if position <= log_position]
 
     # -- the log -------------------------------------------------------------------------------------------------------
@@ -201,7 +210,7 @@ class Skips:
     # -- the own service -----------------------------------------------------------------------------------------------
 
     def on_service_failure(self, service_id: int, values: Any, now_ns: int) -> None:
-        """A service stands still at a record."""
+        """Note that a service stands still at a record."""
         position, is_held = values.log_position, bool(values.is_held)
         if position in self.known:
             if not is_held:
@@ -350,8 +359,11 @@ class Skips:
                 return
 
     def _learners_confirm(self, now_ns: int) -> bool:
-        """A sole voter is a quorum by itself: only the learners tell an error of its own from one of the record. Those
-        that say nothing for some seconds are not waited for; what one said that has been removed since still counts."""
+        """Return whether the learners confirm a failure.
+
+        A sole voter is a quorum by itself: only the learners tell an error of its own from one of the record. Those
+        that say nothing for some seconds are not waited for; what one said that has been removed since still counts.
+        """
         if FailureVerdict.EXECUTED in self._answers.values():
             return False
         others = [one for one in self._core.configuration.member_ids if one != self._own_id]
@@ -378,7 +390,7 @@ class Skips:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> None:
-        """Called with every slow tick."""
+        """Advance what is decided about failures; called with every slow tick."""
         while self._unsent and self._order(self._unsent[0]):
             self._unsent.popleft()
         while self._appended and self._appended[0].skip_position <= self._sequencer.commit_position:

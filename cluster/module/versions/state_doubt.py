@@ -1,4 +1,4 @@
-"""A member whose state is not that of the others: it stands back, keeps what shows it, and takes the others' state.
+"""A member whose state differs from the others': it stands back, keeps the evidence, and takes the others' state.
 
     found     the others of a quorum hold a snapshot alike, and this member holds another one of the same position; or
               their services had one state there, and this member's another (ordo.cluster.module.versions.state_hashes)
@@ -47,7 +47,7 @@ class StateDoubt:
         counters: ModuleCounters,
         order: Callable[[bytes], bool],
     ) -> None:
-        """`order` sends a RecordOrder to the service; False: not now."""
+        """Take the member's parts. `order` sends a RecordOrder to the service, and returns False when it cannot."""
         self._host = host
         self._core = core
         self._store = store
@@ -63,7 +63,10 @@ class StateDoubt:
         self._stopped_ns = 0
 
     def compare(self, agreed: HeldSnapshot, alike_position: int) -> None:
-        """A quorum holds this snapshot alike. `alike_position`: of the newest that this member held with a quorum."""
+        """Compare with a snapshot that a quorum holds alike.
+
+        `alike_position`: of the newest that this member held with a quorum.
+        """
         own = self._reports.find_difference(agreed)
         if own is None or self.position != NULL_VALUE:
             return
@@ -83,8 +86,10 @@ class StateDoubt:
         )
 
     def on_other_hash(self, agreed: HeldSnapshot, own: bytes, alike_position: int) -> None:
-        """The services of a quorum had this state, and that of this member another. `alike_position`: where it was last
-        known to have the others' state, or -1."""
+        """Note that the services of a quorum had this state, and this member's another.
+
+        `alike_position`: where it was last known to have the others' state, or -1.
+        """
         if self.position != NULL_VALUE:
             return
         self.position = agreed.log_position
@@ -100,8 +105,10 @@ class StateDoubt:
         )
 
     def on_state_kept(self, log_position: int, recording_id: int, *more: int) -> None:
-        """The service stands still at this position, and its state is recorded; NULL_VALUE: it could not be. `more`:
-        the states of the services 1, 2, ..., which may stand elsewhere."""
+        """Note that the service stands still here with its state recorded; NULL_VALUE: it could not be.
+
+        `more`: the states of the services 1, 2, ..., which may stand elsewhere.
+        """
         found, self._unkept = self._unkept, None
         if found is None:
             return
@@ -129,7 +136,7 @@ class StateDoubt:
         )
 
     def work(self, fetch: SnapshotFetch, newest: HeldSnapshot | None, append_position: int, now_ns: int) -> None:
-        """One step towards the others' state. `newest`: the newest snapshot that a quorum holds alike."""
+        """Take one step towards the others' state. `newest`: the newest snapshot that a quorum holds alike."""
         if self.position == NULL_VALUE:
             return
         if self._core.is_leading:
@@ -158,5 +165,5 @@ class StateDoubt:
 
 
 def _since(alike_position: int) -> str:
-    """Where execution came apart, as far as it is known, up to the position that follows."""
+    """Return where execution diverged, as far as it is known, for a message that names the later position next."""
     return f"between log positions {alike_position} and" if alike_position > 0 else "up to log position"

@@ -35,7 +35,7 @@ AGREED_MAX = 4096
 
 
 class StateHashes:
-    """Of one member. `agreed_position`: where a quorum was last known to have one state, or -1."""
+    """One member's state hashes. `agreed_position`: where a quorum was last known to have one state, or -1."""
 
     def __init__(
         self,
@@ -51,7 +51,10 @@ class StateHashes:
         *,
         ask_snapshot: Callable[[], bool],
     ) -> None:
-        """`every_bytes`: 0 for no events. `ask_snapshot` has the cluster take one; False: not now."""
+        """Take the member's parts.
+
+        `every_bytes`: 0 for no events. `ask_snapshot` has the cluster take one, and returns False when it cannot.
+        """
         self._host = host
         self._core = core
         self._sequencer = sequencer
@@ -76,23 +79,23 @@ class StateHashes:
         self.handlers: dict[Message, Callable[[Any, int], None]] = {ordo_codecs.STATE_HASH_REPORT: self._on_report}
 
     def start(self, log_position: int) -> None:
-        """`log_position`: of the snapshot that the member starts from, or 0."""
+        """Begin at `log_position`: that of the snapshot that the member starts from, or 0."""
         self._events.insert(0, log_position)
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
     def on_record(self, record: LogRecord) -> None:
-        """A record of the own durable log."""
+        """Note a record of this member's durable log."""
         if record.table is ordo_codecs.STATE_HASH_EVENT:
             self._events = [*self._events, record.position][-ROWS_MAX:]
 
     def truncate(self, position: int) -> None:
-        """The log was cut at `position`."""
+        """Forget what was read beyond `position`, where the log was cut."""
         while len(self._events) > 1 and self._events[-1] > position:
             self._events.pop()
 
     def execute(self, record: LogRecord) -> None:
-        """An event is committed, and with it what a quorum had at an earlier one."""
+        """Execute a committed event, which also says what a quorum had at an earlier one."""
         position, digest = record.values.agreed_position, record.values.agreed_digest
         if position == NULL_VALUE:
             return
@@ -105,7 +108,7 @@ class StateHashes:
     # -- services and members ------------------------------------------------------------------------------------------
 
     def on_service_hash(self, values: Any) -> None:
-        """The own service gives the hash of its state."""
+        """Take the hash that this member's service gives of its state."""
         position = values.log_position
         self._own[position] = values.digest
         if len(self._own) > ROWS_MAX:
@@ -114,11 +117,11 @@ class StateHashes:
             self._compare(HeldSnapshot(position, self._agreed[position]))
 
     def _on_report(self, report: Any, now_ns: int) -> None:
-        """Raise DecodeError."""
+        """Take the hash that another member reports. Raises DecodeError."""
         self._reports.note(report.member_id, report.hashes, now_ns)
 
     def _compare(self, agreed: HeldSnapshot) -> None:
-        """A quorum had this state; the own service may not have come to it yet."""
+        """Compare a quorum's state with this member's, whose service may not have come to it yet."""
         self.agreed_position = max(self.agreed_position, agreed.log_position)
         own = self._own.get(agreed.log_position)
         if own is None:
@@ -132,7 +135,7 @@ class StateHashes:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int, snapshot: HeldSnapshot | None) -> None:
-        """Once a second. `snapshot`: the newest that a quorum holds alike."""
+        """Tell the others, once a second. `snapshot`: the newest that a quorum holds alike."""
         if self._own:
             rows = self._reports.note_own(self._own, now_ns)
             if max(self._own) > self._told_position:
@@ -148,7 +151,10 @@ class StateHashes:
             self._help(snapshot, now_ns)
 
     def _append_due(self, newest: HeldSnapshot | None) -> None:
-        """Leader: asks all services for the hash of their state, and tells what was agreed of an earlier one."""
+        """Ask all services for the hash of their state, and tell what was agreed of an earlier one.
+
+        For the leader only.
+        """
         is_due = 0 < self._every_bytes <= self._sequencer.append_position - self._events[-1]
         if not is_due or self._levels.newest < STATE_HASH_LEVEL or not self._versions.gives_hashes:
             return
@@ -165,14 +171,20 @@ class StateHashes:
         )
 
     def _note_differing(self, found: list[HeldSnapshot]) -> None:
-        """`found`: what quorums had. A member that differs stands still, and has nothing of the positions behind that;
-        after some of them nobody tells of where it differed any more."""
+        """Note the members that differ from `found`, which quorums had.
+
+        A member that differs stands still, and has nothing of later positions; after some of them nobody reports where
+        it differed any more.
+        """
         members = self._core.configuration.member_ids
         for agreed in found:
             if any(self._reports.find_difference(agreed, one) is not None for one in members):
                 self._differing_position = max(self._differing_position, agreed.log_position)
 
     def _help(self, snapshot: HeldSnapshot | None, now_ns: int) -> None:
-        """Leader: a member with another state needs a snapshot of a quorum from behind where that was found."""
+        """Take a snapshot, as the leader, for a member with another state.
+
+        It needs a quorum's from after the difference.
+        """
         if self._differing_position > (snapshot.log_position if snapshot else 0):
             self._needed_snapshot.order(self._differing_position, now_ns)

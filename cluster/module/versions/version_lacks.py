@@ -1,4 +1,4 @@
-"""Own services that stand still, for this member has no code of their version that is in force (docs/UPGRADES.md).
+"""Services of this member that stand still, because it has no code of their version in force (docs/UPGRADES.md).
 
 The member goes on following and voting with its log. It hands over where it leads, and takes the newest snapshot that a
 quorum holds alike, once that lies behind the first place where one of its services stands.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Lack(NamedTuple):
-    """Where an own service stands still, and the version that it would need."""
+    """The position where a service stands still, and the version that it would need."""
 
     log_position: int
     app_version: int
@@ -32,7 +32,7 @@ NO_LACK = Lack(NULL_VALUE, NO_VERSION)
 
 
 class VersionLacks:
-    """Of one member."""
+    """The lacks of one member's services."""
 
     def __init__(
         self, host: MemberHost, core: ConsensusCore, sequencer: Sequencer, store: StateStore, service_count: int
@@ -45,16 +45,16 @@ class VersionLacks:
         self._lacks: dict[int, Lack] = {}
 
     def of(self, service_id: int) -> Lack:
-        """NO_LACK for a service that runs."""
+        """Return the lack of a service; NO_LACK for one that runs."""
         return self._lacks.get(service_id, NO_LACK)
 
     @property
     def first(self) -> Lack | None:
-        """Where the first service stands, by the log."""
+        """The lack of the service that stands at the lowest position."""
         return min(self._lacks.values(), default=None)
 
     def on_service_lack(self, service_id: int, values: Any, codes: list[Code]) -> None:
-        """The container of a service stands still, and has code of these versions."""
+        """Note that a service stands still, and has code of these versions."""
         self._lacks[service_id] = Lack(values.log_position, values.app_version)
         name, table = "the service", "[service]"
         if self._service_count > 1:
@@ -68,8 +68,10 @@ class VersionLacks:
         )
 
     def work(self, fetch: SnapshotFetch, newest: HeldSnapshot | None, now_ns: int, holders: list[int]) -> None:
-        """One step towards a snapshot that has the stretch behind it. `newest`: what a quorum holds alike, by
-        `holders`."""
+        """Take one step towards a snapshot from after the stretch.
+
+        `newest`: what a quorum holds alike, by `holders`.
+        """
         lack = self.first
         if lack is None:
             return
@@ -86,7 +88,7 @@ class VersionLacks:
             )
 
     def install(self, fetched: FetchedSnapshot) -> bool:
-        """Put the snapshot before the own ones; the log stays. False where it is not for that."""
+        """Put the snapshot before the own ones; the log stays. Return False where the snapshot is not for that."""
         lack, position = self.first, fetched.entry.log_position
         if lack is None or position <= lack.log_position:
             return False

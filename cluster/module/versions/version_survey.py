@@ -1,4 +1,4 @@
-"""Asks members which code the containers of their services have, and answers those who ask."""
+"""Asks members which code the containers of their services have, and answers members that ask."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Done = Callable[[list[MemberCode]], None]
 
 
 class VersionSurvey:
-    """One question at a time; a later one takes in those who wait for the one before it."""
+    """Asks one question at a time; a later one also answers the callers of the one before it."""
 
     def __init__(
         self,
@@ -47,8 +47,11 @@ class VersionSurvey:
         service_count: int,
         find_lack: Callable[[int], tuple[int, int]],
     ) -> None:
-        """`find_lack`: position and version of what an own service, by its id, stands still for, or NULL_VALUE and
-        NO_VERSION."""
+        """Take the member's parts.
+
+        `find_lack` returns position and version of what an own service, by its id, stands still for, or NULL_VALUE and
+        NO_VERSION.
+        """
         self._core = core
         self._contacts = contacts
         self._own_id = own_id
@@ -70,8 +73,11 @@ class VersionSurvey:
         }
 
     def begin(self, member_ids: Collection[int], done: Done, now_ns: int) -> None:
-        """Ask these members anew; `done` gets a row for each version of each service, and one with none for each
-        service of who is silent."""
+        """Ask these members anew.
+
+        `done` gets a row for each version of each service, and for a silent member one row without a version for each
+        service.
+        """
         self._request_id = max(self._request_id + 1, now_ns)  # no answer to an earlier life is taken for one to this
         self._asked = self._asked | frozenset(member_ids) if self._waiting else frozenset(member_ids)
         self._answers = {}
@@ -81,11 +87,11 @@ class VersionSurvey:
         self._next_ask_ns = now_ns
 
     def levels_of(self, member_ids: Collection[int]) -> list[MemberLevel]:
-        """What members have said in answer to the newest question of the protocol levels of their releases."""
+        """Return the protocol levels that members have named in answer to the newest question."""
         return [MemberLevel(one, self._levels.get(one, LEVEL_UNKNOWN)) for one in sorted(member_ids)]
 
     def _own_rows(self) -> list[MemberCode]:
-        """What the own services have; nothing until all have said it."""
+        """Return the rows of this member's services; nothing until all have reported."""
         if self.own.keys() != set(self._service_ids):
             return []
         lacks = {one: self._find_lack(one) for one in self._service_ids}
@@ -96,7 +102,7 @@ class VersionSurvey:
         ]
 
     def _complete(self, member_id: int, rows: list[MemberCode]) -> list[MemberCode]:
-        """By service, with a row for each that has no code, or nothing is known of."""
+        """Return the rows by service, with one for each service that has no code, or of which nothing is known."""
         is_voter = int(member_id in self._core.configuration.voter_ids)
         silent = MemberCode(member_id, is_voter, NO_VERSION, NULL_VALUE, NO_VERSION)
         return [
@@ -124,7 +130,7 @@ class VersionSurvey:
         )
 
     def _on_report(self, report: Any, now_ns: int) -> None:
-        """Raise DecodeError."""
+        """Take a member's report. Raises DecodeError."""
         is_awaited = bool(self._waiting) and report.request_id == self._request_id
         if not is_awaited or report.follower_member_id != self._own_id or report.member_id not in self._asked:
             return
@@ -135,12 +141,12 @@ class VersionSurvey:
             self._answers[report.member_id] = self._complete(report.member_id, rows)
 
     def _rows_of_all(self, report: Any) -> list[MemberCode]:
-        """From a release that says only what all its services have. Raises DecodeError."""
+        """Return rows from a release that reports only what all its services have. Raises DecodeError."""
         lack, codes = (report.lack_position, report.lack_version), decode_codes(report.versions)
         return [MemberCode(0, 0, code.app_version, *lack, one) for one in self._service_ids for code in codes]
 
     def work(self, now_ns: int) -> None:
-        """Called with every slow tick."""
+        """Advance the question under way; called with every slow tick."""
         if not self._waiting:
             return
         if rows := self._own_rows():

@@ -1,4 +1,4 @@
-"""Which versions of the services are in force, and how the next ones come into it (docs/UPGRADES.md).
+"""The versions of the services in force, and how the next ones come into force (docs/UPGRADES.md).
 
     in force   by the log (ordo.cluster.module.versions.version_log)
     upgrade    an operator asks the leader, for all services or for one; it asks all members what code they have, and
@@ -67,7 +67,7 @@ class _Upgrade(NamedTuple):
 
 
 class Versions:
-    """Of one member."""
+    """The versions of one member's services."""
 
     def __init__(
         self,
@@ -84,8 +84,11 @@ class Versions:
         answer_tool: Callable[[bytes], None],
         ask_snapshot: Callable[[], bool],
     ) -> None:
-        """`answer_tool` takes the answers to tools and operators. `ask_snapshot` has the cluster take one; False: not
-        now."""
+        """Take the member's parts.
+
+        `answer_tool` takes the answers to tools and operators. `ask_snapshot` has the cluster take one, and returns
+        False when it cannot.
+        """
         self._host = host
         self._core = core
         self._sequencer = sequencer
@@ -106,8 +109,10 @@ class Versions:
     # -- the log -------------------------------------------------------------------------------------------------------
 
     def of_first_record(self) -> int:
-        """What the first record of a leadership term says that begins at the end of the own log. Raises ClusterError
-        where the log is empty and there is nothing that it could begin with."""
+        """Return the version for a leadership term that begins at the end of this log.
+
+        Raises ClusterError where the log is empty and there is nothing that it could begin with.
+        """
         app_version = self.log.at(self._sequencer.append_position)[MAIN_SERVICE_ID] or self._first_version
         if app_version == NO_VERSION:
             raise ClusterError(
@@ -122,13 +127,13 @@ class Versions:
         return all(self._can(one, HASHES) for one in self.log.service_ids)
 
     def _can(self, service_id: int, flag: int) -> bool:
-        """Whether the own code of a service that is in force at the end of the log has a flag."""
+        """Return whether the own code of a service that is in force at the end of the log has a flag."""
         app_version = self.log.change_at(self._sequencer.append_position, service_id).app_version
         codes = self.survey.own.get(service_id, [])
         return any(code.app_version == app_version and code.flags & flag for code in codes)
 
     def execute(self, record: LogRecord) -> None:
-        """A VersionEvent is committed: it holds for ever, unless it is left out."""
+        """Execute a committed VersionEvent, which is never undone, unless it is left out."""
         change = find_change(*record)
         if change is None or change.position in self._skips.known:
             return
@@ -147,15 +152,15 @@ class Versions:
     # -- the own services ----------------------------------------------------------------------------------------------
 
     def on_service_versions(self, service_id: int, values: Any) -> None:
-        """The container of a service has started, with this code. Raises DecodeError."""
+        """Note that a service's container has started, with this code. Raises DecodeError."""
         self.survey.own[service_id] = decode_codes(values.versions)
 
     def on_service_lack(self, service_id: int, values: Any) -> None:
-        """The container of a service stands still."""
+        """Note that the container of a service stands still."""
         self.lacks.on_service_lack(service_id, values, self.survey.own.get(service_id, []))
 
     def on_service_failure(self, values: Any) -> None:
-        """A service stands still at a record, at the hand-over perhaps: who asked for it hears why."""
+        """Note that a service stands still at a record, perhaps at the hand-over, and tell whoever asked for it."""
         upgrade, committed = self._upgrade, self._committed_of(self._upgrade)
         if upgrade is not None and committed is not None and committed.position == values.log_position:
             self._refuse(
@@ -167,7 +172,7 @@ class Versions:
             )
 
     def _committed_of(self, upgrade: _Upgrade | None) -> VersionChange | None:
-        """The record that carries an upgrade out, once it is committed."""
+        """Return the record that carries an upgrade out, once it is committed."""
         committed = self._committed
         is_its = upgrade is not None and committed is not None and committed.position > upgrade.from_position
         return committed if is_its else None
@@ -175,7 +180,7 @@ class Versions:
     # -- tools ---------------------------------------------------------------------------------------------------------
 
     def on_query(self, query: Any, now_ns: int) -> None:
-        """`ordo cluster versions`: answered when the members have, or have had their time."""
+        """Take `ordo cluster versions`: it is answered when the members have answered, or had their time."""
         members = self._core.configuration.member_ids
         self.survey.begin(members, lambda found: self._tell(query.correlation_id, found), now_ns)
 
@@ -202,7 +207,7 @@ class Versions:
         return [self.log.change_at(log_position, one) for one in self.log.service_ids]
 
     def on_upgrade_request(self, request: Any, now_ns: int) -> None:
-        """`ordo cluster upgrade`: answered when it is committed, or with the reason for a refusal."""
+        """Take `ordo cluster upgrade`: it is answered when it is committed, or with the reason for a refusal."""
         service_id = request.service_id if is_of_one_service(request) else ALL_SERVICES
         end = self._sequencer.append_position
         wanted = _Upgrade(request.correlation_id, request.app_version, service_id, end)
@@ -240,11 +245,14 @@ class Versions:
         return ""
 
     def _targets(self, wanted: _Upgrade) -> Sequence[int]:
-        """The services that are to go over."""
+        """Return the services that are to be upgraded."""
         return [one for one in self.log.service_ids if wanted.service_id in (ALL_SERVICES, one)]
 
     def _decide(self, wanted: _Upgrade, found: list[MemberCode]) -> None:
-        """The voters have said what code they have. What the leader could do may be other by now."""
+        """Decide on an upgrade now that the voters have said what code they have.
+
+        The leader may have changed meanwhile.
+        """
         if self._upgrade is not wanted:
             return
         rows = [row for row in found if row.service_id in self._targets(wanted)]
@@ -288,7 +296,10 @@ class Versions:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int, snapshot_position: int) -> None:
-        """Called with every slow tick. `snapshot_position`: of the newest snapshot that a quorum holds alike."""
+        """Advance the upgrade; called with every slow tick.
+
+        `snapshot_position`: of the newest snapshot that a quorum holds alike.
+        """
         self.survey.work(now_ns)
         upgrade, committed = self._upgrade, self._committed
         if upgrade is not None and not self._host.is_leader:
@@ -307,7 +318,7 @@ class Versions:
         return all(one.value >= change.position for service_id, one in positions if change.concerns(service_id))
 
     def _order_snapshot(self, position: int, snapshot_position: int, now_ns: int) -> None:
-        """Who has the new code only gets past the old stretch by a snapshot."""
+        """Order a snapshot: a member that has only the new code gets past the old stretch only by one."""
         if snapshot_position > position:
             self._committed = None
         elif self._host.is_leader:
@@ -315,8 +326,10 @@ class Versions:
 
 
 def describe_lacking(app_version: int, rows: list[MemberCode], service_count: int) -> str:
-    """Why no upgrade: `rows` is what voters have for each of the services that are to go over; empty where each has the
-    code."""
+    """Return why there is no upgrade; empty where all have the code.
+
+    `rows` is what voters have for each service that is to change.
+    """
     code: dict[tuple[int, int], list[int]] = {}
     for row in rows:
         code.setdefault((row.member_id, row.service_id), []).append(row.app_version)

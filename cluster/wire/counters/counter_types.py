@@ -91,13 +91,12 @@ def transfer_target(value: int) -> int | None:
 
 
 def is_transfer(value: int) -> bool:
-    """Whether a value of counter 202 asks for a transfer."""
+    """Return whether a value of counter 202 asks for a transfer."""
     return value == ControlToggle.TRANSFER or value >= TRANSFER_TO
 
 
 class Room(IntFlag):
-    """Values of counter 1032: what a full disk keeps a member from (cluster.module.upkeep.disk_space_watch); 0:
-    nothing."""
+    """Values of counter 1032, which say what a full disk keeps a member from; 0 while it keeps it from nothing."""
 
     NONE = 0
     SHORT = 1
@@ -117,7 +116,10 @@ class NodeRole(IntEnum):
 
 
 def is_of_cluster(counter: CounterDescriptor, cluster_id: int) -> bool:
-    """Whether a counter of one of these types is a certain cluster's: its key says so (cluster-consensus.md §18)."""
+    """Return whether a counter of one of these types is a certain cluster's.
+
+    Its key says so (cluster-consensus.md §18).
+    """
     offset = _RECOVERY_CLUSTER_ID_OFFSET if counter.type_id == CounterType.RECOVERY_STATE else 0
     (found,) = struct.unpack_from("<i", counter.key, offset)
     return bool(found == cluster_id)

@@ -32,8 +32,11 @@ def term_length_for(length_bytes: int) -> int:
 
 
 def describe_too_long(what: str, length_bytes: int, overhead_bytes: int, log_max: int, ingress_max: int) -> str:
-    """What to say of a message that is too long, with the numbers to set. `overhead_bytes`: of its header; the others
-    are the longest messages that the cluster's log and the client's ingress take, with their headers."""
+    """What to say of a message that is too long, with the numbers to set.
+
+    `overhead_bytes`: of its header; the others are the longest messages that the cluster's log and the client's ingress
+    take, with their headers.
+    """
     allowed = min(log_max, ingress_max) - overhead_bytes
     told = f"{what} of {length_bytes:,} bytes: at most {allowed:,} are taken here; send it in parts"
     whole_bytes = length_bytes + overhead_bytes

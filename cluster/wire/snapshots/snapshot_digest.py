@@ -36,8 +36,10 @@ def digest_of(messages: Iterable[bytes]) -> bytes:
 
 
 def combine(*digests: bytes) -> bytes:
-    """The digest of a whole snapshot: of its services' parts by service id, then of the module's; empty where one of
-    them has none."""
+    """The digest of a whole snapshot: of its services' parts by service id, then of the module's.
+
+    Empty where one of them has none.
+    """
     if any(len(one) != DIGEST_LENGTH_BYTES for one in digests):
         return b""
     return blake2b(b"".join(digests), digest_size=DIGEST_LENGTH_BYTES).digest()
