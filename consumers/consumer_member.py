@@ -32,6 +32,7 @@ from ordo.consumers.names import check_name
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.executed_follower import filter_of, follow_executed
 from ordo.follow.follower import LogFollower
+from ordo.follow.position_check import PositionCheck
 from ordo.follow.start_search import StartSearch
 from ordo.runtime.errors import (
     ArchiveError,
@@ -49,6 +50,7 @@ SECOND_NS = 1_000_000_000
 LOOK_AGAIN_NS = 5 * SECOND_NS
 SESSION_PAUSE_NS = SECOND_NS // 2
 FRAGMENTS_PER_CYCLE = 256
+INVALID_POSITION = int(ErrorCode.INVALID_POSITION)
 READ_AHEAD_MAX = 1024
 """Entries that are read and not handed out yet."""
 DEFAULT_KINDS = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
@@ -152,6 +154,11 @@ class ConsumerMember(Generic[Item]):
         self._is_closing = self._has_said_goodbye = False
         self._start_position = settings.start_position
         self._search: StartSearch | None = None
+        self._check: PositionCheck | None = None
+        self._start_error: ArchiveError | None = None
+        """Why no consumer is to be begun there; one that is there already goes on where it stands."""
+        if self._start_position > 0:
+            self._check = PositionCheck(transport.client, settings.archive_settings(), self._start_position)
         if settings.start == "first" or isinstance(settings.start, datetime):
             time = round(settings.start.timestamp() * 1000) if isinstance(settings.start, datetime) else None
             self._search = StartSearch(transport.client, settings.archive_settings(), time, settings.silence_s)
@@ -196,6 +203,8 @@ class ConsumerMember(Generic[Item]):
             raise self._failure
         if self._search is not None and not self._is_closing:
             return count + self._find_start(self._search, now_ns)
+        if self._check is not None and not self._is_closing:
+            return count + self._check_start(self._check, now_ns)
         session = self._session
         if session is not None and session.is_connected and not session.is_asking:
             command = self._next_command(now_ns)
@@ -214,6 +223,14 @@ class ConsumerMember(Generic[Item]):
         search.check_allowed()
         if search.position is not None:
             self._start_position, self._search = search.position, None
+        return count
+
+    def _check_start(self, check: PositionCheck, now_ns: int) -> int:
+        """Looks whether the log can be read from the position where a new consumer is to begin."""
+        count = check.work(now_ns)
+        check.check_allowed()
+        if check.is_done:
+            self._start_error, self._check = check.error, None
         return count
 
     def _next_command(self, now_ns: int) -> ConsumerCommand | None:
@@ -236,7 +253,7 @@ class ConsumerMember(Generic[Item]):
             position=self._start_position,
             mode=self.mode,
             filter_hash=self.settings.filter_hash,
-            flags=CommandFlag.NONE if self.answer is None else CommandFlag.EXISTING,
+            flags=CommandFlag.NONE if self.answer is None and self._start_error is None else CommandFlag.EXISTING,
         )
 
     def _next_of_mode(self, now_ns: int) -> ConsumerCommand | None:
@@ -293,6 +310,8 @@ class ConsumerMember(Generic[Item]):
             self._joined_in = NULL_VALUE
         elif answer.status is ConsumerStatus.NOT_ALLOWED:
             self._failure = NotPermittedError(answer.text)
+        elif answer.status is ConsumerStatus.UNKNOWN and self._start_error is not None and self.answer is None:
+            self._failure = ArchiveError(f"consumer {name}: start: {self._start_error.message}", code=INVALID_POSITION)
         elif answer.status is ConsumerStatus.UNKNOWN:
             self._failure = ClusterError(f"{answer.text}: nothing is left of its position")
         elif answer.status is ConsumerStatus.REFUSED and self._joined_in != self._session.session_id:
@@ -334,16 +353,27 @@ class ConsumerMember(Generic[Item]):
         if follower is None:
             return 0
         count = follower.work(now_ns)
-        follower.check_allowed()
-        if follower.oldest_position is not None:
-            raise ArchiveError(
-                f"consumer {self.settings.name}: position={follower.position} of the log was deleted everywhere; the "
-                f"oldest that is left is position={follower.oldest_position}: ordo consumers seek",
-                code=ErrorCode.INVALID_POSITION,
-            )
+        self._check_readable(follower)
         if self._has_room:
             count += follower.poll(self._choose, FRAGMENTS_PER_CYCLE)
         return count
+
+    def _check_readable(self, follower: LogFollower) -> None:
+        """Raises ArchiveError when nothing can ever be read from where this consumer stands."""
+        name = self.settings.name
+        try:
+            follower.check_allowed()
+        except ArchiveError as error:
+            if error.code != INVALID_POSITION:
+                raise
+            why = f"consumer {name}: {error.message}: move it there (ordo consumers seek)"
+            raise ArchiveError(why, code=INVALID_POSITION) from None
+        if follower.oldest_position is not None:
+            raise ArchiveError(
+                f"consumer {name}: position={follower.position} of the log was deleted everywhere; the oldest that is "
+                f"left is position={follower.oldest_position}: ordo consumers seek",
+                code=INVALID_POSITION,
+            )
 
     @property
     def _has_room(self) -> bool:
@@ -372,8 +402,9 @@ class ConsumerMember(Generic[Item]):
         """Give up session and reader. Idempotent."""
         self._is_closing = True
         self._stop_reading()
-        if self._search is not None:
-            self._search.close()
+        for search in (self._search, self._check):
+            if search is not None:
+                search.close()
         self._drop_session()
 
 

@@ -4,11 +4,12 @@ docs/APPLICATIONS.md); belongs to one thread."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from ordo.cluster.client.connection.endpoints import check_list
+from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.app_version import format_version, format_versions
 from ordo.cluster.wire.sessions.consumer_codec import (
@@ -20,11 +21,21 @@ from ordo.cluster.wire.sessions.consumer_codec import (
 )
 from ordo.consumers.consumer_link import ConsumerClient
 from ordo.consumers.names import check_group, check_name, draw_member_key
+from ordo.follow.position_check import PositionCheck
+from ordo.follow.start_search import StartSearch
 from ordo.runtime.closing import Closing
-from ordo.runtime.errors import ClusterError, NoQuorumError, NotPermittedError, OrdoError, OutcomeUnknownError
+from ordo.runtime.errors import (
+    ArchiveTimeoutError,
+    ClusterError,
+    NoQuorumError,
+    NotPermittedError,
+    OrdoError,
+    OutcomeUnknownError,
+)
 from ordo.transport.client.client_transport import ClientTransport
 
 PARK_NS = 1_000_000
+SILENCE_S = 2.0
 
 
 class ConsumerOrders(Closing):
@@ -35,8 +46,16 @@ class ConsumerOrders(Closing):
     cannot be done, ConfigurationError for a name that no consumer may have.
     """
 
-    def __init__(self, endpoints: Sequence[str], *, settings: ClientSettings | None = None, timeout_s: float = 10.0):
-        """`endpoints`: the first `host:port` of each member. `timeout_s`: of one call."""
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        *,
+        settings: ClientSettings | None = None,
+        timeout_s: float = 10.0,
+        archives: Sequence[ArchiveClientSettings] = (),
+    ) -> None:
+        """`endpoints`: the first `host:port` of each member. `timeout_s`: of one call. `archives`: where the log is
+        read, to check positions; by default the members' last ports, with the client's credentials."""
         check_list("endpoints", endpoints)
         self._timeout_ns = round(timeout_s * 1e9)
         self._transport = ClientTransport.embedded("consumer orders")
@@ -44,6 +63,10 @@ class ConsumerOrders(Closing):
         self._number = 0
         self._answer: ConsumerAnswer | None = None
         chosen = replace(settings or ClientSettings(), reconnect=False)
+        self._archives = list(archives) or [
+            ArchiveClientSettings.at(archive_endpoint(one), name="consumer orders", credentials=chosen.credentials)
+            for one in endpoints
+        ]
         try:
             self._session = ConsumerClient(list(endpoints), settings=chosen, transport=self._transport)
         except OrdoError:
@@ -137,11 +160,45 @@ class ConsumerOrders(Closing):
     def seek(self, name: str, to: int | Literal["first", "live"]) -> int:
         """Move the consumer, also while its members read: they go on from there. Returns the position.
 
-        Raises ClusterError when its active member has changed meanwhile: the order is not repeated then.
+        A position is looked up in the log before, for which the token needs the role log as well; "first" is where the
+        log begins now. Raises ArchiveError for one at which no record begins, with those around it, and when no node
+        could be asked: nothing was moved then. Raises ClusterError when its active member has changed meanwhile: the
+        order is not repeated then.
         """
+        self.describe(name)
+        position = NULL_VALUE if to == "live" else self._find_first() if to == "first" else to
+        if isinstance(to, int):
+            self._check_position(to)
         epoch = self.describe(name)["epoch"]
-        position = NULL_VALUE if to == "live" else 0 if to == "first" else to
         return self._ask(ConsumerCommand(CommandKind.SEEK, name, epoch=epoch, position=position)).position
+
+    def _find_first(self) -> int:
+        """Where the log begins; retention may have let go of its beginning."""
+        search = StartSearch(self._transport.client, self._archives, None, SILENCE_S)
+        self._look_up(search, lambda: search.position is not None)
+        assert search.position is not None
+        return search.position
+
+    def _check_position(self, position: int) -> None:
+        check = PositionCheck(self._transport.client, self._archives, position)
+        self._look_up(check, lambda: check.is_done)
+        if check.error is not None:
+            raise check.error
+
+    def _look_up(self, search: StartSearch | PositionCheck, has_ended: Callable[[], bool]) -> None:
+        """Runs a search of the log to its end. Raises ArchiveError when it has none in time, or is not allowed."""
+        deadline_ns = self._transport.clock.now() + self._timeout_ns
+        try:
+            while not has_ended():
+                now_ns = self._transport.clock.now()
+                if now_ns > deadline_ns:
+                    raise ArchiveTimeoutError(f"the position could not be looked up in the log: {search.problem}")
+                self._drive()
+                search.work(now_ns)
+                search.check_allowed()
+        finally:
+            search.close()
+            self._transport.drive()
 
     def remove(self, name: str) -> None:
         """Forget the consumer; its members end with an error."""

@@ -14,6 +14,7 @@ from ordo.follow.entries import record_filter
 from ordo.follow.executions import DECIDING_KINDS, Executions
 from ordo.follow.follower import LogFollower
 from ordo.follow.recordings.log_source import LogSource, SourceState
+from ordo.follow.recordings.position_verdict import PositionVerdict
 from ordo.follow.recordings.recording_follower import ANSWER_PATIENCE_NS, RETRY_INTERVAL_NS, Refusals
 from ordo.follow.snapshot_search import SnapshotSearch
 from ordo.runtime.errors import OrdoError
@@ -49,6 +50,7 @@ class ExecutionSearch:
         self._nodes = list(nodes)
         self._silence_s = silence_s
         self._refusals = Refusals(nodes)
+        self._verdict = PositionVerdict(client, nodes)
         self._state = SearchState.SURVEYING
         self._next_node = 0
         self._asked_ns = -RETRY_INTERVAL_NS
@@ -68,8 +70,9 @@ class ExecutionSearch:
         return any(one.is_pending for one in self._closing)
 
     def check_allowed(self) -> None:
-        """Raise ArchiveError when every node refuses these credentials."""
+        """Raise ArchiveError when every node refuses these credentials, or the position is beyond the end."""
         self._refusals.check()
+        self._verdict.check()
         if self._follower is not None:
             self._follower.check_allowed()
 
@@ -116,6 +119,10 @@ class ExecutionSearch:
         self._refusals.clear()
         if self.position is None:
             self.position = source.end_position
+        elif self.position > source.end_position:
+            self._verdict.note(source, self.position, now_ns)
+            self._leave_node(f"{source.address}: ends at position={source.end_position} so far")
+            return
         self.begin_position = source.start_position
         self._drop_source()
         try:

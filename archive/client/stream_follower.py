@@ -15,7 +15,7 @@ from ordo.archive.client.control_requests import Call
 from ordo.archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
 from ordo.archive.client.session import ArchiveSession, Reply
 from ordo.archive.client.settings import ArchiveClientSettings
-from ordo.archive.protocol.codes import NULL_VALUE, REFUSALS, ErrorCode
+from ordo.archive.protocol.codes import NULL_VALUE, ErrorCode, is_final
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
@@ -27,6 +27,8 @@ from ordo.transport.uri import ChannelUri
 RETRY_INTERVAL_NS = 100_000_000
 JOIN_TIMEOUT_NS = 1_000_000_000
 """How long a replay may take to reach the place where the live stream was joined."""
+BEYOND_PATIENCE_NS = 3_000_000_000
+"""How long the end of a recording may be below the position to begin at."""
 Handler = Callable[[RecordedMessage], object]
 
 
@@ -88,6 +90,9 @@ class StreamFollower:
         self._recorded_position = NULL_VALUE
         self._join_floor_position = 0
         self._has_looked = False
+        self._has_read = self._has_refused = False
+        self._known_end = NULL_VALUE
+        self._beyond_since_ns: int | None = None
         self._difference = ""
         """What was wrong with the live stream that was found last, if it was not the recorded one."""
 
@@ -109,6 +114,8 @@ class StreamFollower:
             self._attend_join()
         if self.is_live:
             self._attend_silence()
+        elif self._replay is None and not self._is_joining and now_ns >= self._retry_ns and self._has_refused:
+            self._ask(control_requests.max_recorded_position(self.recording_id), self._on_end_known)
         elif self._replay is None and not self._is_joining and now_ns >= self._retry_ns:
             self._ask(control_requests.describe_recording(self.recording_id), self._on_described)
         return work_count
@@ -145,8 +152,7 @@ class StreamFollower:
 
     def _try_again(self, error: OrdoError) -> None:
         """Note the error, and retry a little later, unless that could not help."""
-        code = error.code if isinstance(error, ArchiveError) else None
-        if code in REFUSALS or isinstance(error, UnknownRecordingError):
+        if is_final(error):
             self._fail(error)
         self.problem = str(error)
         self._retry_ns = self._now_ns + RETRY_INTERVAL_NS
@@ -199,6 +205,10 @@ class StreamFollower:
 
     def _on_over(self, stop_position: int) -> None:
         """Check once whether another stream has replaced this one; wait for the recording to be extended."""
+        if self.position is not None and self.position > stop_position:
+            self._note_beyond(stop_position)
+            if self.error is not None:
+                return
         if self._has_looked:
             self._try_again(ArchiveError(f"recording {self.recording_id} was stopped at {stop_position}"))
             return
@@ -211,7 +221,46 @@ class StreamFollower:
             return
         self._replay = None
         self._leave_live("")
-        self._try_again(replay.error or ArchiveError(f"the replay of recording {self.recording_id} has ended"))
+        error = replay.error or ArchiveError(f"the replay of recording {self.recording_id} has ended")
+        is_refused = isinstance(error, ArchiveError) and error.code == ErrorCode.INVALID_POSITION
+        if is_refused and not self._is_recorded:  # it may be recorded yet: how far the archive is, is asked
+            self.problem = str(error)
+            self._has_refused = True
+            self._retry_ns = self._now_ns + RETRY_INTERVAL_NS
+        else:
+            self._try_again(error)
+
+    @property
+    def _is_recorded(self) -> bool:
+        """Whether the archive is known to have recorded what comes before the position."""
+        return self.position is not None and self.position <= self._known_end
+
+    def _on_end_known(self, reply: Reply) -> None:
+        """After a refusal: where no record begins at a position that is recorded, the next try says so."""
+        self._has_refused = False
+        if reply.error is not None:
+            self._try_again(reply.error)
+            return
+        self._known_end = reply.relevant_id
+        if self._is_recorded:
+            self._beyond_since_ns = None
+        else:
+            self._note_beyond(reply.relevant_id)
+
+    def _note_beyond(self, end_position: int) -> None:
+        """What was read live before may be recorded late; a position that nobody has read is waited for a while."""
+        if self._has_read:
+            return
+        if self._beyond_since_ns is None:
+            self._beyond_since_ns = self._now_ns
+        elif self._now_ns - self._beyond_since_ns >= BEYOND_PATIENCE_NS:
+            self._fail(
+                ArchiveError(
+                    f"position={self.position} is beyond the end of recording {self.recording_id}, which is position="
+                    f"{end_position}: begin there or below",
+                    code=ErrorCode.INVALID_POSITION,
+                )
+            )
 
     def _poll_replay(self, replay: Replay, limit: int) -> int:
         count = replay.poll(self._on_message, limit)
@@ -381,6 +430,7 @@ class StreamFollower:
         return 0 if self._replay is None else self._poll_replay(self._replay, limit)
 
     def _on_message(self, message: RecordedMessage) -> None:
+        self._has_read = True
         self.position = message.position
         self._handler(message)
 

@@ -201,7 +201,10 @@ class ReplayRequests:
         """Return position and length of a replay; a length of None follows a live recording, or goes to its stop."""
         position = descriptor.start_position if request.position == NULL_POSITION else request.position
         if position % FRAME_ALIGNMENT:
-            raise ArchiveError(f"position={position} of a replay is not a multiple of {FRAME_ALIGNMENT}")
+            raise ArchiveError(
+                f"position={position} of a replay is not a multiple of {FRAME_ALIGNMENT}",
+                code=ErrorCode.INVALID_POSITION,
+            )
         if limit is not None and position > limit.value:
             raise ArchiveError(
                 f"position={position} of a replay is beyond its limit={limit.value}",

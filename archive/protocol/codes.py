@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ordo.runtime.errors import ArchiveError, UnknownRecordingError
+
 PROTOCOL_MAJOR_VERSION = 1
 PROTOCOL_VERSION = 0x010C00
 NULL_VALUE = -1
@@ -70,3 +72,14 @@ class ErrorCode(IntEnum):
 
 REFUSALS = (ErrorCode.AUTHENTICATION_REJECTED, ErrorCode.UNAUTHORISED_ACTION)
 """The client may not do it, and asking again does not help."""
+FINAL = (*REFUSALS, ErrorCode.UNKNOWN_RECORDING, ErrorCode.INVALID_EXTENSION, ErrorCode.INVALID_POSITION)
+"""The same request would be refused again: what it names is not there, or cannot be. The others may pass: there is no
+room now, something is active, or another archive does not answer."""
+
+
+def is_final(error: BaseException | None) -> bool:
+    """Return whether an archive's refusal is final, so that the same request must not be sent to it again.
+
+    A caller that knows better why it was refused may wait: a position that is still to be recorded is refused too.
+    """
+    return isinstance(error, UnknownRecordingError) or (isinstance(error, ArchiveError) and error.code in FINAL)

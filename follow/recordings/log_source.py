@@ -48,6 +48,9 @@ class LogSource:
     `reason`; `is_too_old` when the node does not have the position any more.
     """
 
+    is_beyond = False
+    """The node's log ends before the position that was asked for, as far as it has said last."""
+
     def __init__(
         self,
         client: TransportClient,
@@ -258,11 +261,11 @@ class LogSource:
         )
 
     def _on_started(self, reply: Reply) -> None:
-        """A node that is behind the position refuses it until it has caught up."""
+        """A node whose log ends before the position refuses it until it has caught up: it is asked how far it is."""
         error = reply.error
         if isinstance(error, ArchiveError) and error.code == ErrorCode.INVALID_POSITION:
             if self.position > self.end_position:
-                self.state = SourceState.SUBSCRIBING
+                self._ask(control_requests.max_recorded_position(self._recording_id), self._on_measured_again)
             else:
                 self.is_between_frames = False
                 self.end(str(error))
@@ -272,6 +275,14 @@ class LogSource:
             self._replay_id = reply.relevant_id
             self._image_deadline_ns = reply.deadline_ns
             self.state = SourceState.REPLAYING
+
+    def _on_measured_again(self, reply: Reply) -> None:
+        if reply.error is not None:
+            self._end_with(reply.error)
+            return
+        self.end_position = reply.relevant_id
+        self.is_beyond = self.position > self.end_position
+        self.state = SourceState.SUBSCRIBING
 
     def _find_image(self, now_ns: int) -> None:
         assert self._subscription is not None

@@ -10,6 +10,7 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.follow.recordings.live_stream import LivePatience
 from ordo.follow.recordings.log_source import REPLAY_STREAM_ID, LogSource, SourceState
+from ordo.follow.recordings.position_verdict import PositionVerdict
 from ordo.runtime.errors import ArchiveError, OrdoError
 from ordo.transport.client.client import TransportClient
 
@@ -84,6 +85,7 @@ class RecordingFollower:
         self.oldest_position: int | None = None
         """Where the log begins now, when `position` is below that at every node."""
         self._refusals = Refusals(nodes)
+        self._verdict = PositionVerdict(client, nodes, "the log" if topic is None else f"topic {topic}")
         self._is_from_start = is_from_start
         self._stream_id = stream_id
         self._topic = topic
@@ -106,8 +108,9 @@ class RecordingFollower:
         self._too_old: dict[str, int] = {}
 
     def check_allowed(self) -> None:
-        """Raise ArchiveError when every node refuses these credentials."""
+        """Raise ArchiveError when every node refuses these credentials, or the position to begin at."""
         self._refusals.check()
+        self._verdict.check()
 
     @property
     def source(self) -> LogSource | None:
@@ -137,6 +140,8 @@ class RecordingFollower:
             self._last_progress_ns = now_ns
         work_count = sum(source.work(now_ns) for source in self._closing)
         self._closing = [source for source in self._closing if source.is_pending]
+        if self._verdict.is_searching:
+            return work_count + self._verdict.work(now_ns)
         if self._source is None and now_ns >= self._retry_ns:
             self._source = self._open_next(now_ns)
         if self._source is not None:
@@ -147,7 +152,7 @@ class RecordingFollower:
             self._drop_probe()  # it has not answered, either
         if self._probe is not None:
             work_count += self._probe.work(now_ns)
-            self._attend_probe()
+            self._attend_probe(now_ns)
         elif is_silent:
             self._last_progress_ns = now_ns
             self._open_probe(now_ns, is_look=False)
@@ -205,8 +210,9 @@ class RecordingFollower:
                 source.end("another node may have more")
             else:
                 source.begin(self.position)
+        self._judge(source, now_ns)
         if source.is_ended:
-            self.problem = f"{source.address}: {source.reason}"
+            self.problem = self._verdict.problem or f"{source.address}: {source.reason}"
             self._note_end(source)
             self._drop(source)
             if self._is_look:
@@ -214,6 +220,16 @@ class RecordingFollower:
             self._source, self._probe = self._probe, None
             self._retry_ns = now_ns + RETRY_INTERVAL_NS
             self._last_progress_ns = now_ns
+
+    def _judge(self, source: LogSource, now_ns: int) -> None:
+        """Whether this node says that nothing can ever be read from the position at which the reader begins."""
+        if source.image is not None:
+            self._verdict.note_begun()
+        elif self.position is not None and (source.is_ended or source.is_beyond):
+            self._verdict.note(source, self.position, now_ns, self._topic)
+            if source.is_beyond:
+                so_far = f"{source.address}: ends at position={source.end_position} so far"
+                self.problem = self._verdict.problem or so_far
 
     def leave_source(self, reason: str) -> None:
         """The node that is read has not what is wanted: the next one is asked, in the next duty cycle."""
@@ -237,7 +253,7 @@ class RecordingFollower:
         """Return whether these are the addresses of all nodes; one may have been given twice."""
         return len(addresses) == len({settings.control_channel for settings in self._nodes})
 
-    def _attend_probe(self) -> None:
+    def _attend_probe(self, now_ns: int) -> None:
         """Change to the other node when it spares the leader, or answers and this one does not, or has more and
         nothing has come since it was asked."""
         probe, source = self._probe, self._source
@@ -246,6 +262,8 @@ class RecordingFollower:
         if probe.is_ended:
             self._drop_probe()
         elif probe.state is SourceState.READY:
+            if self.position is not None:
+                self._verdict.note(probe, self.position, now_ns, self._topic)
             self._probe = None
             if self._spares_leader(source, probe):
                 self.problem = f"{source.address}: is the leader, which is spared"
@@ -312,3 +330,4 @@ class RecordingFollower:
             if source is not None:
                 source.close()
         self._source = self._probe = None
+        self._verdict.close()

@@ -36,6 +36,8 @@ from ordo.pipeline.spark.read_limit import default_read_limit
 KEY = "log"
 RUNNING_TIMEOUT_S = 5.0
 """How long a running query asks nodes of which none answers, before it says that there is nothing new."""
+PAUSE_S = 0.1
+"""How long a run waits before it asks again whether the nodes have come as far as its checkpoint."""
 
 Offset = dict[str, int]
 
@@ -69,6 +71,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start = self._options.starting_position
         found = self._survey()
         if start.isdigit():
+            check_start(int(start), [found.end_position])
             return {KEY: int(start)}
         return {KEY: found.start_position if start == "earliest" else found.end_position}
 
@@ -80,7 +83,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         after = _position_of(start)
-        found = self._survey()
+        found = self._survey() if self._frozen is None else self._survey_up_to(after)
         check_not_lost(after, found, self._log.lenient)
         self._check_not_another(after, found)
         upto = found.end_position if self._frozen is None else min(self._frozen, found.end_position)
@@ -138,6 +141,19 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._seen
         return self._seen
 
+    def _survey_up_to(self, after: int) -> Survey:
+        """What the nodes have in a run that ends with what is there now. A node that has just started is given time.
+        Raises DataLossError when that is less than was delivered."""
+        deadline_s = time.monotonic() + self._log.access.timeout_s
+        while (found := self._survey()).end_position < after and self._options.fail_on_data_loss:
+            if time.monotonic() >= deadline_s:
+                raise DataLossError(describe_beyond(", ".join(found.answered), after, found.end_position))
+            time.sleep(PAUSE_S)
+            self._frozen = None
+        if self._frozen is None:
+            self._frozen = found.end_position
+        return found
+
     def _check_not_another(self, after: int, found: Survey) -> None:
         """Raise DataLossError when all nodes end below the offset for long: they have another log.
 
@@ -163,3 +179,20 @@ def _position_of(offset: dict[str, Any]) -> int:
             f"with a new checkpoint, and option startingPosition=<position>"
         )
     return int(offset[KEY])
+
+
+def check_start(position: int, ends: Sequence[int]) -> None:
+    """Raises PipelineError for a position to begin at that no recording has reached: nothing would come."""
+    end = max(ends, default=position)
+    if position > end:
+        raise PipelineError(
+            f"option startingPosition={position}: the log ends at {end}: begin there or below, or with latest"
+        )
+
+
+def describe_beyond(what: str, position: int, end: int) -> str:
+    """Why a run that reads what is there now, and no more, has nothing to read after its checkpoint."""
+    return (
+        f"{what}: the checkpoint ends at position {position}, and the log ends at {end}: it is another log, or its "
+        f"node has just started and does not know yet what is committed; run it again{ANYWAY}"
+    )

@@ -53,7 +53,7 @@ from ordo.pipeline.recordings.predicates import INT64_MAX
 from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read_task
 from ordo.pipeline.recordings.recordings import Recording
 from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance, begin_scan, key_of, wants_repeats
-from ordo.pipeline.spark.network_stream import NetworkStreamReader
+from ordo.pipeline.spark.network_stream import NetworkStreamReader, check_start, describe_beyond
 from ordo.pipeline.spark.pushdown import push
 from ordo.pipeline.spark.read_limit import default_read_limit
 
@@ -227,11 +227,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:
         start = self._options.starting_position
+        recordings = self._recordings()
+        if start.isdigit():
+            check_start(int(start), [recording.limit for recording in recordings])
         return {
             recording.key: {"earliest": recording.start, "latest": max(recording.start, recording.limit)}[start]
             if not start.isdigit()
             else int(start)
-            for recording in self._recordings()
+            for recording in recordings
         }
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -330,6 +333,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{key}: the checkpoint ends at position {position}, and the log begins at {recording.start}: what "
                     f"was between was purged before it was read{ANYWAY}"
                 )
+            if self._frozen is not None and recording.limit < position:
+                raise DataLossError(describe_beyond(key, position, recording.limit))
             stop = recording.descriptor.stop_position
             if not recording.descriptor.is_active and stop < position:
                 raise DataLossError(

@@ -13,8 +13,8 @@ from ordo.archive.client import control_requests
 from ordo.archive.client.replay import RecordedMessage
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.client.stream_follower import StreamFollower
-from ordo.archive.protocol.codes import ErrorCode
-from ordo.runtime.errors import ArchiveError, UnknownRecordingError
+from ordo.archive.protocol.codes import ErrorCode, is_final
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, UnknownRecordingError
 from tests.archive.control_world import Caller, ControlWorld, Server
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Node, S
@@ -278,3 +278,35 @@ def test_what_no_second_try_can_mend_ends_it(world: ControlWorld) -> None:
     ) as old:
         Follower(followed, position=64).until(lambda: False)
     assert old.value.code == ErrorCode.INVALID_POSITION
+
+
+@pytest.mark.parametrize("is_stopped", [False, True], ids=["live", "stopped"])
+def test_a_position_that_is_none_is_refused_and_not_tried_for_ever(world: ControlWorld, is_stopped: bool) -> None:
+    followed = Followed(world)
+    followed.offer(50)
+    whole = Follower(followed)
+    whole.until_live()
+    whole.core.close()
+    inside, end = whole.got[9].position + 32, whole.got[-1].position
+    if is_stopped:
+        followed.caller.call(control_requests.stop_recording_by_id(0))
+    with pytest.raises(ArchiveError, match=f"position={inside}") as refused:
+        Follower(followed, position=inside).until_live()
+    assert refused.value.code == ErrorCode.INVALID_POSITION
+    with pytest.raises(ArchiveError, match="is not a multiple of 32"):
+        Follower(followed, position=inside + 1).until_live()
+    began_ns = world.clock.now()
+    text = f"position={end + 32} is beyond the end of recording 0, which is position={end}: begin there or below"
+    with pytest.raises(ArchiveError, match=text) as beyond:
+        Follower(followed, position=end + 32).until_live()
+    assert beyond.value.code == ErrorCode.INVALID_POSITION
+    assert 3 * S <= world.clock.now() - began_ns <= 6 * S
+
+
+def test_only_refusals_that_last_are_final() -> None:
+    temporary = (ErrorCode.MAX_REPLAYS, ErrorCode.STORAGE_SPACE, ErrorCode.ACTIVE_RECORDING, ErrorCode.GENERIC)
+    lasting = (ErrorCode.INVALID_POSITION, ErrorCode.UNKNOWN_RECORDING, ErrorCode.UNAUTHORISED_ACTION)
+    assert not any(is_final(ArchiveError("no", code=code)) for code in temporary)
+    assert all(is_final(ArchiveError("no", code=code)) for code in lasting)
+    assert is_final(UnknownRecordingError("none"))
+    assert not is_final(ArchiveTimeoutError("late")) and not is_final(None) and not is_final(ValueError())

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 import ordo
-from ordo.pipeline.decoding.errors import DataLossError
+from ordo.pipeline.decoding.errors import DataLossError, PipelineError
 from ordo.pipeline.recordings.options import ReadOptions
 from ordo.pipeline.spark import network_stream
 from ordo.pipeline.spark.network_stream import NetworkStreamReader
@@ -81,6 +81,24 @@ def test_available_now_ends_at_what_was_there(node: ServedFolder, ends: list[int
     assert reader.latestOffset({"log": 0}, ALL) == {"log": ends[-1]} == reader.reportLatestOffset()
     assert reader_of(url(node), startingPosition="latest").initialOffset() == {"log": ends[-1]}
     assert reader_of(url(node), startingPosition="96").initialOffset() == {"log": 96}
+
+
+def test_a_run_whose_checkpoint_is_beyond_the_log_is_an_error(node: ServedFolder, ends: list[int]) -> None:
+    """It ended with success, and no rows."""
+    beyond = ends[-1] + 96
+    reader = reader_of(url(node), timeout="2")
+    reader.prepareForTriggerAvailableNow()
+    with pytest.raises(DataLossError, match=f"checkpoint ends at position {beyond}, and the log ends at {ends[-1]}"):
+        reader.latestOffset({"log": beyond}, ALL)
+    lenient = reader_of(url(node), timeout="2", failOnDataLoss="false")
+    lenient.prepareForTriggerAvailableNow()
+    assert lenient.latestOffset({"log": beyond}, ALL) == {"log": beyond}
+
+
+def test_a_beginning_beyond_the_log_is_an_error(node: ServedFolder, ends: list[int]) -> None:
+    beyond = ends[-1] + 96
+    with pytest.raises(PipelineError, match=f"startingPosition={beyond}: the log ends at {ends[-1]}"):
+        reader_of(url(node), startingPosition=str(beyond)).initialOffset()
 
 
 def test_what_was_purged_is_said(node: ServedFolder, ends: list[int], tmp_path: Path) -> None:

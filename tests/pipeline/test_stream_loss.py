@@ -21,7 +21,7 @@ from ordo.cluster.wire.counters.mark_file import (
     PID_OFFSET,
     MarkFile,
 )
-from ordo.pipeline.decoding.errors import CommitUnknownError, DataLossError
+from ordo.pipeline.decoding.errors import CommitUnknownError, DataLossError, PipelineError
 from ordo.pipeline.recordings.options import ReadOptions
 from ordo.pipeline.spark.source import LogStreamReader
 from ordo.runtime.io.storage import FileStorage
@@ -86,6 +86,29 @@ def test_a_log_that_ends_before_the_checkpoint_is_another(live: LiveLog) -> None
     change(live.directory, stop_position=live.positions[4])
     with pytest.raises(DataLossError, match=f"stopped at {live.positions[4]}: it was cut off"):
         reader.latestOffset(start, ALL)
+
+
+def test_a_run_whose_checkpoint_is_beyond_the_log_is_an_error(live: LiveLog) -> None:
+    """It ended with success, and no rows. A query that goes on waits: the node may have restarted."""
+    live.write(10)
+    live.commit(live.positions[4])
+    start = {"node0/0": live.positions[7]}
+    reader = reader_of(live)
+    assert reader.latestOffset(start, ALL) == start
+    reader.prepareForTriggerAvailableNow()
+    ends = f"ends at position {live.positions[7]}, and the log ends at {live.positions[4]}"
+    with pytest.raises(DataLossError, match=ends):
+        reader.latestOffset(start, ALL)
+    lenient = reader_of(live, failOnDataLoss="false")
+    lenient.prepareForTriggerAvailableNow()
+    assert lenient.latestOffset(start, ALL) == start
+
+
+def test_a_beginning_beyond_the_log_is_an_error(live: LiveLog) -> None:
+    live.write(10)
+    live.commit(live.positions[4])
+    with pytest.raises(PipelineError, match=f"the log ends at {live.positions[4]}: begin there or below"):
+        reader_of(live, startingPosition=str(live.positions[7])).initialOffset()
 
 
 def test_a_node_that_restarts_is_waited_for(live: LiveLog, tmp_path: Path) -> None:

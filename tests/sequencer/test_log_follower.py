@@ -10,15 +10,18 @@ import pytest
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.control.access import FullAccess
+from ordo.archive.control.queries import QueryRequests
+from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.node.archive_service import CommittedLogAccess
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
+from ordo.follow.executed_follower import ExecutedFollower
 from ordo.follow.follower import LogFollower
 from ordo.follow.log_commands import describe_entry
 from ordo.follow.recordings.log_source import LogSource
 from ordo.follow.start_search import StartSearch
-from ordo.runtime.errors import DecodeError
+from ordo.runtime.errors import ArchiveError, DecodeError
 from ordo.runtime.native.counters import Counter, local_counter
 from ordo.transport.streams.publication import ExclusivePublication
 from tests.archive.control_world import SEGMENT_LENGTH, ControlWorld, Server
@@ -37,6 +40,8 @@ class LogNode:
         access = CommittedLogAccess(self.server.archive, self.commit, 20, 20)
         self.server.conductor._access = access
         self.server.conductor.replays._access = access
+        queries = QueryRequests(self.server.archive, self.server.conductor.recordings, access)
+        self.server.conductor._handlers = {**self.server.conductor._handlers, **queries.handlers}
         channel = f"aeron:udp?endpoint={address}:9100" if is_follower else "aeron:ipc"
         self.server.archive.record_subscription(channel, LOG_STREAM_ID)
         self.publication: ExclusivePublication = self.server.node.client.add_exclusive_publication(
@@ -71,6 +76,13 @@ class LogWorld(ControlWorld):
     def follow(self, position: int | None, silence_s: float = 0.5) -> None:
         settings = [node.settings for node in self.nodes_of_log]
         self.follower = LogFollower(self.client_node.client, settings, position, silence_s, goes_live=True)
+
+    def stop_reading(self) -> None:
+        """Until no node replays anything."""
+        assert self.follower is not None
+        self.follower.close()
+        self.follower = None
+        self.until(lambda: not any(node.server.archive.replays() for node in self.nodes_of_log))
 
     def cycle(self) -> None:
         super().cycle()
@@ -297,12 +309,12 @@ def test_what_every_node_has_deleted_is_told_with_the_oldest_position(world: Log
     world.start()
     world.commit(world.append(range(300)))
     world.until(lambda: len(world.seen) == 300)
-    assert world.follower is not None
-    world.follower.close()
+    world.stop_reading()
     for number, node in enumerate(world.nodes_of_log):
         node.server.archive.purge_segments(0, (2 + number) * SEGMENT_LENGTH)
     world.follow(0)
     world.until(lambda: world.follower and world.follower.oldest_position is not None)
+    assert world.follower is not None
     assert world.follower.oldest_position == 2 * SEGMENT_LENGTH
     assert world.follower.source_address is None
 
@@ -311,8 +323,7 @@ def test_one_node_that_still_has_the_position_is_enough(world: LogWorld) -> None
     world.start()
     world.commit(world.append(range(300)))
     world.until(lambda: len(world.seen) == 300)
-    assert world.follower is not None
-    world.follower.close()
+    world.stop_reading()
     for node in world.nodes_of_log[:2]:
         node.server.archive.purge_segments(0, 2 * SEGMENT_LENGTH)
     world.seen = []
@@ -453,3 +464,107 @@ def test_a_time_is_found_in_whichever_term_it_is(world: LogWorld) -> None:
     began_ns = world.clock.now()
     assert find(None) == 0
     assert world.clock.now() - began_ns < 2 * S, "two nodes that are down are asked first"
+
+
+def refusal_of(world: LogWorld, follower: LogFollower, timeout_ns: int = 20 * S) -> str:
+    """What the follower raises in the end."""
+    raised: list[ArchiveError] = []
+
+    def has_raised() -> bool:
+        follower.work(world.clock.now())
+        follower.poll(world.seen.append, 20)
+        try:
+            follower.check_allowed()
+        except ArchiveError as error:
+            raised.append(error)
+        return bool(raised)
+
+    world.until(has_raised, timeout_ns=timeout_ns)
+    assert raised[0].code == ErrorCode.INVALID_POSITION
+    follower.close()
+    return raised[0].message
+
+
+def start_with_log(world: LogWorld) -> int:
+    """Two hundred messages, committed at all nodes: the end."""
+    world.start()
+    end = world.append(range(200))
+    world.commit(end)
+    world.until(lambda: len(world.seen) == 200)
+    return end
+
+
+@pytest.mark.parametrize("kind", ["log", "executed", "repeats"])
+def test_a_position_inside_a_record_is_refused_with_those_around_it(world: LogWorld, kind: str) -> None:
+    start_with_log(world)
+    before, after = world.seen[99].position, world.seen[100].position
+    for position in (before + 32, before + 5):
+        follower = make_follower(world, kind, position)
+        assert refusal_of(world, follower) == (
+            f"position={position} is inside a record of the log: the nearest records begin at position={before} and "
+            f"position={after}"
+        )
+
+
+@pytest.mark.parametrize("kind", ["log", "executed", "repeats"])
+def test_a_position_beyond_the_end_is_refused_after_a_while(world: LogWorld, kind: str) -> None:
+    end = start_with_log(world)
+    follower = make_follower(world, kind, end + 32)
+    began_ns = world.clock.now()
+    expected = f"position={end + 32} is beyond the end of the log, which is position={end}: begin there or below"
+    assert refusal_of(world, follower) == expected
+    assert 3 * S <= world.clock.now() - began_ns <= 10 * S
+
+
+def make_follower(world: LogWorld, kind: str, position: int) -> LogFollower:
+    settings = [node.settings for node in world.nodes_of_log]
+    client = world.client_node.client
+    if kind == "log":
+        return LogFollower(client, settings, position, 0.5, goes_live=True)
+    return ExecutedFollower(client, settings, position, 0.5, repeats=kind == "repeats", goes_live=True)
+
+
+def test_a_position_that_is_committed_a_little_later_is_read_from(world: LogWorld) -> None:
+    """All nodes lag, for less than the patience: nothing is refused, and nothing is left out."""
+    world.start()
+    half = world.append(range(100))
+    end = world.append(range(100, 200))
+    world.commit(half - 32)
+    world.follower = None
+    world.seen = []
+    follower = make_follower(world, "log", half)
+    world.follower = follower
+    world.run(2500 * MS)
+    follower.check_allowed()
+    world.commit(end)
+    world.until(lambda: len(world.seen) == 100)
+    follower.check_allowed()
+    assert world.numbers == list(range(100, 200))
+
+
+def test_two_nodes_that_lag_refuse_nothing_while_the_leader_is_silent(world: LogWorld) -> None:
+    """What only the third one has committed so far may be what is asked for."""
+    world.start(leader=0)
+    end = world.append(range(100), nodes=[0])
+    world.commit(end, nodes=[0])
+    world.follower = None
+    world.crash(world.nodes_of_log[0])
+    follower = make_follower(world, "log", end)
+    world.follower = follower
+    world.run(10 * S)
+    follower.check_allowed()
+    assert "so far" in follower.problem
+
+
+def test_one_node_alone_does_not_refuse_a_position(world: LogWorld) -> None:
+    """The first one is damaged, or has other records: two others have one that begins there."""
+    world.start()
+    world.append(range(1000, 1200), nodes=[0])
+    end = world.append(range(200), nodes=[1, 2])
+    world.commit(end)
+    positions = [message.position for message in world.nodes_of_log[1].server.archive.reader(0).messages()]
+    world.follower = make_follower(world, "log", positions[99])
+    world.seen = []
+    world.until(lambda: len(world.seen) == 100)
+    world.follower.check_allowed()
+    assert world.numbers == list(range(100, 200))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.consumers.consumer import Consumer
 from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
-from ordo.runtime.errors import ClusterError, ConfigurationError, NotSequencedError
+from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotSequencedError
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -193,6 +194,13 @@ def test_operators_look_and_move(cluster: LocalCluster, capsys: pytest.CaptureFi
         assert ordo("pause", "nobody").startswith("1: ") and "ordo consumers list" in ordo("pause", "nobody")
         assert ordo("seek", "risk", "--to", "yesterday").startswith("2: ")
         assert "allowed is 0 to" in ordo("seek", "risk", "--to", str(1 << 40))
+        before, inside = entries[1].position, entries[1].position + 32
+        refused = ordo("seek", "risk", "--to", str(inside))
+        said = re.search(r"records begin at position=(\d+) and position=(\d+)", refused)
+        assert said is not None and int(said[1]) == before and before < int(said[2]) <= entries[2].position
+        assert next(iter(consumer)).payload == b"1", "nothing was moved"
+        assert ordo("seek", "risk", "--to", said[2]) == f"risk goes on at position {said[2]}\n"
+        assert json.loads(ordo("describe", "risk", "--json"))["position"] == int(said[2])
         assert json.loads(ordo("remove", "risk", "--json")) == {"name": "risk", "removed": True}
         assert json.loads(ordo("list", "--json")) == []
         with pytest.raises(ClusterError, match="nothing is left of its position"):  # told at once, or when it asks next
@@ -222,5 +230,15 @@ def test_live_and_positions_and_what_is_refused(cluster: LocalCluster) -> None:
         pytest.raises(ConfigurationError, match="ends"),
     ):
         next(iter(future))
+    inside = entry.position + 32
+    with (
+        Consumer(endpoints(cluster), "inside", start=inside) as wrong,
+        pytest.raises(ArchiveError, match=f"consumer inside: start: position={inside} is inside a record"),
+    ):
+        next(iter(wrong))
+    with ConsumerOrders(endpoints(cluster)) as orders:
+        assert "inside" not in [one["name"] for one in orders.list_all()], "none was begun there"
+    with Consumer(endpoints(cluster), "from", start=inside) as again:
+        assert next(iter(again)).payload == b"last", "one that is there goes on where it stands"
     with pytest.raises(ConfigurationError, match="allowed are 1 to 64 letters"):
         Consumer(endpoints(cluster), "a name")
