@@ -37,4 +37,4 @@ def test_the_client_is_answered_by_the_service(tmp_path: Path, monkeypatch: pyte
 
 
 def test_it_is_short() -> None:
-    assert len(README.splitlines()) <= 100
+    assert len(README.splitlines()) <= 80

@@ -30,7 +30,7 @@ def run(*words: str | Path, cwd: Path, timeout_s: float = 900) -> str:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of a release for this Python, as a dry run makes them."""
     out = tmp_path_factory.mktemp("made") / "release"
-    run(sys.executable, "-m", "tools.release", VERSION, "--dry", "--out", out, cwd=ROOT)
+    run(sys.executable, "-m", "tools.release", VERSION, "--dry", "--out", out, cwd=ROOT, timeout_s=2400)
     return out
 
 
