@@ -1,4 +1,4 @@
-"""Ways in that only the serving leader opens, beside every member's own endpoint (cluster-client.md §1).
+"""Ingress endpoints that only the serving leader opens, beside every member's own (cluster-client.md §1).
 
 Shared memory, for programs on the leader's machine, and a multicast group that clients send to instead of the members'
 endpoints. Followers do not listen to them: what is sent there is for the leader alone, and needs no redirect.
@@ -43,7 +43,7 @@ def check_group(text: str) -> ChannelUri:
 
 
 class IngressSettings(Protocol):
-    """What the configuration says of these ways in."""
+    """The settings of these endpoints."""
 
     cluster_id: int
     ipc_ingress: bool
@@ -63,7 +63,7 @@ class _Way:
 
 
 class LeaderIngress:
-    """`lead` opens what the configuration allows, without waiting for it; `lose_leadership` closes it."""
+    """Opens what the configuration allows in `lead`, without waiting for it; `lose_leadership` closes it."""
 
     def __init__(
         self,
@@ -74,7 +74,10 @@ class LeaderIngress:
         on_unavailable_image: Callable[[Image], object],
         on_error: Callable[[str], object],
     ) -> None:
-        """`on_error` takes a line for each way that could not be opened; it is tried again every second."""
+        """Take `on_error`, which gets a line for each endpoint that could not be opened.
+
+        It is tried again every second.
+        """
         self._client = client
         self._on_available_image = on_available_image
         self._on_unavailable_image = on_unavailable_image
@@ -93,7 +96,7 @@ class LeaderIngress:
         self._retry_ns = 0
 
     def lead(self) -> None:
-        """This member serves from now on."""
+        """Open the endpoints: this member serves from now on."""
         for channel, stream_id in self._channels:
             self._open(_Way(channel, stream_id))
 
@@ -117,7 +120,7 @@ class LeaderIngress:
         self._failed.clear()
 
     def work(self, now_ns: int) -> None:
-        """One slow tick."""
+        """Run one slow tick."""
         if self._asked:
             self._take_asked(now_ns)
         if self._failed and now_ns >= self._retry_ns:

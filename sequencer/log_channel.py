@@ -44,7 +44,7 @@ class LogParameters:
 
 
 class RecordedLog:
-    """How the recording of a log ended, whoever publishes it."""
+    """The end of a recorded log, whoever publishes it."""
 
     failure: str | None = None
     """Why the log must be left, or None while it is recorded."""
@@ -160,7 +160,7 @@ class LeaderLog(RecordedLog):
         return self._requests[member_id] > CATCHUP_REQUESTS_MAX
 
     def start_replay(self, member: Member, position: int, catchup_endpoint: str) -> None:
-        """Replay the recording from `position` to a member, following the live end; replace an earlier one."""
+        """Replay the recording from `position` to a member, following the live end; replace an earlier replay."""
         self.stop_replay(member.id)
         self._replays[member.id] = self._archive.replay(
             self.recording.recording_id,
@@ -185,7 +185,7 @@ class LeaderLog(RecordedLog):
 
     @property
     def near_position(self) -> int:
-        """From here on a live follower can get the rest by retransmission.
+        """The position from which on a live follower can get the rest by retransmission.
 
         Positions below this term's base were never in this publication; only a replay has them.
         """
@@ -274,7 +274,7 @@ class FollowerLog(RecordedLog):
         return True
 
     def _demand_lengths(self, image: Image, recording_id: int) -> None:
-        """A recording goes on with the lengths that it was begun with. Raises ClusterError."""
+        """Check that a recording is continued with the lengths that it was begun with. Raises ClusterError."""
         own, log = self._archive.descriptor(recording_id), image
         if (own.term_length, own.mtu) != (log.term_length, log.mtu):
             raise ClusterError(

@@ -43,7 +43,7 @@ class HandedOver(int):
 
 
 class Acknowledged(NamedTuple):
-    """Every message up to `number` has come to this level, at `log_position` or below, but for those given back."""
+    """Every message up to `number` has come to this level, at `log_position` or below, except those given back."""
 
     level: str
     """"sequenced": in the log, on a quorum; "executed": by the leader's service."""
@@ -52,7 +52,7 @@ class Acknowledged(NamedTuple):
 
 
 class Unsequenced(NamedTuple):
-    """A message that is not in the log, and never will be. With `is_certain` False nobody can tell: it may be."""
+    """A message that is not in the log and never will be. With `is_certain` False it may be there: nobody can tell."""
 
     number: int
     payload: bytes
@@ -60,10 +60,10 @@ class Unsequenced(NamedTuple):
 
 
 class MarkedSession(LeaderSession, Protocol):
-    """What acknowledgements need of the session they go with."""
+    """What acknowledgements need of their session."""
 
     def note_sent(self) -> None:
-        """Something was sent."""
+        """Note that something was sent."""
 
 
 class KeptMessages(Protocol):
@@ -74,8 +74,10 @@ class KeptMessages(Protocol):
 
 
 class Acknowledgements:
-    """The messages of one client. `begin` goes before the first message of a session, term or publication; `work` once
-    a duty cycle sends marks."""
+    """The messages of one client.
+
+    Call `begin` before the first message of a session, term or publication; `work` sends marks once a duty cycle.
+    """
 
     def __init__(
         self,
@@ -88,8 +90,10 @@ class Acknowledgements:
         on_acknowledged: Callable[[Acknowledged], object] | None,
         on_unsequenced: Callable[[Unsequenced], object] | None,
     ) -> None:
-        """Mark are sent every `interval_ns` while there is something to know; what became of a session that was lost
-        is asked for `patience_ns`."""
+        """Send marks every `interval_ns` while there is something to know.
+
+        What became of a session that was lost is asked for `patience_ns`.
+        """
         self._session = session
         self._loop = loop
         self._interval_ns = interval_ns
@@ -122,7 +126,10 @@ class Acknowledgements:
     # Marks
 
     def begin(self, publication: ExclusivePublication | None, now_ns: int) -> bool:
-        """Say where the messages of this session, term and publication begin. False: nothing may be sent yet."""
+        """Say where the messages of this session, term and publication begin.
+
+        Return False while nothing may be sent yet.
+        """
         if publication is None:
             return False
         if self._session.session_id != self._session_id:
@@ -136,7 +143,7 @@ class Acknowledgements:
         return False
 
     def _change_session(self, now_ns: int) -> None:
-        """What is kept went with a session that is over: the cluster may still know what has come of it."""
+        """Adopt a new session: the cluster may still know what became of the messages that went with the old one."""
         if self._kept and self._session_first < self.next_number:
             self._give_back_before(self._session_first)
             self._previous_id = self._session_id
@@ -146,7 +153,7 @@ class Acknowledgements:
         self._session_first = self.next_number
 
     def _close_previous(self, publication: ExclusivePublication) -> None:
-        """The cluster may not have noticed yet that the session is over."""
+        """Close the previous session, which the cluster may not know to be over."""
         message = codecs.SESSION_CLOSE_REQUEST.encode(
             leadership_term_id=self._session.leadership_term_id, cluster_session_id=self._previous_id
         )
@@ -172,7 +179,7 @@ class Acknowledgements:
 
     @property
     def is_complete(self) -> bool:
-        """Of everything that was handed over it is known whether the log has it."""
+        """True when it is known of every message whether the log has it."""
         return not self._kept
 
     def _wants_mark(self) -> bool:
@@ -191,7 +198,7 @@ class Acknowledgements:
     # Answers
 
     def on_marked(self, values: Any, now_ns: int) -> None:
-        """A MessagesMarked of this session."""
+        """Take a MessagesMarked of this session."""
         if values.level == AcknowledgementLevel.SEQUENCED:
             self._on_sequenced(values)
         elif self._takes_previous(values, now_ns):
@@ -205,7 +212,10 @@ class Acknowledgements:
             self._advance(values.number - 1, values.log_position, is_executed=True)
 
     def _on_sequenced(self, values: Any) -> None:
-        """Say something only of what went the same way as the mark: of anything before, the service must tell."""
+        """Note which messages are sequenced.
+
+        Only those sent the same way as the mark count; of earlier ones the service must tell.
+        """
         if self._first >= self._epoch_first and self._previous_id == NULL_VALUE:
             self._resolve(values.number, 0, [])
             self._advance(values.number - 1, values.log_position, is_executed=False)
@@ -222,7 +232,7 @@ class Acknowledgements:
         return True
 
     def _resolve(self, number: int, known_number: int, gaps: list[tuple[int, int]]) -> None:
-        """Everything below `number` has a fate."""
+        """Settle the fate of every message below `number`."""
         lost: list[Unsequenced] = []
         while self._kept and self._first < number:
             payload, one = self._loop.take_kept(), self._first
@@ -245,7 +255,7 @@ class Acknowledgements:
             self._on_acknowledged(acknowledged)
 
     def _give_back_before(self, number: int) -> None:
-        """Of these nothing can be known any more."""
+        """Give back the messages below `number`, of which nothing can be known any more."""
         lost = []
         while self._kept and self._first < number:
             lost.append(Unsequenced(self._first, self._loop.take_kept(), False))
@@ -260,13 +270,13 @@ class Acknowledgements:
                 self._on_unsequenced(message)
 
     def give_up(self) -> None:
-        """The client is closed, and hears nothing more."""
+        """Give back everything: the client is closed."""
         self._give_back_before(self.next_number)
 
     # One message
 
     def watch(self, number: int) -> None:
-        """`has_reached` will be asked for this message."""
+        """Watch a message, which `has_reached` will be asked for."""
         self._watched[number] = None
         self._due_ns = 0
 
@@ -280,5 +290,5 @@ class Acknowledgements:
         return number <= (self.sequenced if level == LEVELS[0] else self.executed).number
 
     def forget(self, number: int) -> None:
-        """It is not asked for any more."""
+        """Stop watching a message."""
         del self._watched[number]

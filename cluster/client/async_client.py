@@ -35,7 +35,7 @@ WAITING_MESSAGES_MAX = 65_536
 
 
 class ServiceMessage(NamedTuple):
-    """What the service sent. `timestamp` in cluster time."""
+    """A message that the service sent. `timestamp` is in cluster time."""
 
     timestamp: int
     payload: bytes
@@ -103,7 +103,7 @@ class AsyncClusterClient:
 
     @property
     def state(self) -> ClientState:
-        """Where the session stands."""
+        """The stage of the session."""
         return self._client.state
 
     async def open(self) -> None:
@@ -149,7 +149,7 @@ class AsyncClusterClient:
             self._senders -= 1
 
     async def await_sequenced(self, *, timeout_s: float | None = None) -> None:
-        """As ClusterClient.await_sequenced."""
+        """Wait as ClusterClient.await_sequenced does."""
         try:
             await self._await(lambda: self._client.is_all_known, timeout_s or self._client.settings.message_timeout_s)
         except TimeoutError:
@@ -158,17 +158,17 @@ class AsyncClusterClient:
 
     @property
     def sequenced(self) -> Acknowledged | None:
-        """As ClusterClient.sequenced."""
+        """How far messages are in the log, as ClusterClient.sequenced."""
         return self._client.sequenced
 
     @property
     def executed(self) -> Acknowledged | None:
-        """As ClusterClient.executed."""
+        """How far messages are executed, as ClusterClient.executed."""
         return self._client.executed
 
     @property
     def sequenced_position(self) -> int:
-        """As ClusterClient.sequenced_position."""
+        """The log position, as ClusterClient.sequenced_position."""
         return self._client.sequenced_position
 
     async def _hand_over(self, payload: Payload, timeout_s: float | None) -> HandedOver:
@@ -233,7 +233,7 @@ class AsyncClusterClient:
             self._senders -= 1
 
     async def request(self, payload: Payload, *, timeout_s: float | None = None, id: bytes | None = None) -> Answer:
-        """Has the service execute a message once, and returns its answer. As ClusterClient.request.
+        """Have the service execute a message once, and return its answer. As ClusterClient.request.
 
         After a timeout, `await error.pending.result()` goes on waiting; after a cancellation the request is among
         `pending_requests`.
@@ -247,7 +247,10 @@ class AsyncClusterClient:
             raise late(asked.pending, self._client.request_trouble) from None
 
     def submit(self, payload: Payload, *, id: bytes | None = None) -> asyncio.Future[Answer]:
-        """`request` without waiting. Raises ClusterError with `outstanding_requests_max` under way."""
+        """Send a request without waiting for its answer.
+
+        Raises ClusterError with `outstanding_requests_max` under way.
+        """
         self._check_open()
         if self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
             raise ClusterError(
@@ -345,8 +348,11 @@ class AsyncClusterClient:
         ids: Iterable[bytes] | None = None,
         timeout_s: float | None = None,
     ) -> list[Answer]:
-        """The answers of all, in order. Raises the first error when all are done, with `answers`: the answer of each
-        payload, or None. As ClusterClient.request_many."""
+        """Return the answers of all, in order.
+
+        Raises the first error when all are done, with `answers`: the answer of each payload, or None. As
+        ClusterClient.request_many.
+        """
         stream = self.request_stream(payloads, ids=ids, timeout_s=timeout_s, return_exceptions=True)
         found = [one async for one in stream]
         answers = [one if isinstance(one, Answer) else None for one in found]
@@ -401,18 +407,20 @@ class AsyncClusterClient:
 
     @property
     def identity(self) -> bytes:
-        """As ClusterClient.identity."""
+        """The client's identity, as ClusterClient.identity."""
         return self._client.identity
 
     @property
     def recovered_requests(self) -> list[AsyncPendingRequest]:
-        """As ClusterClient.recovered_requests."""
+        """The requests of an earlier process, as ClusterClient.recovered_requests."""
         return [AsyncPendingRequest(one, self._await_request) for one in self._client.recovered_requests]
 
     @property
     def pending_requests(self) -> list[AsyncPendingRequest]:
-        """The requests that are not answered, in their order, also those whose `await` was cancelled or timed out: each
-        can still be waited for with its `result`."""
+        """The unanswered requests in their order, even those whose `await` was cancelled or timed out.
+
+        Each can still be waited for with its `result`.
+        """
         return [AsyncPendingRequest(one, self._await_request) for one in self._client.pending_requests]
 
     def _flush(self) -> None:
@@ -436,7 +444,10 @@ class AsyncClusterClient:
         return self
 
     async def __anext__(self) -> ServiceMessage:
-        """The next message. Ends once this client was closed; raises SessionClosedError when the cluster closed it."""
+        """Return the next message.
+
+        Ends once this client was closed; raises SessionClosedError when the cluster closed it.
+        """
         self._origin.check()
         while not self._messages:
             if self._loop is None:
@@ -450,8 +461,11 @@ class AsyncClusterClient:
         return message
 
     def close(self) -> None:
-        """Close the session. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while
-        the loop runs. In a process that was forked from the client's it does nothing."""
+        """Close the session.
+
+        Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the loop runs. In a
+        process that was forked from the client's it does nothing.
+        """
         if self._origin.is_forked:  # whose selector is the parent's, too
             return
         demand_own_loop(self._loop, self._origin.what)

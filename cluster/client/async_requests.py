@@ -1,4 +1,4 @@
-"""What asyncio clients wait for: requests on their way, one by one and many in order (docs/CLIENT.md)."""
+"""Requests of asyncio clients and the waits for them, one by one and many in order (docs/CLIENT.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Wait = Callable[[PendingRequest, float | None], Awaitable[None]]
 
 
 class AsyncPendingRequest:
-    """A request of an AsyncClusterClient on its way: `await pending.result()` waits for it, as often as is wanted."""
+    """A request of an AsyncClusterClient that is under way.
+
+    `await pending.result()` waits for it, any number of times.
+    """
 
     def __init__(self, pending: PendingRequest, wait: Wait) -> None:
         self._pending = pending
@@ -26,17 +29,17 @@ class AsyncPendingRequest:
 
     @property
     def number(self) -> int:
-        """As PendingRequest.number."""
+        """The number of the request, as PendingRequest.number."""
         return self._pending.number
 
     @property
     def payload(self) -> bytes:
-        """What was sent."""
+        """The bytes that were sent."""
         return self._pending.payload
 
     @property
     def id(self) -> bytes | None:
-        """What the caller chose; None without one."""
+        """The id that the caller chose; None without one."""
         return self._pending.id
 
     @property
@@ -51,7 +54,7 @@ class AsyncPendingRequest:
 
     @property
     def error(self) -> OrdoError | None:
-        """Why there is no answer, once that is known."""
+        """The reason why there is no answer, once that is known."""
         return self._pending.error
 
     async def result(self, timeout_s: float | None = None) -> Answer:
@@ -69,7 +72,7 @@ class Asked(NamedTuple):
 
 
 class AnswersInOrder:
-    """Requests that are answered in the order of their payloads, with as many under way at a time as may be."""
+    """Requests that are answered in the order of their payloads, with as many under way at a time as allowed."""
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class AnswersInOrder:
         wait: Callable[[Asked], Awaitable[None]],
         outstanding_max: int,
     ) -> None:
-        """`ask` waits for room, and `wait` for an answer; both raise ClusterTimeoutError."""
+        """Take `ask`, which waits for room, and `wait`, which waits for an answer; both raise ClusterTimeoutError."""
         self._ask = ask
         self._wait = wait
         self._outstanding_max = outstanding_max
@@ -86,7 +89,7 @@ class AnswersInOrder:
     async def run(
         self, payloads: Iterable[Payload] | AsyncIterable[Payload], ids: Iterable[bytes] | None
     ) -> AsyncIterator[Answer | OrdoError]:
-        """Each answer, or the error in its place."""
+        """Yield each answer, or the error in its place."""
         waiting, chosen = self._waiting, None if ids is None else iter(ids)
         async for payload in as_async(payloads):
             while waiting and (len(waiting) >= self._outstanding_max or waiting[0].future.done()):
@@ -113,13 +116,13 @@ class AnswersInOrder:
             return error
 
     def describe(self, error: OrdoError) -> OrdoError:
-        """The error with the requests that are under way behind it."""
+        """Return the error with the later requests that are under way."""
         error.requests = [one.pending for one in self._waiting]
         return error
 
 
 def late(pending: AsyncPendingRequest, trouble: str) -> ClusterTimeoutError:
-    """The error of a wait that was too short; the request goes on."""
+    """Return the error of a wait that was too short; the request goes on."""
     error = ClusterTimeoutError(
         "request not answered in time, unknown whether it was executed: it is still under way; wait for it with "
         f"`await error.pending.result()`: {trouble}",
@@ -130,7 +133,7 @@ def late(pending: AsyncPendingRequest, trouble: str) -> ClusterTimeoutError:
 
 
 async def as_async(payloads: Iterable[Payload] | AsyncIterable[Payload]) -> AsyncIterator[Any]:
-    """The payloads of any iterable."""
+    """Yield the payloads of any iterable."""
     if isinstance(payloads, AsyncIterable):
         async for payload in payloads:
             yield payload

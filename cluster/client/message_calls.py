@@ -38,7 +38,7 @@ SEND_PARK_NS = 100_000
 
 
 class ClientCalls(RequestCalls):
-    """What an application asks of its client; the client itself keeps the session."""
+    """The calls that an application makes on its client; the client itself keeps the session."""
 
     settings: ClientSettings
     state: Any
@@ -84,7 +84,7 @@ class ClientCalls(RequestCalls):
         raise NotImplementedError
 
     def _begin_acknowledging(self) -> None:
-        """Messages are about to be tracked."""
+        """Prepare for messages that are tracked."""
         raise NotImplementedError
 
     # Messages
@@ -125,7 +125,7 @@ class ClientCalls(RequestCalls):
         return result
 
     def _describe_too_long(self, payload: Payload) -> str:
-        """What to say of a message for which `offer` returned MESSAGE_TOO_LONG, with settings that would take it."""
+        """Return what to say when `offer` returned MESSAGE_TOO_LONG, with settings that would allow the message."""
         return self._loop.describe_too_long("message", payload)
 
     def _send_until(self, payload: Payload, level: str, timeout_s: float | None) -> HandedOver:
@@ -150,7 +150,7 @@ class ClientCalls(RequestCalls):
         return handed_over
 
     def demand_acknowledgements(self, level: str) -> Acknowledgements:
-        """Has the client track its messages from now on; for a call that waits for a level."""
+        """Have the client track its messages from now on, for a call that waits for a level."""
         if level not in LEVELS:
             raise ConfigurationError(f"until={level!r}: must be one of {', '.join(LEVELS)}")
         if self._acknowledgements is None:
@@ -192,12 +192,12 @@ class ClientCalls(RequestCalls):
 
     @property
     def is_all_known(self) -> bool:
-        """Of everything that was handed over it is known whether the log has it."""
+        """True when it is known of every message whether the log has it."""
         return self._acknowledgements is None or self._acknowledgements.is_complete
 
     @property
     def last_number(self) -> int:
-        """Of the message that was handed over last; 0 while the client does not track them."""
+        """The number of the newest message; 0 while the client does not track them."""
         return 0 if self._acknowledgements is None else self._acknowledgements.next_number - 1
 
     @property
@@ -212,13 +212,13 @@ class ClientCalls(RequestCalls):
 
     @property
     def sequenced_position(self) -> int:
-        """A log position that has every message up to `sequenced.number` below it; -1 before the first."""
+        """A log position at or above every message up to `sequenced.number`; -1 before the first."""
         return -1 if self._acknowledgements is None else self._acknowledgements.sequenced.log_position
 
     # Requests
 
     def request(self, payload: Payload, *, timeout_s: float | None = None, id: bytes | None = None) -> Answer:
-        """Has the service execute a message once, and returns its answer; polls until it is there.
+        """Have the service execute a message once, and return its answer; poll until it is there.
 
         It is sent again by itself, through changes of the leader and new sessions. `id`: of the caller's choice, from 1
         to 64 bytes; a request with the same id, of whichever client, process or machine with the same principal, is
@@ -245,7 +245,7 @@ class ClientCalls(RequestCalls):
         on_done: Callable[[PendingRequest], object] | None = None,
         id: bytes | None = None,
     ) -> PendingRequest:
-        """`request` without waiting: it is sent, sent again, and done, while `poll` is called, where `on_done` is, too.
+        """Send a request without waiting for its answer. `poll` sends it, sends it again, and calls `on_done`.
 
         With `outstanding_requests_max` under way it polls until there is room. Raises as `request`.
         """
@@ -297,7 +297,7 @@ class ClientCalls(RequestCalls):
         )
 
     def _archive_endpoints(self) -> list[str]:
-        """Of all members, the leader's last; the first one is another for each session."""
+        """Return the archive endpoints of all members, the leader's last; each session begins with another one."""
         ids = [one for one in sorted(self.ingress_endpoints) if one != self.leader_member_id]
         start = self.session_id % len(ids) if ids else 0
         ordered = [*ids[start:], *ids[:start], *(one for one in self.ingress_endpoints if one == self.leader_member_id)]
@@ -310,13 +310,15 @@ class ClientCalls(RequestCalls):
 
     @property
     def identity(self) -> bytes:
-        """16 bytes that name this client to the service in its requests. Empty before the first one."""
+        """The 16 bytes that name this client to the service in its requests; empty before the first one."""
         return b"" if self._requests is None else self._requests.identity
 
     @property
     def recovered_requests(self) -> list[PendingRequest]:
-        """What an earlier process left unanswered in the journal, in order. They are under way again; an answer that
-        the earlier process has seen may come once more."""
+        """The requests that an earlier process left unanswered in the journal, in order.
+
+        They are under way again; an answer that the earlier process has seen may come once more.
+        """
         return [] if self._requests is None else self._requests.recovered
 
     def _fail_requests(self, error: OrdoError) -> None:
@@ -326,7 +328,7 @@ class ClientCalls(RequestCalls):
 
     @property
     def pending_requests(self) -> list[PendingRequest]:
-        """The requests that are not answered, in their order: each can still be waited for with its `result`."""
+        """The unanswered requests, in their order; each can still be waited for with its `result`."""
         return [] if self._requests is None else self._requests.under_way
 
     @property
@@ -341,7 +343,7 @@ class ClientCalls(RequestCalls):
 
     @property
     def request_trouble(self) -> str:
-        """Why requests are not being answered, as far as this client knows; empty when nothing is wrong."""
+        """The reason why requests are not being answered, as far as this client knows; empty when nothing is wrong."""
         return "" if self._requests is None else self._requests.trouble
 
     def _take_relay(self) -> RelayedRequests:
@@ -410,7 +412,7 @@ class ClientCalls(RequestCalls):
     # Waiting
 
     def _end_ns(self, timeout_s: float | None) -> int:
-        """The end of a call that may last so long; by default message_timeout_s."""
+        """Return the end of a call that may last this long; by default message_timeout_s."""
         return self._transport.clock.now() + to_ns(timeout_s or self.settings.message_timeout_s)
 
     def _poll_until(

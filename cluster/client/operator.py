@@ -44,7 +44,7 @@ INGRESS = "aeron:udp?term-length=64k|endpoint="
 
 
 class LinkState(Enum):
-    """Where the connection to one member stands."""
+    """The stage of the connection to one member."""
 
     CONNECTING = auto()
     ASKING = auto()
@@ -53,7 +53,7 @@ class LinkState(Enum):
 
 
 class Response(NamedTuple):
-    """What a member answered."""
+    """A member's answer."""
 
     status: OperatorStatus
     value: int
@@ -61,7 +61,7 @@ class Response(NamedTuple):
 
 
 class MemberLook(NamedTuple):
-    """What a member knows of itself; a number that it did not tell is -1."""
+    """A member's report of itself; a number that it did not tell is -1."""
 
     values: dict[str, int]
     counters: dict[int, int]
@@ -77,7 +77,7 @@ class MemberLook(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Link:
-    """To one member."""
+    """The connection to one member."""
 
     endpoint: str
     registration_id: int
@@ -93,7 +93,9 @@ class _Link:
 
 
 class OperatorClient(Closing):
-    """Talks to members by their ingress `host:port`; it has no thread: everything happens in its calls.
+    """A client of operators, which reaches members by their ingress `host:port`.
+
+    It has no thread: everything happens in its calls.
 
     `egress` is the address of this machine that members answer to; port 0 takes a free one. They answer only the host
     that they hear. Errors of its calls: NotPermittedError where credentials do not suffice, ClusterTimeoutError where a
@@ -126,11 +128,11 @@ class OperatorClient(Closing):
 
     @property
     def endpoints(self) -> list[str]:
-        """All members that are talked to."""
+        """The members that are talked to."""
         return list(self._links)
 
     def add(self, endpoint: str) -> None:
-        """Talks to one more member."""
+        """Talk to one more member."""
         if endpoint not in self._links and len(self._links) < MEMBERS_MAX:
             self._links[endpoint] = _Link(endpoint, self._begin(endpoint))
 
@@ -165,7 +167,7 @@ class OperatorClient(Closing):
     def look(
         self, timeout_s: float, is_enough: Callable[[dict[str, MemberLook | OrdoError]], bool] | None = None
     ) -> dict[str, MemberLook | OrdoError]:
-        """What all members know of themselves, by endpoint, or why one could not be asked.
+        """Return each member's report of itself by endpoint, or why it could not be asked.
 
         Waits for the slowest, unless `is_enough` is content with those that have answered.
         """
@@ -323,7 +325,7 @@ def _status(value: int) -> OperatorStatus:
 
 
 def _text(payload: bytes) -> str:
-    """A line of another machine, fit to be printed."""
+    """Return a line of another machine, fit to be printed."""
     return printable(payload[:400].decode("utf-8", "replace"))
 
 
@@ -335,7 +337,7 @@ def _checked(response: Response, endpoint: str) -> Response:
 
 
 def parse_object(payload: bytes) -> dict[str, Any]:
-    """A JSON object. Raises DecodeError."""
+    """Return a JSON object. Raises DecodeError."""
     try:
         found = json.loads(payload)
     except (ValueError, RecursionError) as error:

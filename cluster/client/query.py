@@ -29,7 +29,7 @@ NULL_POSITION = -1
 
 
 class QueryReply(NamedTuple):
-    """The service's answer. `log_position`: its state is the one after the log up to here, on `member_id`."""
+    """The service's answer, out of its state at `log_position`, on `member_id`."""
 
     payload: bytes
     log_position: int
@@ -37,7 +37,7 @@ class QueryReply(NamedTuple):
 
 
 class PendingQuery:
-    """A query on its way: `is_done` with a reply or an error, which is when `on_done(self)` is called."""
+    """A query under way; `is_done` with a reply or an error, when `on_done(self)` is called."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class PendingQuery:
         return self.reply is not None or self.error is not None
 
     def result(self) -> QueryReply:
-        """The reply of a query that is done; raises its error."""
+        """Return the reply of a query that is done; raise its error."""
         if self.error is not None:
             raise self.error
         assert self.reply is not None, "the query is not done"
@@ -112,7 +112,7 @@ def _encode(pending: PendingQuery, session_id: int) -> bytes:
 
 
 class QuerySession(LeaderSession, Protocol):
-    """What queries need to know of their session."""
+    """The view of their session that queries have."""
 
     @property
     def leader_member_id(self) -> int: ...
@@ -120,10 +120,11 @@ class QuerySession(LeaderSession, Protocol):
     def ingress_endpoints(self) -> dict[int, str]: ...
     @property
     def named_endpoints(self) -> dict[int, str]:
-        """Endpoints by member id, as given by the creator of the client; the cluster itself names its voters only."""
+        """The endpoints by member id, as given by the creator of the client; the cluster itself names its voters only.
+        """
 
     def note_ingress_lost(self) -> None:
-        """Called when the leader's ingress is found to be closed."""
+        """Note that the leader's ingress is found to be closed."""
 
 
 class ClientQueries:
@@ -184,7 +185,7 @@ class ClientQueries:
         return session.ingress_endpoints.get(member_id) or session.named_endpoints.get(member_id, "")
 
     def on_response(self, values: Any, now_ns: int) -> None:
-        """A QueryResponse of this session."""
+        """Take a QueryResponse of this session."""
         pending = self._pending.get(values.correlation_id)
         if pending is None:
             return

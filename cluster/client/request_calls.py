@@ -22,7 +22,7 @@ PARK_NS = 100_000
 
 
 class RequestingClient(Protocol):
-    """What making many requests needs of a client."""
+    """The view of a client that making many requests needs."""
 
     settings: ClientSettings
     _loop: Any
@@ -35,7 +35,7 @@ class RequestingClient(Protocol):
 
 
 class RequestRun:
-    """Payloads on their way, in their order. It waits for as long as answers come, whichever requests they are of."""
+    """Payloads on their way, in their order. It waits for as long as answers come, to whichever requests."""
 
     def __init__(
         self,
@@ -60,8 +60,10 @@ class RequestRun:
         """Why `wait_for_all` has ended before all were done."""
 
     def submit_some(self) -> list[PendingRequest]:
-        """As many as there is room for, sent together; empty when there are no more. Raises ClusterTimeoutError when no
-        answer makes room in time."""
+        """Send as many requests as there is room for, together; return none when there are no more.
+
+        Raises ClusterTimeoutError when no answer makes room in time.
+        """
         requests = self._requests
         self._begin()
         while not requests.has_room:
@@ -79,7 +81,7 @@ class RequestRun:
         return requests.submit_many(payloads, ids)
 
     def _take(self, count_max: int) -> list[Payload]:
-        """The next payloads; of an iterable that is slow, what it gives in a millisecond, at least one."""
+        """Return the next payloads; of a slow iterable, what it gives in a millisecond, at least one."""
         clock, found = self._client._transport.clock, list[Any]()
         until_ns = clock.now() + TAKING_NS
         for payload in islice(self._payloads, count_max):
@@ -106,7 +108,7 @@ class RequestRun:
                     return
 
     def _begin(self) -> None:
-        """The time that may pass without an answer begins."""
+        """Start the time that may pass without an answer."""
         self._client._drive()
         self._left = len(self._requests)
         self._due_ns = self._client._transport.clock.now() + self._timeout_ns
@@ -131,7 +133,7 @@ class RequestRun:
 
 
 class RequestCalls:
-    """Many requests with one call."""
+    """The calls for many requests."""
 
     def _run_of(
         self: RequestingClient, payloads: Iterable[Payload], ids: Iterable[bytes] | None, timeout_s: float | None
@@ -160,7 +162,7 @@ class RequestCalls:
         timeout_s: float | None = None,
         return_exceptions: bool = False,
     ) -> Any:
-        """As `request` for each, in order, with as many under way at a time as may be; returns their answers.
+        """Make a request for each payload, in order, with as many under way at a time as allowed; return their answers.
 
         Waits for as long as answers come: ClusterTimeoutError says that none came for `timeout_s` (default:
         message_timeout_s). Raises the first error when all are done. The error has `answers`, the answer of each
@@ -207,7 +209,7 @@ class RequestCalls:
         timeout_s: float | None = None,
         return_exceptions: bool = False,
     ) -> Iterator[Any]:
-        """As `request_many`, and gives each answer in the order of the payloads as soon as it is there.
+        """Make a request for each payload, and yield each answer in the order of the payloads as soon as it is there.
 
         Payloads are taken from their iterable as there is room. An error ends the iteration, and has `requests`, those
         under way behind it; with `return_exceptions` it stands in its answer's place, and the iteration goes on.

@@ -1,4 +1,4 @@
-"""The cluster client: one session with whoever leads (cluster-client.md).
+"""The cluster client: one session with the cluster's leader (cluster-client.md).
 
     CONNECTING                   opening the session; redirected to the leader where needed
     CONNECTED                    offers go to the leader
@@ -96,13 +96,14 @@ def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTr
 
 
 def _tell_waiting(event: ClientEvent) -> None:
-    """Without an `on_event` somebody may sit before a program that shows nothing."""
+    """Print what the client waits for, where there is no `on_event`: somebody may watch a program that shows nothing.
+    """
     if event.kind == "waiting":
         tell("warning", "client waits for the cluster:", why=event.detail)
 
 
 class ClusterClient(ClientCalls, Closing):
-    """A session with a cluster.
+    """A client's session with a cluster.
 
         with ClusterClient(["10.0.0.1:20000", "10.0.0.2:20000"], "aeron:udp?endpoint=10.0.0.9:0") as client:
             print(client.request(b"40").payload)
@@ -261,7 +262,7 @@ class ClusterClient(ClientCalls, Closing):
 
     @property
     def unsent(self) -> int:
-        """Messages that were offered since the transport ran last."""
+        """The number of messages offered since the transport ran last."""
         return self._loop.unsent
 
     @property
@@ -271,7 +272,7 @@ class ClusterClient(ClientCalls, Closing):
 
     @property
     def descriptor(self) -> int | None:
-        """Readable when `poll` would find something; None with the driver of another process."""
+        """A descriptor that is readable when `poll` would find something; None with the driver of another process."""
         return self._transport.descriptor
 
     def poll(self, limit: int = POLL_LIMIT) -> int:
@@ -331,7 +332,7 @@ class ClusterClient(ClientCalls, Closing):
         timeout_s: float | None = None,
         on_done: Callable[[PendingQuery], object] | None = None,
     ) -> PendingQuery:
-        """`query` without waiting: it is sent, and done, while `poll` is called. `on_done` comes from `poll`."""
+        """Send a query without waiting. `poll` sends it, and calls `on_done` when it is done."""
         self._transport.use.check()
         if self.is_closed:
             raise self._closed_error()
@@ -367,8 +368,9 @@ class ClusterClient(ClientCalls, Closing):
 
     @property
     def native(self) -> ClientLoop:
-        """The native half, for programs in Cython: `offer_native`, `drive`, `poll_egress`
-        (cluster/client/connection/loop.pxd).
+        """The native half, for programs in Cython.
+
+        It has `offer_native`, `drive` and `poll_egress` (cluster/client/connection/loop.pxd).
 
         They may run without the interpreter, so from now on no other thread does anything for this client.
         """
@@ -380,8 +382,9 @@ class ClusterClient(ClientCalls, Closing):
         return self._loop
 
     def close(self) -> None:
-        """Close the session and give the transport back. Idempotent. Requests under way fail with SessionClosedError;
-        those of a journal go on when it is opened again.
+        """Close the session and give the transport back.
+
+        Idempotent. Requests under way fail with SessionClosedError; those of a journal go on when it is opened again.
 
         Any thread may call it, and the handler of a signal: a call that is under way ends first, and the next one
         raises. In a process that was forked from the client's it does nothing.
@@ -435,7 +438,7 @@ class ClusterClient(ClientCalls, Closing):
         self._loop.set_work(self._tick, self._work_calls)
 
     def _work_calls(self, now_ns: int) -> None:
-        """What requests and tracked messages need at every poll."""
+        """Do what requests and tracked messages need at every poll."""
         if self._acknowledgements is not None:
             self._acknowledgements.work(now_ns)
         if self._requests is not None:
@@ -469,7 +472,7 @@ class ClusterClient(ClientCalls, Closing):
             self._retry_connect(error, now_ns)
 
     def _retry_connect(self, error: ClusterError, now_ns: int) -> None:
-        """Called when no session could be opened. A client that had one and makes requests goes on trying."""
+        """Try again when no session could be opened, if the client had one and makes requests; else raise the error."""
         if not self._stays or self.leadership_term_id == NULL_VALUE:
             raise error
         if self._requests is not None:
@@ -509,7 +512,7 @@ class ClusterClient(ClientCalls, Closing):
         self._note_room("")
 
     def _become_connected(self, now_ns: int) -> bool:
-        """False when the leader's ingress has no room for the mark that must come first."""
+        """Become connected. Return False when the leader's ingress has no room for the mark that must come first."""
         publication = self._ingress_publications.get(self.leader_member_id)
         if self._acknowledgements is not None and not self._acknowledgements.begin(publication, now_ns):
             return False
@@ -519,7 +522,7 @@ class ClusterClient(ClientCalls, Closing):
         return True
 
     def _retry_soon(self, now_ns: int) -> None:
-        """The leader is there, and its ingress has no room."""
+        """Try again soon: the leader is there, but its ingress has no room."""
         self._loop.set_ingress(None)
         self.state = ClientState.AWAIT_NEW_LEADER
         self._deadline_ns = now_ns + to_ns(self.settings.new_leader_timeout_s)
@@ -553,12 +556,12 @@ class ClusterClient(ClientCalls, Closing):
 
     @property
     def _leader_endpoint(self) -> str | None:
-        """Empty for IPC; None when it is not known."""
+        """The leader's endpoint; empty for IPC, None when it is not known."""
         return self.ingress_endpoints.get(self.leader_member_id, self.ingress_endpoints.get(NULL_VALUE))
 
     @property
     def _leader_ingress(self) -> ExclusivePublication | None:
-        """The publication to the leader, None while there is none to send to."""
+        """The publication to the leader; None while there is none to send to."""
         return self._ingress_publications.get(self.leader_member_id) if self.is_connected else None
 
     def _send_keep_alive(self) -> bool:
@@ -567,7 +570,7 @@ class ClusterClient(ClientCalls, Closing):
         return sent
 
     def _keep_alive(self, now_ns: int) -> None:
-        """For a client that shares a transport, which is run by the calls of the others, too."""
+        """Keep the session alive, even of a client that shares a transport, which the other clients' calls run."""
         is_due = self.state is ClientState.CONNECTED and now_ns >= self._next_keep_alive_ns
         if is_due and (self._loop.take_sent() or self._offer_keep_alive()):
             self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
@@ -611,7 +614,10 @@ class ClusterClient(ClientCalls, Closing):
             self._become_closed(self._describe_loss(now_ns))
 
     def _describe_loss(self, now_ns: int) -> str:
-        """Say what is known. A member that can be reached need not lead any more: all of them hear clients."""
+        """Say what is known of the loss.
+
+        A member that can be reached need not lead any more: all members hear clients.
+        """
         if self._service_failure:
             return f"{self._service_failure}; the log of the members says where (`ordo errors`)"
         if self.leader_member_id not in self._ingress_publications.connected:
@@ -677,7 +683,10 @@ class ClusterClient(ClientCalls, Closing):
     # Egress
 
     def _on_event(self, message: bytes, image: Any) -> None:
-        """An egress message that no native code takes; anybody may have sent it, so what cannot be read is dropped."""
+        """Handle an egress message that no native code takes.
+
+        Anybody may have sent it, so an unreadable one is dropped.
+        """
         try:
             found = ordo_codecs.decode_any(message)
         except DecodeError:
@@ -714,7 +723,7 @@ class ClusterClient(ClientCalls, Closing):
             self._on_other_event(table, values)
 
     def _on_other_event(self, table: Message, values: Any) -> None:
-        """For sessions that are sent more than a client's."""
+        """Handle an event of sessions that are sent more than a client's."""
 
     def _close_spare(self, table: Any, values: Any) -> None:
         """Close a session of another attempt to connect, which has opened after this one."""
@@ -778,7 +787,7 @@ class ClusterClient(ClientCalls, Closing):
 
 
 def relay_of(client: ClusterClient) -> RelayedRequests:
-    """For gateways: requests that others have numbered, of many identities, in this client's session.
+    """Return a client's relay, for gateways: requests of many identities, numbered by others, in this client's session.
 
     Raises ClusterError for a client that makes requests of its own.
     """

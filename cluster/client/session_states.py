@@ -1,4 +1,4 @@
-"""Where a client's session stands, and what a program is told of it."""
+"""The stages of a client's session, and the events that a program is told of."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class ClientState(Enum):
-    """Where a client's session stands."""
+    """The stage of a client's session."""
 
     CONNECTING = auto()
     CONNECTED = auto()
@@ -17,7 +17,7 @@ class ClientState(Enum):
 
 
 class ClientEvent(NamedTuple):
-    """What has happened to a client's session, for `on_event`.
+    """An event in a client's session, for `on_event`.
 
     "waiting": a session takes long to open; without an `on_event` a line of the log says so. "opened" and "lost": a
     session, with its id; "leader": another member leads, and takes offers; "refused": no new session could be opened,

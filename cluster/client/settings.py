@@ -17,13 +17,16 @@ OUTSTANDING_REQUESTS_LIMIT = 65_536
 
 
 def to_ns(seconds: float) -> int:
-    """Whole nanoseconds."""
+    """Return seconds as whole nanoseconds."""
     return round(seconds * SECOND_NS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings:
-    """Times in seconds, lengths in bytes. Raises ConfigurationError for a value out of its range."""
+    """The settings of a client: times in seconds, lengths in bytes.
+
+    Raises ConfigurationError for a value out of range.
+    """
 
     ingress_channel: str = "aeron:udp?term-length=1m"
     """How messages travel; the endpoint of the leader is added. `aeron:ipc`, with `aeron_dir`: through shared memory

@@ -42,14 +42,14 @@ class ClusterHost(Protocol):
         """Raise ServiceCallError unless a callback is running that may call the cluster."""
 
     def on_control_sent(self) -> None:
-        """Called after something was sent to the consensus module."""
+        """Note that something was sent to the consensus module."""
 
     def idle(self) -> None:
         """Run the transport while a callback waits."""
 
 
 class ContainerCluster:
-    """Every request to the consensus module passes the one guard, `check_allowed`."""
+    """The cluster that a service sees. Every request to the consensus module passes one guard, `check_allowed`."""
 
     def __init__(self, container: ClusterHost, member_id: int) -> None:
         self._container = container

@@ -1,4 +1,4 @@
-"""The service container as a process of its own: started and watched by its node, dies with it.
+"""The service container as a process of its own: its node starts and watches it, and it ends with the node.
 
 Exit status: 0 ended in order, 70 the service raised (see the error log in the cluster folder), 1 anything else.
 """
@@ -101,13 +101,16 @@ class ContainerRunner:
             container.on_close()
 
     def _find_drop_counter(self) -> Counter | None:
-        """The node's counter of lines that no log has."""
+        """Return the node's counter of log lines that were dropped."""
         counters = self._client.counters
         counter_id = find_counter(counters, CounterType.LOG_LINES_DROPPED, self._cluster_id)
         return counters.counter(counter_id) if counter_id >= 0 else None
 
     def _find_park_flag(self) -> ParkFlag:
-        """The node allocates it before it starts the container; waits a little for a container started by hand."""
+        """Return the park flag, which the node allocates before it starts the container.
+
+        Wait a little for it when started by hand.
+        """
         deadline_ns = self._clock.now() + NODE_TIMEOUT_NS
         idle = BackoffIdle()
         while not self._stopping:
@@ -149,7 +152,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def find_versions(names: Sequence[str]) -> dict[int, str]:
-    """`module:Class` by version, from the arguments of --service. Raises ConfigurationError."""
+    """Return `module:Class` by version, from the arguments of --service. Raises ConfigurationError."""
     found: dict[int, str] = {}
     for name in names:
         version, separator, service = name.rpartition("=")
@@ -186,7 +189,7 @@ def await_predecessor(build: Callable[[], ServiceContainer], clock: SystemClock)
 def _measure(
     container: ServiceContainer, options: argparse.Namespace, clock: SystemClock, memory: FileMemoryProvider
 ) -> None:
-    """Durations and traces are those of the service that answers."""
+    """Set up durations and traces for the service that answers queries."""
     latencies = Latencies.find(memory, options.aeron_dir, options.cluster_id, writable=True)
     ring = find_traces(memory, options.aeron_dir, options.cluster_id) if options.trace_rate else None
     if ring is not None:

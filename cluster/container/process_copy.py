@@ -47,7 +47,10 @@ class SnapshotCopy(Protocol):
     """Over all messages, once all have been taken."""
 
     def take(self) -> list[bytes]:
-        """The messages that have come since. Raises SnapshotError when there will be no snapshot."""
+        """Return the messages that have come since the last call.
+
+        Raises SnapshotError when there will be no snapshot.
+        """
 
     def is_gone(self) -> bool:
         """Return whether the copy has ended, so that nothing of it is left."""
@@ -63,7 +66,7 @@ class Copier(Protocol):
     """True in a copy: nothing that belongs to the node may be touched."""
 
     def find_obstacle(self) -> str:
-        """Why the process cannot be copied now; '' when it can."""
+        """Return why the process cannot be copied now; '' when it can."""
 
     def copy(self, write: Write) -> SnapshotCopy:
         """Make a copy that does `write` with the state of now. Raises SnapshotError where there is none to be had."""
@@ -76,7 +79,7 @@ class ProcessCopier:
         self.is_copy = False
 
     def find_obstacle(self) -> str:
-        """A copy has none of the other threads, but has the locks that they hold."""
+        """Return why the process cannot be copied: a copy lacks its other threads, but has the locks that they hold."""
         count = len(os.listdir("/proc/self/task"))
         return f"its process has {count} threads" if count > 1 else ""
 
@@ -104,7 +107,7 @@ class ProcessCopier:
 
 
 def _unfreeze(frozen_before: int) -> None:
-    """A service may have frozen objects itself, and they cannot be told apart."""
+    """Unfreeze objects, but not where the service may have frozen some itself: they cannot be told apart."""
     if frozen_before == 0:
         gc.unfreeze()
 
@@ -184,7 +187,7 @@ class ProcessCopy:
 
 
 def _live_as_copy(parent_pid: int, write_end: int, write: Write) -> None:
-    """All that a copy does. It never returns, and leaves without the cleaning up that is the process's own."""
+    """Live as the copy: write, and leave without the cleaning up that is the process's own. Never returns."""
     status = 1
     try:
         # The process decides when its copy ends; a signal to the whole group is not meant for it.

@@ -1,4 +1,4 @@
-"""Records that a container is not to execute, or not yet, and the one that its service failed at.
+"""Records that a container must not execute, or not yet, and the one that its service failed at.
 
 What the consensus module says of records (RecordOrder) is kept in the loop's `marks`, which it looks at before each
 record; cluster/module/versions/skips.py decides.
@@ -52,7 +52,7 @@ class RecordHost(Protocol):
         """Stop executing records and answering queries."""
 
     def keep_state(self) -> None:
-        """The same, and records the state as evidence."""
+        """Keep the state, as `keep` does, and record it as evidence."""
 
     def publish_position(self) -> None: ...
 
@@ -60,7 +60,10 @@ class RecordHost(Protocol):
 
 
 class RecordOrders:
-    """`failure` is what the service raised at a record; what becomes of it is the module's to say."""
+    """The orders of one container.
+
+    `failure` is what the service raised at a record; the module decides what follows.
+    """
 
     def __init__(self, host: RecordHost) -> None:
         self._host = host

@@ -157,7 +157,7 @@ class ServiceContainer(ContainerLoop):
 
     @property
     def errors(self) -> ComponentErrors:
-        """What goes wrong here, as its mark file keeps it."""
+        """The component's errors, as its mark file keeps them."""
         return self._errors
 
     def _open_errors(self, cluster_dir: str, memory: MemoryProvider) -> ComponentErrors:
@@ -176,7 +176,7 @@ class ServiceContainer(ContainerLoop):
         )
 
     def _record_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
-        """What handles each kind of log record that is no message; others are not for the service."""
+        """Return the handler of each kind of log record that is no message; other kinds are not for the service."""
         return {
             codecs.SESSION_OPEN_EVENT: self._on_session_open,
             codecs.SESSION_CLOSE_EVENT: self._on_session_close,
@@ -220,7 +220,7 @@ class ServiceContainer(ContainerLoop):
 
     @property
     def park_timeout_ns(self) -> int:
-        """How long a thread that has only this agent may sleep when there was no work; -1: as long as it likes."""
+        """The time that a thread with only this agent may sleep when there was no work; -1: without limit."""
         waits = self.hold or self.state is ContainerState.AWAITING or self.queries.has_unsent or self.egress.keeps
         waits = waits or self.snapshots.is_under_way
         return QUICK_TICK_NS if waits else -1
@@ -276,7 +276,7 @@ class ServiceContainer(ContainerLoop):
         self._client.wake_driver()
 
     def idle(self) -> None:
-        """Let the transport go on while a callback waits. It does not belong to a copy of the service."""
+        """Run the transport while a callback waits; not in a copy of the service, to which it does not belong."""
         if self.snapshots.is_copy:
             return
         self._now_ns = self._clock.now()
@@ -311,7 +311,7 @@ class ServiceContainer(ContainerLoop):
         return 1
 
     def _start(self, snapshot_recording_id: int | None) -> bool:
-        """False where there is no code of the version that the snapshot is of."""
+        """Start from a snapshot. Return False where there is no code of the snapshot's version."""
         reader = None
         try:
             if snapshot_recording_id is not None:
@@ -582,7 +582,7 @@ class ServiceContainer(ContainerLoop):
     # Snapshots
 
     def describe_state(self, log_position: int) -> ServiceSnapshot:
-        """The container's own state, which is in front of the service's."""
+        """Return the container's own state, which precedes the service's in a snapshot."""
         return ServiceSnapshot(
             log_position,
             self.leadership_term_id,
@@ -601,15 +601,17 @@ class ServiceContainer(ContainerLoop):
         )
 
     def begin_callback(self, callback: str) -> None:
-        """The service is about to be called, and may not call the cluster."""
+        """Note that the service is about to be called; some callbacks may not call the cluster."""
         self.callback, self.may_call = callback, False
 
     def note_error(self, error: Exception, where: str) -> None:
         self._errors.record(error, where)
 
     def note_failure(self, error: Exception, where: str, payload: bytes | None = None) -> None:
-        """Keep what the service raised, and put it into the log, where its author looks. `payload`: the beginning of
-        that of the message."""
+        """Keep what the service raised, and put it into the log, where its author looks.
+
+        `payload`: the beginning of that of the message.
+        """
         self._errors.record(error, where if payload is None else f"{where}, payload {payload!r}")
         shown = {} if payload is None else {"payload": repr(payload)}
         told = traceback_of(error)
@@ -655,21 +657,24 @@ class ServiceContainer(ContainerLoop):
 
     @property
     def terminated(self) -> bool:
-        """The service has ended in order and everything it had to say is sent."""
+        """True when the service has ended in order and everything it had to say is sent."""
         return self.state is ContainerState.TERMINATED and not self.control.blocked
 
     # Errors
 
     def invoke(self, callback: str, may_call: bool, *arguments: Any) -> None:
-        """Call the service, unless the record is left out. What it raises becomes a ServiceError, which ends the
-        container or, where the callback is that of a record, has it stand still."""
+        """Call the service, unless the record is left out.
+
+        What it raises becomes a ServiceError, which ends the container or, where the callback is that of a record, has
+        it stand still.
+        """
         if may_call and self.marks is not None and self.log_position in self.marks:
             return
         self.may_call = may_call
         self.attempt(callback, lambda: getattr(self.service, callback)(*arguments))
 
     def attempt(self, callback: str, action: Callable[[], object]) -> bool:
-        """Do something of the service's, under the name of a callback. False when it raised."""
+        """Run something of the service's, under the name of a callback. Return False when it raised."""
         self.callback = callback
         try:
             action()
@@ -699,7 +704,10 @@ class ServiceContainer(ContainerLoop):
         return True
 
     def stand_still(self) -> None:
-        """The state is not that of the other members: the node goes on without its service until it starts again."""
+        """Stop executing, since the state differs from the other members'.
+
+        The node runs on without its service until a restart.
+        """
         self.executes = False
         self.state = ContainerState.FAILED
 

@@ -25,7 +25,7 @@ def _refuse_clashes(folder: Path) -> None:
 
 
 def _extend_path(folder: Path | None) -> list[str]:
-    """Has modules looked for in the current folder and in another one, too; returns which these are."""
+    """Have modules looked for in the current folder and in another one, too; return which these are."""
     folders = [Path.cwd()]
     if folder is not None and folder.resolve() != folders[0].resolve():
         folders.append(folder.absolute())
@@ -44,8 +44,9 @@ def _describe(error: Exception) -> str:
 
 
 def load_service(name: str, folder: Path | None = None) -> type[Service]:
-    """Return the class of `module:Class`, looked for on the path, in the current folder and, last, in `folder`, where
-    the configuration is.
+    """Return the class of `module:Class`.
+
+    It is looked for on the path, in the current folder and, last, in `folder`, where the configuration is.
 
     Raises ConfigurationError, also where one of these folders has a module of the name of one of Ordo's packages.
     """
@@ -61,12 +62,12 @@ def load_service(name: str, folder: Path | None = None) -> type[Service]:
 
 
 def load_versions(names: Mapping[int, str], folder: Path | None = None) -> ServiceVersions:
-    """The code of each version, from `module:Class`. Raises ConfigurationError, as `load_service`."""
+    """Return the code of each version, from `module:Class`. Raises ConfigurationError, as `load_service`."""
     return ServiceVersions({app_version: load_service(name, folder) for app_version, name in names.items()})
 
 
 def load_class(name: str, key: str, folder: Path | None = None) -> type[Any]:
-    """As `load_service`, of any class; `key` says in errors what names it."""
+    """Load any class, as `load_service` does a service; `key` says in errors what names it."""
     module_name, separator, class_name = name.partition(":")
     if not separator or not module_name or not class_name:
         raise ConfigurationError(f"{key}={name!r}: must be module:Class, such as mypackage.counter:Counter")

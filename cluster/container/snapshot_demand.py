@@ -15,8 +15,10 @@ def implements_snapshots(service_class: type) -> bool:
 
 
 def demand_snapshots(service: Service) -> None:
-    """Raise ServiceError for a service that does not say how to save its state: without it, a snapshot that is empty
-    would take the place of the log."""
+    """Raise ServiceError for a service that does not say how to save its state.
+
+    Without it, a snapshot that is empty would take the place of the log.
+    """
     if not implements_snapshots(type(service)):
         raise ServiceError(
             f"{type(service).__name__} does not implement on_take_snapshot: no snapshot is taken; implement it, with "

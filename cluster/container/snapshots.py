@@ -53,16 +53,16 @@ class SnapshotHost(Protocol):
     @property
     def time(self) -> int: ...
     def describe_state(self, log_position: int) -> ServiceSnapshot:
-        """The container's own state, which is in front of the service's."""
+        """Return the container's own state, which precedes the service's in a snapshot."""
 
     def begin_callback(self, callback: str) -> None:
-        """The service is about to be called, and may not call the cluster."""
+        """Note that the service is about to be called; some callbacks may not call the cluster."""
 
     def ask_for_tick(self) -> None: ...
     def on_control_sent(self) -> None: ...
     def note_error(self, error: Exception, where: str) -> None: ...
     def note_failure(self, error: Exception, where: str) -> None:
-        """The same for what the service raised, which its author is to see in the log, too."""
+        """Note an error that the service raised, and log it for the service's author."""
 
 
 class _Point(NamedTuple):
@@ -75,7 +75,7 @@ class _Point(NamedTuple):
 
 
 class ContainerSnapshots:
-    """At most one snapshot at a time. The record of a second one waits, and the service with it."""
+    """The snapshots of one container, one at a time. The record of a second one waits, and the service with it."""
 
     copier: Copier | None = None
     """What copies the service; None: it stands still."""
@@ -169,7 +169,7 @@ class ContainerSnapshots:
         self._hold()
 
     def _write(self, log_position: int, append: Append) -> None:
-        """Everything that the snapshot consists of, in order."""
+        """Append everything that the snapshot consists of, in order."""
         for message in container_snapshot.encode(self._host.describe_state(log_position)):
             append(message)
         writer = service_snapshot.SnapshotWriter(append, SNAPSHOT_MESSAGE_BYTES_MAX)
@@ -180,7 +180,10 @@ class ContainerSnapshots:
     # Duty cycles
 
     def work(self, now_ns: int) -> int:
-        """A bounded step of the snapshot under way, and of a state that is kept; 0 when there was nothing to do."""
+        """Advance the snapshot under way, and a state that is kept, by a bounded step.
+
+        Return 0 when there was nothing to do.
+        """
         return self._work_on_snapshot(now_ns) + self._work_on_state(now_ns)
 
     def _work_on_state(self, now_ns: int) -> int:
@@ -238,7 +241,7 @@ class ContainerSnapshots:
         self._answer(recording_id)
 
     def _fail(self, error: Exception) -> None:
-        """The service goes on without a snapshot at this position."""
+        """Fail the snapshot of this position; the service goes on."""
         assert self._point is not None
         # What a copy raised comes as text, its first line says it in short.
         reason = error.message.splitlines()[0] if isinstance(error, SnapshotError) else one_line(error)

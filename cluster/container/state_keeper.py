@@ -1,4 +1,4 @@
-"""A state that is not that of the other members, written down where the service stands still (docs/RETENTION.md)."""
+"""Keeps a state that differs from the other members', where the service stands still (docs/RETENTION.md)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SILENCE_NS_MAX = 5_000_000_000
 
 
 class StateKeeper:
-    """One state, in a recording of its own beside those of snapshots."""
+    """Keeps one state, in a recording of its own beside those of snapshots."""
 
     def __init__(self, client: TransportClient, stream_id: int, done: Callable[[int, int], None]) -> None:
-        """`done` gets the log position of the state and its recording, or NULL_VALUE where there is none."""
+        """Take `done`, which gets the state's log position and its recording, or NULL_VALUE where there is none."""
         self._client = client
         self._stream_id = stream_id
         self._done = done
@@ -41,7 +41,10 @@ class StateKeeper:
         self._moved_ns = now_ns
 
     def work(self, now_ns: int) -> int:
-        """A bounded step: 1 when there was something to do. Raises SnapshotError when it is given up."""
+        """Advance by a bounded step: return 1 when there was something to do.
+
+        Raises SnapshotError when it is given up.
+        """
         writer = self._writer
         if writer is None:
             return 0

@@ -1,4 +1,4 @@
-"""Which code of a service executes the log: that of the version in force, and no other (docs/UPGRADES.md).
+"""The code of a service that executes the log: always that of the version in force (docs/UPGRADES.md).
 
 The log says which version is in force: the first record of the first leadership term does, and every VersionEvent from
 there on. At a VersionEvent the state goes from the old code to the new one as through a snapshot. A container that has
@@ -32,19 +32,20 @@ class ServiceVersions:
     """The code that a container has, by version. Each instance of a service executes one stretch of the log."""
 
     def __init__(self, code: Mapping[int, Callable[[], Service]]) -> None:
-        """`code` makes an instance; where it is a class, what it can do is known before."""
+        """Take `code`, which makes an instance; where it is a class, what it can do is known before."""
         assert code, "a container without code"
         self._code = dict(code)
         self._prepared: dict[int, Service] = {}
 
     @classmethod
     def of(cls, service: Service | ServiceVersions, app_version: int) -> ServiceVersions:
-        """The versions, or the one service as the only version there is."""
+        """Return the versions; a single service is the only version there is."""
         return service if isinstance(service, ServiceVersions) else cls({app_version: lambda: service})
 
     @property
     def lowest(self) -> int:
-        """What a container begins with until the log says what is in force: the choice of a new log, too."""
+        """The version that a container begins with until the log says what is in force; also the choice for a new log.
+        """
         return min(self._code)
 
     def __contains__(self, app_version: int) -> bool:
@@ -55,7 +56,7 @@ class ServiceVersions:
         self._prepared[self.lowest] = self.make(self.lowest)
 
     def make(self, app_version: int) -> Service:
-        """A new instance. Raises ServiceError when the constructor raised."""
+        """Return a new instance. Raises ServiceError when the constructor raised."""
         if app_version in self._prepared:
             return self._prepared.pop(app_version)
         code = self._code[app_version]
@@ -67,13 +68,13 @@ class ServiceVersions:
             raise ServiceError(text, category=Category.FATAL) from error
 
     def describe(self, present: Service) -> list[Code]:
-        """What others are told. Of code that is no class only the present instance shows what it can do."""
+        """Return what others are told. Of code that is no class only the present instance shows what it can do."""
         classes = {number: code if isinstance(code, type) else type(present) for number, code in self._code.items()}
         return [Code(number, _flags_of(classes[number])) for number in sorted(classes)]
 
 
 def _flags_of(service_class: type) -> int:
-    """What code can do, as rows of `ordo.cluster.wire.version_rows` say it."""
+    """Return what code can do, in the flags of `ordo.cluster.wire.version_rows`."""
     hands_over = HANDS_OVER if implements_snapshots(service_class) else 0
     return hands_over | (HASHES if implements_state_hash(service_class) else 0)
 
@@ -100,11 +101,14 @@ class VersionHost(Protocol):
         """Call the service; what it raises ends the container."""
 
     def attempt(self, callback: str, action: Callable[[], None]) -> bool:
-        """Do something that belongs to the record being executed. False when it raised, and the service failed."""
+        """Run something that belongs to the record being executed.
+
+        Return False when it raised, and the service failed.
+        """
 
 
 class VersionSwitch:
-    """Of one container. `in_force` is the version of the code that `host.service` is an instance of."""
+    """The versions of one container. `in_force` is the version of the code that `host.service` is an instance of."""
 
     def __init__(self, host: VersionHost, versions: ServiceVersions, service_id: int) -> None:
         self._host = host
@@ -118,8 +122,10 @@ class VersionSwitch:
         self._host.control.send(ordo_codecs.SERVICE_VERSIONS.encode(service_id=self._service_id, versions=codes))
 
     def choose(self, app_version: int) -> bool:
-        """Take an instance of the version that a snapshot, or the log from its beginning on, is of; nothing was
-        executed yet. False, standing still, where there is none."""
+        """Take an instance of the version that a snapshot, or the log from its beginning on, is of.
+
+        Nothing was executed yet. False, standing still, where there is none.
+        """
         if app_version not in self._versions:
             self._lack(app_version)
             return False
@@ -129,7 +135,10 @@ class VersionSwitch:
         return True
 
     def begin_log(self, app_version: int) -> bool:
-        """The first record of the log says what is in force. False where the container stands still."""
+        """Put the version in force that the first record of the log names.
+
+        Return False where the container stands still.
+        """
         former = self.in_force
         if not self.choose(app_version):
             return False
@@ -138,7 +147,7 @@ class VersionSwitch:
         return True
 
     def change(self, app_version: int) -> None:
-        """A VersionEvent is executed: from the next record on this version is in force."""
+        """Execute a VersionEvent: from the next record on this version is in force."""
         if app_version == self.in_force:
             return
         if app_version not in self._versions:
@@ -149,7 +158,7 @@ class VersionSwitch:
                 self._host.invoke("on_role_change", False, Role.LEADER)
 
     def _hand_over(self, app_version: int) -> None:
-        """The old code writes its snapshot, the new code starts with it: the same bytes as through a recording."""
+        """Start the new code from the old code's snapshot: the same bytes as through a recording."""
         host, old = self._host, self._host.service
         messages: list[bytes] = []
         try:

@@ -1,4 +1,4 @@
-"""Opening a session: the connect handshake of a cluster client, step by step (cluster-client.md §4)."""
+"""The connect handshake of a cluster client, step by step (cluster-client.md §4)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConnectState(Enum):
 
 
 class SessionConnect:
-    """One handshake. `work` until `opened` is the OK event; raises SessionRejectedError or ClusterTimeoutError.
+    """One handshake. Call `work` until `opened` is the OK event; raises SessionRejectedError or ClusterTimeoutError.
 
     A member that does not answer within `attempt_timeout_ns` is skipped for the next one, with a new request. Each time
     the timeout doubles, so that a cluster which needs longer to answer is waited for in the end.
@@ -57,9 +57,12 @@ class SessionConnect:
         renew: Callable[[], Mapping[int, str] | None] = lambda: None,
         on_waiting: Callable[[str], object] = lambda why: None,
     ) -> None:
-        """`response_channel(endpoint)` is the channel a member answers on, given the bound egress endpoint; `renew()`
-        the endpoints where they are others than before; `on_waiting(why)` is called once, when it takes long. `secret`
-        draws correlation ids, which say that an answer is of a member that was asked: nobody else may guess them."""
+        """Begin a handshake.
+
+        `response_channel(endpoint)` is the channel a member answers on, given the bound egress endpoint; `renew()`
+        returns the endpoints where they have changed; `on_waiting(why)` is called once, when it takes long. `secret`
+        draws correlation ids that nobody else can guess: an answer with one comes from a member that was asked.
+        """
         self.state = ConnectState.AWAIT_EGRESS
         self.opened: Any = None
         self.image: Any = None
@@ -175,7 +178,7 @@ class SessionConnect:
             self._attempt_deadline_ns = now_ns + self._attempt_timeout_ns
 
     def on_event(self, table: Any, values: Any, image: Any, now_ns: int) -> None:
-        """An egress message. Of requests that were given up, only the session counts."""
+        """Take an egress message. Of requests that were given up, only the session counts."""
         correlation_id = getattr(values, "correlation_id", None)
         is_awaited = self.state is ConnectState.AWAIT_RESPONSE and correlation_id == self._correlation_id
         if not is_awaited:
@@ -216,7 +219,7 @@ class SessionConnect:
             self._try_all(now_ns)
 
     def _learn_member_id(self, member_id: int) -> None:
-        """Endpoints given as a list may be in any order, so the member's id is learnt from the leader's answer."""
+        """Learn the member's id from the leader's answer, since endpoints given as a list may be in any order."""
         self._ingress.rename(self.member_id, member_id)
         if self.member_id in self.endpoints and NULL_MEMBER_ID not in self.endpoints:
             self.endpoints[self.member_id], self.endpoints[member_id] = (

@@ -1,4 +1,7 @@
-"""Where a client finds the members: named by its user, in DNS, or in a file; the cluster itself then says who leads."""
+"""The endpoints where a client finds the members: given by its user, in DNS, or in a file.
+
+The cluster itself then says who leads.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ EndpointSource = Callable[[], Endpoints]
 
 
 def archive_endpoint(endpoint: str) -> str:
-    """Where the member with this first port serves the log. Raises ConfigurationError."""
+    """Return where the member with this first port serves the log. Raises ConfigurationError."""
     host, _, port = endpoint.rpartition(":")
     if not host or not port.isdecimal():
         raise ConfigurationError(f"endpoint {endpoint!r}: must be host:port")
@@ -132,7 +135,7 @@ def endpoints_from_file(path: str | Path) -> EndpointSource:
 
 
 class NamedEndpoints:
-    """What the user of a client has named, asked again where that is a source."""
+    """The endpoints that the user of a client has given; a source such as DNS is asked again."""
 
     def __init__(self, endpoints: Endpoints | EndpointSource, ingress_channel: str) -> None:
         """Raise ConfigurationError."""
@@ -157,7 +160,7 @@ class NamedEndpoints:
 
 
 def parse_list(endpoints: str, option: str = "--endpoints") -> list[str]:
-    """The members of `host:port,host:port`. Raises ConfigurationError."""
+    """Return the members of `host:port,host:port`. Raises ConfigurationError."""
     found = [one.strip() for one in endpoints.split(",")]
     for one in found:
         match = ENDPOINT.fullmatch(one)
@@ -171,7 +174,7 @@ def parse_list(endpoints: str, option: str = "--endpoints") -> list[str]:
 
 
 def own_address(endpoint: str) -> str:
-    """The address of this machine towards a `host:port`, as the routes say; nothing is sent.
+    """Return this machine's address towards a `host:port`, by the routing table; nothing is sent.
 
     Raises ConfigurationError.
     """

@@ -16,7 +16,7 @@ NULL_MEMBER_ID = -1
 
 
 def parse_endpoints(text: str) -> dict[int, str]:
-    """`id=host:port,id=host:port` as a table by member id. Raises ConfigurationError."""
+    """Return the endpoints of `id=host:port,id=host:port` by member id. Raises ConfigurationError."""
     endpoints: dict[int, str] = {}
     for item in text.split(","):
         member_id, separator, endpoint = item.partition("=")
@@ -43,7 +43,7 @@ class _Ingress:
 
 
 class IngressPublications:
-    """One exclusive publication for each member that is being tried; they are added without waiting."""
+    """The ingress publications: one for each member that is tried, added without waiting."""
 
     def __init__(self, client: TransportClient, channel: str, stream_id: int) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class IngressPublications:
         """Why the driver refused the last one that it refused."""
 
     def open(self, endpoints: Mapping[int, str]) -> None:
-        """Publications to these endpoints and no others; one that is open already stays. `{-1: ""}`: no endpoint.
+        """Open publications to these endpoints and no others; keep those that are open. `{-1: ""}` means no endpoint.
 
         One that has lost its member is made anew: members do not accept one again that they have lost.
         """
@@ -81,7 +81,7 @@ class IngressPublications:
 
     @property
     def connected(self) -> dict[int, ExclusivePublication]:
-        """Publications that have a subscriber, by member id."""
+        """The publications that have a subscriber, by member id."""
         found = {}
         for member_id, ingress in self._ingresses.items():
             if ingress.is_connected() and ingress.publication is not None:
@@ -93,7 +93,7 @@ class IngressPublications:
         return None if ingress is None else ingress.publication
 
     def rename(self, member_id: int, to: int) -> None:
-        """Corrects the id of a member. The publication without an endpoint (-1) keeps its id."""
+        """Correct the id of a member. The publication without an endpoint (-1) keeps its id."""
         if member_id not in (to, NULL_MEMBER_ID):
             self._ingresses[to] = self._ingresses.pop(member_id)
 

@@ -1,4 +1,5 @@
-"""What queries, requests and acknowledgements see of a client's session, which may be another one each time."""
+"""The view of a client's session that queries, requests and acknowledgements have; each time it may be another session.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ class LeaderSession(Protocol):
     def leadership_term_id(self) -> int: ...
     @property
     def leader_ingress(self) -> ExclusivePublication | None:
-        """None while there is no leader to send to."""
+        """The publication to the leader; None while there is no leader to send to."""
 
     @property
     def takes_messages(self) -> bool:
@@ -26,7 +27,7 @@ class LeaderSession(Protocol):
 
 
 class SessionOwner(Protocol):
-    """The client."""
+    """The client that owns the session."""
 
     session_id: int
     leadership_term_id: int
@@ -40,7 +41,7 @@ class SessionOwner(Protocol):
 
 
 class SessionLink:
-    """What queries and requests see of the session."""
+    """The view of the session that queries and requests have."""
 
     def __init__(self, client: SessionOwner, named_endpoints: dict[int, str]) -> None:
         self._client = client

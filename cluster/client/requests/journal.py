@@ -40,7 +40,7 @@ _NUMBER_AND_LENGTH = struct.Struct("<BqB")
 
 @dataclass
 class JournalState:
-    """What a journal holds."""
+    """The content of a journal."""
 
     identity: bytes
     incarnation: int
@@ -59,7 +59,7 @@ class JournalStore(Protocol):
     def read(self) -> bytes: ...
     def append(self, data: bytes) -> None: ...
     def sync(self) -> None:
-        """Everything appended so far is on disk when this returns."""
+        """Return once everything appended so far is on disk."""
 
     def replace(self, data: bytes) -> None:
         """Replace the content atomically; the new content is on disk when this returns."""
@@ -81,7 +81,7 @@ class JournalFile:
         watch(self)
 
     def on_forked(self) -> None:
-        """In a child made by fork: lets go of the descriptor, which would hold the lock longer than the parent does."""
+        """Close the descriptor in a child made by fork, where it would hold the lock longer than the parent does."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -143,11 +143,14 @@ def _write(descriptor: int, data: bytes) -> None:
 
 
 class Journal:
-    """Stores the requests of `ClientRequests`; `recover` returns them to a later process."""
+    """The journal: it stores the requests of `ClientRequests`; `recover` returns them to a later process."""
 
     def __init__(self, store: JournalStore, identity: bytes = b"", *, synced: bool = True) -> None:
-        """`identity`: a journal of another one is refused; empty: any is taken. Not `synced`: requests survive the end
-        of the process, not that of the machine."""
+        """Open a journal.
+
+        A journal with another `identity` is refused; with an empty one any is taken. Not `synced`: requests survive the
+        end of the process, not that of the machine.
+        """
         self._store = store
         self._identity = identity
         self._synced = synced
@@ -175,7 +178,7 @@ class Journal:
         return JournalState(**{**vars(state), "requests": dict(state.requests), "ids": dict(state.ids)})
 
     def begin_again(self, identity: bytes, incarnation: int) -> None:
-        """Empty the journal, for a client that begins anew."""
+        """Empty the journal, for a client that starts with a new identity."""
         self._state = JournalState(identity, incarnation)
         self._write_anew()
 

@@ -1,4 +1,4 @@
-"""Requests that others have numbered, of many identities in one session: what a gateway sends for its callers.
+"""Requests of many identities in one session, numbered by their callers: what a gateway sends for them.
 
 A gateway keeps nothing that matters, so the caller has what a client's journal has: the identity, the number and the
 payload, until it has the answer. All gateways open an identity with the same incarnation, which follows from its name.
@@ -50,7 +50,7 @@ class RelayedRequests(RelayWindow):
         self._count = 0
 
     def __len__(self) -> int:
-        """The number of requests and questions without an answer."""
+        """Return the number of requests and questions without an answer."""
         return self._count
 
     @property
@@ -135,7 +135,7 @@ class RelayedRequests(RelayWindow):
         self._by_position.pop(line.open_position, None)
 
     def payload_bytes_max(self, request: RelayedRequest) -> int:
-        """The longest payload that the cluster takes of an identity that is open."""
+        """Return the longest payload that the cluster takes of an open identity."""
         return self._payload_bytes_max(request.line)
 
     # Duty cycle
@@ -197,7 +197,7 @@ class RelayedRequests(RelayWindow):
     # Egress
 
     def on_opened(self, values: Any, now_ns: int) -> None:
-        """An IdentityOpened of this session."""
+        """Take an IdentityOpened of this session."""
         line = self._by_incarnation.get(values.incarnation)
         if line is None:
             return
@@ -248,7 +248,7 @@ class RelayedRequests(RelayWindow):
         self._by_position[open_position] = line
 
     def _lose(self, line: IdentityLine, outcome: Outcome, text: str) -> None:
-        """Fail all that is under way of an identity. What comes later opens it anew."""
+        """Fail all that is under way of an identity. A later request opens it anew."""
         lost = line.take_all()
         self._forget(line)
         self._active.pop(line.identity, None)

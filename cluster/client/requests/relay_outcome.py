@@ -1,4 +1,4 @@
-"""What a gateway can say of a request that it relays."""
+"""The outcomes that a gateway can report of a request that it relays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 
 class Outcome(Enum):
-    """What became of a relayed request, or of an identity that was to be opened."""
+    """The outcome of a relayed request, or of opening an identity."""
 
     EXECUTED = auto()
     """The payload is the service's answer."""

@@ -1,4 +1,4 @@
-"""How requests go to the leader: a client's own, those that a gateway relays, and commands of consumers."""
+"""The encoding and sending of requests to the leader: a client's own, those of a gateway, and commands of consumers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ RequestStamp = tuple[int, int, int, int]
 
 
 class RequestSession(LeaderSession, Protocol):
-    """What requests need of the session that carries them."""
+    """The view of their session that requests have."""
 
     def note_ingress_lost(self) -> None:
-        """The leader's ingress turned out to be gone."""
+        """Note that the leader's ingress turned out to be gone."""
 
     def note_sent(self, count: int = 1) -> None:
         """Note that messages were sent, which keep the session alive by themselves."""
 
 
 def encode_open(session: LeaderSession, identity: bytes, incarnation: int, known_position: int) -> bytes:
-    """The question how far the cluster is with an identity, which makes it known."""
+    """Return the question how far the cluster is with an identity, which makes the identity known."""
     message: bytes = ordo_codecs.OPEN_IDENTITY.encode(
         leadership_term_id=session.leadership_term_id,
         cluster_session_id=session.session_id,

@@ -1,4 +1,4 @@
-"""Requests of a cluster client: executed once and answered, whatever dies (docs/CLIENT.md).
+"""Requests of a cluster client: executed once and answered, whatever fails (docs/CLIENT.md).
 
 A request has a number of the client's identity. It is kept until it is answered, and sent again after a change of the
 leader, with a new session, after a restart with a journal, and when nothing was heard for a while; always all of them,
@@ -53,8 +53,11 @@ class ClientRequests(RequestWindow):
         journal: Journal | None = None,
         wait: Callable[[PendingRequest, float | None], None],
     ) -> None:
-        """`wait(pending, timeout_s)` returns when a request is done, or raises. `journal` overrules identity and
-        incarnation with its own."""
+        """Take the session.
+
+        `wait(pending, timeout_s)` returns when a request is done, or raises. `journal` overrules identity and
+        incarnation with its own.
+        """
         self._session = session
         self.identity = identity
         self._incarnation = incarnation
@@ -99,7 +102,7 @@ class ClientRequests(RequestWindow):
     # Calls
 
     def __len__(self) -> int:
-        """The number of requests without an answer."""
+        """Return the number of requests without an answer."""
         return len(self._pending) + len(self._unnumbered)
 
     @property
@@ -171,7 +174,7 @@ class ClientRequests(RequestWindow):
     # Egress
 
     def on_opened(self, values: Any, now_ns: int) -> None:
-        """An IdentityOpened of this session."""
+        """Take an IdentityOpened of this session."""
         if values.incarnation != self._incarnation or self._failure is not None:
             return
         if self._is_open:
@@ -189,8 +192,10 @@ class ClientRequests(RequestWindow):
             self.fail(IdentityError(f"identity {self.identity.hex()} belongs to another principal"))
 
     def _number_waiting(self, values: Any, now_ns: int) -> None:
-        """Give numbers to the requests that wait for one. One with an id waits, and those after it, while the cluster
-        may be about to take ids."""
+        """Give numbers to the requests that wait for one.
+
+        One with an id waits, and those after it, while the cluster may be about to take ids.
+        """
         self._takes_ids = self._takes_ids or values.takes_ids == 1
         while self._unnumbered:
             pending = self._unnumbered[0]
@@ -233,7 +238,7 @@ class ClientRequests(RequestWindow):
         self.work(now_ns)
 
     def _lose_identity(self) -> None:
-        """The identity has expired: requests under way may have been executed, or not. Later ones use a new one."""
+        """Replace an identity that has expired. Requests under way may have been executed, or not."""
         error = IdentityError(f"identity {self.identity.hex()} has expired in the cluster")
         lost = list(self._pending.values())
         self._pending.clear()
@@ -245,7 +250,7 @@ class ClientRequests(RequestWindow):
             pending.finish(None, error.for_request(_outcome_of(pending)))
 
     def _on_other_answer(self, number: int, log_position: int, status: int, payload: bytes) -> None:
-        """An answer that is not the service's."""
+        """Take an answer that is not the service's."""
         if status == AnswerStatus.WAIT:
             self.trouble = payload.decode(errors="replace")
             return
@@ -261,7 +266,7 @@ class ClientRequests(RequestWindow):
         pending.finish(None, _error_of(status, payload.decode(errors="replace"), log_position))
 
     def timeout(self, pending: PendingRequest) -> ClusterTimeoutError:
-        """The error of a wait that was too short; the request goes on."""
+        """Return the error of a wait that was too short; the request goes on."""
         name = f"request {pending.number}" if pending.number else "request"
         error = ClusterTimeoutError(
             f"{name} not answered in time, unknown whether it was executed: it is still under way; wait for it with "
@@ -292,12 +297,12 @@ class ClientRequests(RequestWindow):
 
 
 def _outcome_of(pending: PendingRequest) -> RequestOutcome:
-    """What is known of a request that ends without an answer."""
+    """Return what is known of a request that ends without an answer."""
     return RequestOutcome.UNKNOWN if pending.was_sent else RequestOutcome.NOT_EXECUTED
 
 
 def _error_of(status: int, text: str, log_position: int) -> ClusterError:
-    """What the status of an answer that is not the service's means."""
+    """Return the error for the status of an answer that is not the service's."""
     if status == AnswerStatus.REJECTED:
         return RejectedError(text, log_position=log_position)
     if status == AnswerStatus.ID_CONFLICT:

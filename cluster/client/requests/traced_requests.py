@@ -1,4 +1,4 @@
-"""Requests of which some are traced: for each of these a span from when the client takes it until it is answered."""
+"""Requests of which some are traced: each of these gets a span from when the client takes it until it is answered."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SpanSender:
 
 
 class TracedRequests(ClientRequests):
-    """Decides by the identity's position and the request's number, as the members do."""
+    """Chooses the traced requests by the identity's position and the request's number, as the members do."""
 
     def __init__(self, *arguments: Any, tracing: Tracing, epoch_ns: Callable[[], int], **options: Any) -> None:
         self._threshold = threshold_of(tracing.rate)

@@ -1,4 +1,4 @@
-"""Which of a client's requests are traced, and where their spans go."""
+"""The choice of a client's traced requests, and the destination of their spans."""
 
 from __future__ import annotations
 

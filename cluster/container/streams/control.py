@@ -20,7 +20,7 @@ def _cut(text: str) -> bytes:
 
 
 class ControlHandler(Protocol):
-    """What the consensus module asks of its services."""
+    """The requests that the consensus module makes of its services."""
 
     def on_termination_position(self, log_position: int, ack_required: bool) -> None: ...
 
@@ -31,7 +31,9 @@ class ControlHandler(Protocol):
 
 
 class ContainerControl:
-    """Sends in order and never loses a message: what cannot be sent at once waits in `blocked`.
+    """The control streams of a container.
+
+    It sends in order and never loses a message: what cannot be sent at once waits in `blocked`.
 
     The container executes no further record while something waits, so what waits is what one callback asked for.
     """
@@ -65,7 +67,7 @@ class ContainerControl:
         return count
 
     def send_ack(self, log_position: int, timestamp: int, relevant_id: int = codecs.NULL_VALUE) -> None:
-        """Acks are numbered from 0 over the life of the service."""
+        """Send an ack; acks are numbered from 0 over the life of the service."""
         self.send(
             codecs.SERVICE_ACK.encode(
                 log_position=log_position,
@@ -121,7 +123,7 @@ class ContainerControl:
 
     @property
     def service_message_bytes_max(self) -> int:
-        """Longest payload of `send_service_message`."""
+        """The longest payload of `send_service_message`."""
         return int(self._publication.max_message_length) - codecs.SESSION_HEADER_LENGTH_BYTES
 
     def poll(self) -> int:

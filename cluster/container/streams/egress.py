@@ -24,7 +24,7 @@ class EgressPublications:
     """Adds publications without waiting: `connect` sessions, then `poll` until nothing is `pending`."""
 
     def __init__(self, client: TransportClient, on_error: Callable[[Exception], None]) -> None:
-        """`on_error`: a channel that the driver refused; its sessions stay unconnected."""
+        """Take `on_error`, which is called for a channel that the driver refused; its sessions stay unconnected."""
         self._client = client
         self._on_error = on_error
         self._egresses: dict[tuple[str, int], _Egress] = {}

@@ -43,7 +43,7 @@ _WAITS = (OfferResult.BACK_PRESSURED, OfferResult.ADMIN_ACTION, OfferResult.NOT_
 
 @dataclass(slots=True)
 class Topic:
-    """Where one topic stands; `position` in bytes, after what its stream has taken."""
+    """The state of one topic; `position` in bytes, after what its stream has taken."""
 
     name: str
     sequence: int = 0
@@ -172,14 +172,14 @@ class ContainerFeeds:
             raise ClusterError(f"feed {topic.name} cannot be published: result={result} position={topic.position}")
 
     def drop(self, log_position: int) -> None:
-        """The record that ends here was not executed: what it has published goes nowhere."""
+        """Drop what the record that ends here has published: it was not executed."""
         while self._waiting and self._waiting[-1].log_position == log_position:
             self._waiting.pop()
 
     # Snapshots
 
     def snapshot(self) -> Iterator[bytes]:
-        """Where each topic stands. Nothing waits then, for a snapshot is a record of its own."""
+        """Yield the state of each topic. Nothing waits then, for a snapshot is a record of its own."""
         assert not self._waiting, "a snapshot while a feed waits"
         for topic in self._topics.values():
             yield ordo_codecs.FEED_STATE.encode(
@@ -187,14 +187,14 @@ class ContainerFeeds:
             )
 
     def restore(self, states: Iterable[Any]) -> None:
-        """Go on from a snapshot: what the recordings have behind it is published again."""
+        """Continue from a snapshot: what the recordings have after it is published again."""
         for state in states:
             topic = Topic(state.topic, state.sequence, state.position, state.log_position)
             self._topics[topic.name] = topic
             self._open(topic)
 
     def positions(self) -> dict[int, int]:
-        """Where each topic stands, by the session id of its stream."""
+        """Return the position of each topic, by the session id of its stream."""
         return {
             topic.publication.session_id: topic.position
             for topic in self._topics.values()

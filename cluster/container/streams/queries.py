@@ -78,18 +78,18 @@ class QueryHost(Protocol):
         """Ask for a tick at once."""
 
     def note_written(self) -> None:
-        """Something was written that the driver should send."""
+        """Note that something was written that the driver should send."""
 
     def record_error(self, error: Exception) -> None: ...
 
 
 class ContainerQueries:
-    """At most `queries_max` at a time, answers that could not be sent yet included."""
+    """The queries of one container: at most `queries_max` at a time, including answers that could not be sent yet."""
 
     def __init__(
         self, container: QueryHost, client: TransportClient, queries_max: int, cluster_id: int = 0, service_id: int = 0
     ) -> None:
-        """Each service has a stream of its own; clients ask service 0."""
+        """Listen to queries. Each service has a stream of its own; clients ask service 0."""
         self._container = container
         stream_id = service_stream(QUERY_STREAM_ID, cluster_id, service_id)
         self._subscription = client.add_subscription(QUERY_CHANNEL, stream_id)
@@ -190,7 +190,7 @@ class ContainerQueries:
     # -- the tick --------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """Do what has nothing to do with a record, and return the number of answers sent."""
+        """Do the work that belongs to no record, and return the number of answers sent."""
         self._now_ns = now_ns
         sent = self._responses.work(now_ns)
         if sent:

@@ -25,7 +25,7 @@ WAITING_MAX = 256
 
 
 class Response(NamedTuple):
-    """An encoded answer, and what is sent in its place when it is too long, given the longest that is not."""
+    """An encoded answer, and what is sent in its place when it is too long, given the longest allowed."""
 
     message: bytes
     too_long: Callable[[int], bytes]
@@ -40,10 +40,10 @@ class _Egress:
 
 
 class ResponsePublications:
-    """Sends without waiting: what cannot be sent at once goes with `work`, or with its publication."""
+    """The publications of answers. What cannot be sent at once is sent by `work`, or with its publication."""
 
     def __init__(self, client: TransportClient, on_error: Callable[[Exception], None]) -> None:
-        """`on_error`: a channel that the driver refused."""
+        """Take `on_error`, which is called for a channel that the driver refused."""
         self._client = client
         self._on_error = on_error
         self._egresses: dict[tuple[str, int], _Egress] = {}

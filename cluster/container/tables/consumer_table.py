@@ -1,4 +1,4 @@
-"""Durable consumers: who reads, and how far it is done. A function of the log (docs/CONSUMERS.md).
+"""Durable consumers: who reads, and how far each has done. A function of the log (docs/CONSUMERS.md).
 
 A consumer has a name, a mode and members. A member is a client's session that has joined; it is gone when the session
 is closed, by the client, or by the cluster after `session_timeout`. Every change is a record of the log (a command, or
@@ -57,7 +57,7 @@ class ConsumerMember:
 
 @dataclass(slots=True)
 class DurableConsumer:
-    """One consumer."""
+    """The state of one consumer."""
 
     name: str
     mode: ConsumerMode
@@ -106,7 +106,7 @@ class ConsumerTable:
 
     @property
     def hold_position(self) -> int:
-        """The log from here on is not done by some consumer; -1: there is none."""
+        """The lowest position whose log some consumer has not done; -1 without one."""
         return min((one.done_position for one in self._consumers.values()), default=NULL_VALUE)
 
     # The log
@@ -129,7 +129,7 @@ class ConsumerTable:
         return self._change(created, command, session_id)
 
     def close_session(self, session_id: int, position: int, time: int) -> list[Notice]:
-        """A session is over, and with it its memberships."""
+        """Close a session, and with it its memberships."""
         self._position, self._time = position, time
         notices: list[Notice] = []
         for consumer in self._consumers.values():
@@ -159,7 +159,7 @@ class ConsumerTable:
         return member is not None and command.number <= member.number
 
     def _repeat(self, consumer: DurableConsumer, command: ConsumerCommand, session_id: int) -> list[Notice]:
-        """A command that was executed before: its answer was lost, or is on its way."""
+        """Answer a command that was executed before: its answer was lost, or is on its way."""
         member = consumer.members[command.member_key]
         if command.number < member.number or command.number <= 0:
             return []
@@ -169,7 +169,7 @@ class ConsumerTable:
     # Commands
 
     def _create(self, command: ConsumerCommand) -> DurableConsumer | str:
-        """A new consumer, or why there is none."""
+        """Return a new consumer, or why there is none."""
         if len(self._consumers) >= CONSUMERS_MAX:
             return f"there are {CONSUMERS_MAX} consumers, which is the limit: remove one (ordo consumers remove)"
         start = self._position if command.position == NULL_VALUE else command.position
@@ -287,7 +287,7 @@ class ConsumerTable:
     # What members are told
 
     def _parts(self, consumer: DurableConsumer) -> dict[int, tuple[Any, ...]]:
-        """What concerns each member, to be compared after a change."""
+        """Return what concerns each member, to be compared after a change."""
         active = consumer.active
         work = {} if consumer.work is None else consumer.work.by_owner()
         return {
@@ -296,7 +296,7 @@ class ConsumerTable:
         }
 
     def _settle(self, consumer: DurableConsumer, before: dict[int, tuple[Any, ...]], asking: int) -> list[Notice]:
-        """Hand out work, and tell the members whose part has changed, but for the one that asked."""
+        """Hand out work, and tell the members whose part has changed, except the one that asked."""
         if self._consumers.get(consumer.name) is not consumer:
             text = f"consumer {consumer.name!r} was removed"
             return [
@@ -404,7 +404,7 @@ class ConsumerTable:
     # Snapshots
 
     def snapshot(self) -> Iterator[bytes]:
-        """One JSON text for each consumer, in the order of their names."""
+        """Yield one JSON text for each consumer, in the order of their names."""
         for name in sorted(self._consumers):
             yield json.dumps(_state(self._consumers[name]), separators=(",", ":")).encode()
 
@@ -419,7 +419,7 @@ class ConsumerTable:
 
 
 def _find_wrong(command: ConsumerCommand) -> str:
-    """What is wrong with the settings of a new shared consumer; '' when nothing is."""
+    """Return what is wrong with the settings of a new shared consumer; '' when nothing is."""
     for name, value, limit in (
         ("ack_timeout", command.ack_timeout, ACK_TIMEOUT_MAX),
         ("in_flight_max", command.in_flight_max, IN_FLIGHT_MAX),

@@ -1,4 +1,4 @@
-"""The work of a shared consumer: which message is with whom, what is done, and from where on nothing is.
+"""The work of a shared consumer: which member has each message, what is done, and where the rest begins.
 
     waits --handed out--> with a member --acknowledged--> done
       ^                       |
@@ -25,7 +25,7 @@ DEAD_MAX = 256
 
 @dataclass(slots=True)
 class WorkItem:
-    """One message. With nobody (`owner` -1) it waits until `due`; with a member, that is when it is taken back."""
+    """One message. Without an owner (-1) it waits until `due`; with one, that is when it is taken back."""
 
     position: int
     key: int
@@ -55,23 +55,23 @@ class SharedWork:
 
     @property
     def room(self) -> int:
-        """So many more messages may be read ahead."""
+        """The number of messages that may still be read ahead."""
         return WINDOW_MAX - len(self._items)
 
     @property
     def waiting(self) -> int:
-        """Messages that were read and are neither done nor with a member."""
+        """The number of messages that were read and are neither done nor handed out."""
         return sum(item.owner == NULL_VALUE and not item.is_done for item in self._items.values())
 
     def count_in_flight(self, owner: int) -> int:
         return sum(item.owner == owner for item in self._items.values())
 
     def work_of(self, owner: int) -> tuple[Work, ...]:
-        """What is with a member."""
+        """Return the messages that a member has."""
         return tuple(Work(item.position, item.tries) for item in self._items.values() if item.owner == owner)
 
     def by_owner(self) -> dict[int, list[int]]:
-        """The positions that are with each member."""
+        """Return the positions that each member has."""
         found: dict[int, list[int]] = {}
         for item in self._items.values():
             if item.owner != NULL_VALUE:
@@ -79,7 +79,7 @@ class SharedWork:
         return found
 
     def next_due(self, time: int) -> int:
-        """When a message is to be taken back or may be handed out again; -1: no message has such a time."""
+        """Return when a message is to be taken back or may be handed out again; -1: no message has such a time."""
         due = [item.due for item in self._items.values() if not item.is_done and item.due > time]
         return min(due, default=NULL_VALUE)
 
@@ -101,7 +101,7 @@ class SharedWork:
         return True
 
     def acknowledge(self, owner: int, positions: Iterable[int]) -> int:
-        """What the member has done, of what is still with it; returns how many that were."""
+        """Note what the member has done, of what it still has; return how many that were."""
         accepted = 0
         for position in positions:
             item = self._items.get(position)
@@ -112,7 +112,7 @@ class SharedWork:
         return accepted
 
     def give_back(self, owner: int, rows: Iterable[Row], time: int) -> None:
-        """What the member could not do: handed out again after a delay."""
+        """Take back what the member could not do; it is handed out again after a delay."""
         for row in rows:
             item = self._items.get(row.position)
             if item is not None and item.owner == owner:
@@ -120,7 +120,7 @@ class SharedWork:
         self._forget_done()
 
     def leave(self, owner: int) -> None:
-        """A member is gone: what it had waits for another one."""
+        """Take back what a member had that is gone; it waits for another one."""
         for item in list(self._items.values()):
             if item.owner == owner:
                 self._put_back(item, 0)
@@ -163,7 +163,7 @@ class SharedWork:
         owners: Mapping[int, int],
         blocked: set[int],
     ) -> int:
-        """The member that gets a message; -1 where none has room, or one before it of its key is to come first."""
+        """Return the member that gets a message; -1 where none has room, or an earlier one of its key is waiting."""
         if self.by_key and item.key in blocked:
             return NULL_VALUE
         if self.by_key and item.key in owners:
@@ -195,7 +195,7 @@ class SharedWork:
     # Snapshots
 
     def state(self) -> dict[str, Any]:
-        """All of it, for a snapshot."""
+        """Return the whole state, for a snapshot."""
         items = [
             [item.position, item.key, item.owner, item.tries, item.due, int(item.is_done)]
             for item in self._items.values()
@@ -215,7 +215,7 @@ class SharedWork:
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> SharedWork:
-        """What `state` gave. Raises KeyError, TypeError, ValueError where it is not that."""
+        """Restore what `state` returned. Raises KeyError, TypeError, ValueError where it is not that."""
         work = cls(
             state["floor"],
             ack_timeout=state["ack_timeout"],

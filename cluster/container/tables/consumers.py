@@ -1,5 +1,7 @@
-"""Durable consumers in the container: executes commands of the log, tells members, and says what holds the log; and
-what instances of applications and canaries report."""
+"""Durable consumers in the container: it executes commands of the log, tells members, and says what holds the log.
+
+It also keeps what instances of applications and canaries report.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ HOLD_INTERVAL_NS = 1_000_000_000
 
 
 class ConsumerHost(Protocol):
-    """What consumers need of their container."""
+    """The calls that consumers make on their container."""
 
     control: ContainerControl
 
@@ -40,12 +42,12 @@ class ConsumerHost(Protocol):
     def is_leading(self) -> bool: ...
     @property
     def time(self) -> int:
-        """Cluster time of the record that is executed."""
+        """The cluster time of the record that is executed."""
 
     @property
     def leadership_term_id(self) -> int: ...
     def on_control_sent(self) -> None:
-        """Something was sent to the consensus module."""
+        """Note that something was sent to the consensus module."""
 
 
 class ContainerConsumers:
@@ -92,12 +94,12 @@ class ContainerConsumers:
         self._tell([Notice(session_id, text_answer(command, ConsumerStatus.OK, text))])
 
     def close(self, session_id: int, position: int) -> None:
-        """A session is over."""
+        """Note that a session is over."""
         self.instances.close_session(session_id)
         self._tell(self.table.close_session(session_id, position, self._host.time))
 
     def _tell(self, notices: list[Notice]) -> None:
-        """Where it is lost, the member asks again."""
+        """Send notices; a member asks again where one is lost."""
         if not self._host.is_leading:
             return
         for session_id, answer in notices:
@@ -106,7 +108,7 @@ class ContainerConsumers:
                 session.send_event(encode_answer(answer, self._host.leadership_term_id, session_id))
 
     def begin(self) -> None:
-        """The state is loaded, and not acknowledged yet: until then the consensus module lets no log go."""
+        """Begin with the loaded state, before it is acknowledged: until then the consensus module deletes no log."""
         self._told_position = NULL_VALUE
         if self.table.hold_position != NULL_VALUE:
             self._tell_hold()

@@ -1,4 +1,4 @@
-"""What canaries tell of their differences, by group. A function of the log (docs/APPLICATIONS.md).
+"""The differences that canaries report, by group. A function of the log (docs/APPLICATIONS.md).
 
 The newest are kept, so many of each group, and of so many groups. What a canary tells again, because it was killed or a
 leader was, takes the place of what it told before.
@@ -32,8 +32,11 @@ class DifferenceTable:
         self._groups: dict[str, dict[Key, DifferenceReport]] = {}
 
     def take(self, report: DifferenceReport) -> None:
-        """Take one whose `log_position` is beyond those of all others. Forgets the oldest of its group where there are
-        too many, and the group that has been silent for longest where there are too many groups."""
+        """Take one whose `log_position` is beyond those of all others.
+
+        Forgets the oldest of its group where there are too many, and the group that has been silent for longest where
+        there are too many groups.
+        """
         rows = self._groups.setdefault(report.group, {})
         key = report.instance, report.app_version, report.input_position, report.output_index
         rows.pop(key, None)
@@ -48,8 +51,10 @@ class DifferenceTable:
         return list(self._groups.get(group, {}).values())
 
     def describe(self, group: str, after_log_position: int) -> str:
-        """Return a JSON list of the group's differences that were told behind this position of the log: as many as go
-        into an answer, none when there are no more."""
+        """Return a JSON list of the group's differences that were told behind this position of the log.
+
+        As many as go into an answer, none when there are no more.
+        """
         found: list[str] = []
         for report in self.rows(group):
             if report.log_position > after_log_position:
@@ -59,7 +64,7 @@ class DifferenceTable:
         return f"[{', '.join(found)}]"
 
     def snapshot(self) -> Iterator[bytes]:
-        """One message for each difference, in the order of the log."""
+        """Yield one message for each difference, in the order of the log."""
         rows = [report for group in self._groups.values() for report in group.values()]
         for report in sorted(rows, key=lambda one: one.log_position):
             yield encode_difference(report, 0)

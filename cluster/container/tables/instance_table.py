@@ -1,4 +1,6 @@
-"""What instances of applications say of themselves, by their sessions. A function of the log (docs/APPLICATIONS.md).
+"""The reports that instances of applications make of themselves, by session.
+
+A function of the log (docs/APPLICATIONS.md).
 
 A report replaces the one before of the same session, and is forgotten with it, so there is at most one for each session
 that the cluster allows, and each is short.
@@ -35,8 +37,10 @@ class InstanceTable:
         self._reports.pop(session_id, None)
 
     def describe(self, after_session_id: int, log_position: int, time: int) -> str:
-        """Return a JSON list of the instances whose sessions come after this one: as many as go into an answer, none
-        when there are no more. `log_position` and `time` are those of now."""
+        """Return a JSON list of the instances whose sessions come after this one.
+
+        As many as go into an answer, none when there are no more. `log_position` and `time` are those of now.
+        """
         rows: list[str] = []
         for session_id in sorted(self._reports):
             if session_id > after_session_id:
@@ -46,7 +50,7 @@ class InstanceTable:
         return f"[{', '.join(rows)}]"
 
     def snapshot(self) -> Iterator[bytes]:
-        """One message for each report, in the order of their sessions."""
+        """Yield one message for each report, in the order of their sessions."""
         for session_id in sorted(self._reports):
             yield encode_report(self._reports[session_id], 0)
 

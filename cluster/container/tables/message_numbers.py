@@ -1,4 +1,4 @@
-"""Which messages of a client's `send` the log has: a function of the log, the same on every member (docs/CLIENT.md).
+"""The messages of a client's `send` that the log has: a function of the log, the same on every member (docs/CLIENT.md).
 
 A client numbers its messages over all its sessions. In one term, through one publication, the leader takes them in
 order and without a gap, so what is missing is always the end. The client sends a MessageMark before the first message
@@ -45,7 +45,7 @@ class _Numbers:
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
     def note_next(self, next_number: int, number: int) -> None:
-        """The next message was expected to have one number, and will have another."""
+        """Note that the next message was expected to have one number, and will have another."""
         if number > next_number:
             self.gaps.append((next_number, number))
         elif number < next_number:  # no client of ours: nothing can be said of what it sent before
@@ -54,7 +54,7 @@ class _Numbers:
         self._forget_oldest()
 
     def take_over(self, closed: _Numbers) -> None:
-        """This session goes on where a closed one of the same client has ended."""
+        """Continue from a closed session of the same client."""
         self.gaps[:0] = [*closed.gaps, (closed.next, self.first)] if closed.next < self.first else closed.gaps
         self.first, self.known = closed.first, closed.known
         self._forget_oldest()
@@ -105,7 +105,7 @@ class MessageNumbers:
         return PreviousSession.RESOLVED
 
     def close(self, session: CountedSession) -> None:
-        """Nothing more of this session comes into the log."""
+        """Close a session: nothing more of it comes into the log."""
         numbers = self._open.pop(session.id, None)
         if numbers is None:
             return
@@ -117,7 +117,7 @@ class MessageNumbers:
     # Snapshots
 
     def snapshot(self, sessions: Mapping[int, CountedSession]) -> Iterator[bytes]:
-        """The messages of a service's snapshot, in an order that the log determines."""
+        """Yield the messages of a service's snapshot, in an order that the log determines."""
         for session_id, numbers in self._closed.items():
             yield _encode(session_id, numbers, numbers.next, False)
         for session_id, numbers in self._open.items():
