@@ -67,7 +67,7 @@ class AppCluster:
     # For the executor
 
     def begin_record(self, position: int, time: int, leadership_term_id: int) -> None:
-        """What follows is done in answer to this record."""
+        """Begin a record: what the service does next is done in answer to it."""
         self.log_position, self.time, self.leadership_term_id = position, time, leadership_term_id
         self._output_index = 0
 
@@ -121,7 +121,7 @@ class AppCluster:
         return True
 
     def offer(self, payload: Payload) -> int:
-        """An output for the log, from where it comes back to the service with `session` None."""
+        """Return an output for the log, from where it comes back to the service with `session` None."""
         self._check_allowed("offer")
         return self._write(NULL_SESSION_ID, payload)
 

@@ -105,7 +105,7 @@ class AppExecutor:
     # Entries
 
     def execute(self, entry: LogEntry) -> None:
-        """The next entry of the log. What the service raises comes out, and the instance cannot go on then."""
+        """Execute the next entry of the log. What the service raises is raised; the instance cannot go on then."""
         cluster = self.cluster
         if entry.kind is EntryKind.APP_VERSION and entry.values.group != self.group:
             return
@@ -157,7 +157,7 @@ class AppExecutor:
             session.identity = None
 
     def _on_own_output(self, entry: LogEntry) -> None:
-        """The first copy of an output of this group; some instance wrote it."""
+        """Take the first copy of an output of this group, whichever instance wrote it."""
         values = entry.values
         is_output = entry.kind is EntryKind.OUTPUT
         self.outputs_accepted += 1
@@ -185,7 +185,7 @@ class AppExecutor:
             )
 
     def _forget_confirmed(self) -> None:
-        """Outputs are kept until the log says that an instance knows them to be executed."""
+        """Forget outputs once the log says that an instance knows them to be executed."""
         pending = self.cluster.pending
         confirmed = self.outputs_before_identity + (self.identity.confirmed if self.identity is not None else 0)
         while pending and pending[0].number <= confirmed:
@@ -244,7 +244,7 @@ class AppExecutor:
         self._call("on_new_leadership_term", event)
 
     def _on_app_version(self, entry: LogEntry) -> None:
-        """The state goes from the old code to the new one as through a checkpoint.
+        """Move the state from the old code to the new one, as through a checkpoint.
 
         An order that was sent again finds another version in force than it wants to end, and changes nothing.
         """
@@ -303,7 +303,7 @@ class AppExecutor:
         return answer
 
     def query(self, payload: bytes, note_error: Callable[[Exception], object]) -> tuple[QueryStatus, bytes]:
-        """What the service answers out of its state up to here.
+        """Return what the service answers out of its state up to here.
 
         An exception goes to `note_error`, and fails the query only.
         """
@@ -313,7 +313,7 @@ class AppExecutor:
     # Snapshots
 
     def take_snapshot(self) -> Iterator[bytes]:
-        """The whole state in messages: the cluster's part, pending outputs, the service's own."""
+        """Yield the whole state in messages: the cluster's part, pending outputs, the service's own."""
         cluster = self.cluster
         yield from container_snapshot.encode(
             ServiceSnapshot(

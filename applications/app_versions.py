@@ -20,7 +20,7 @@ class AppVersions:
 
     @classmethod
     def of(cls, service: Service | AppVersions) -> AppVersions:
-        """The versions, or the one service as the only version there is."""
+        """Return the versions; a single service is the only version there is."""
         return service if isinstance(service, AppVersions) else cls({FIRST_VERSION: lambda: service})
 
     @property
@@ -33,7 +33,7 @@ class AppVersions:
         return max(self._code)
 
     def make(self, app_version: int) -> Service:
-        """A new service of a version that is there."""
+        """Return a new service of a known version."""
         return self._code[app_version]()
 
     def demand_for_checkpoint(self, app_version: int) -> None:

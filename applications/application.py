@@ -164,7 +164,10 @@ class Application:
         """Why the last session was lost."""
 
     def _load_state(self, find_snapshot: Callable[[], list[bytes] | None] | None) -> list[bytes] | None:
-        """What this instance goes on from: its checkpoint, or a snapshot of its group; None: an empty state."""
+        """Return what this instance continues from.
+
+        Its checkpoint, or a snapshot of its group; None for an empty state.
+        """
         checkpoint = self._checkpoints.load()
         if checkpoint is not None:
             return self.differences.restore(checkpoint)
@@ -288,7 +291,7 @@ class Application:
         return count
 
     def _answer_queries(self, session: OutputClient, now_ns: int) -> int:
-        """A canary's state is not that of its group, so it answers none."""
+        """Answer queries of the group; a canary answers none, since its state is not the group's."""
         if self._settings.mode is AppMode.CANARY:
             return 0
         read_to = max(self.position, self._follower.position or 0)
@@ -348,7 +351,7 @@ class Application:
             )
 
     def _counts_alike(self, outputs: GroupRequests) -> bool:
-        """The cluster's count of outputs is known, and from which of them on it counts."""
+        """Return whether the cluster's count of outputs is known, and from which output it counts."""
         identity = self.executor.identity
         return identity is not None and identity.open_position == outputs.open_position
 
@@ -372,7 +375,7 @@ class Application:
         return count
 
     def _attend_timers(self, now_ns: int) -> None:
-        """A timer fires at a record. When it is due and the log is silent, one is asked for."""
+        """Ask for a record when a timer is due and the log is silent, since timers fire only at records."""
         timer, cluster = self.executor.next_timer(), self.executor.cluster
         if timer is None or cluster.time_unit is None or self._outputs is None:
             return

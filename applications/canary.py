@@ -85,7 +85,7 @@ class CanaryExecutor(AppExecutor):
         """Its code is its own."""
 
     def _forget_confirmed(self) -> None:
-        """Outputs are kept until they were compared."""
+        """Forget outputs once they have been compared."""
 
     def _tell(self, written: Output | None, made: Output | None) -> None:
         one = written or made

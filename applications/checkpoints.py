@@ -33,7 +33,7 @@ class Checkpoints:
             raise
 
     def load(self) -> list[bytes] | None:
-        """The messages of the last `save`, None when there was none. Raises StorageDamagedError."""
+        """Return the messages of the last `save`, None when there was none. Raises StorageDamagedError."""
         count = self._store.get(COUNT_KEY)
         if count is None:
             return None

@@ -59,7 +59,7 @@ class DifferenceReports:
         return bool(self._untold)
 
     def snapshot(self) -> Iterator[bytes]:
-        """What is not told yet, for a checkpoint: the next life does not find it again."""
+        """Return what is not told yet, for a checkpoint, since the next run does not find it again."""
         for one in self._untold.values():
             yield encode_difference(one.report, 0)
 
@@ -73,7 +73,10 @@ class DifferenceReports:
         return []
 
     def note(self, one: Difference) -> None:
-        """The canary has found this. Of what comes faster than it can be told the oldest is left out."""
+        """Note a difference that the canary has found.
+
+        The oldest is left out when they come faster than they can be told.
+        """
         self.count += 1
         self._untold[one.input_position, one.output_index] = _Untold(
             DifferenceReport(
@@ -97,7 +100,7 @@ class DifferenceReports:
             del self._untold[next(iter(self._untold))]
 
     def confirm(self, entry: LogEntry) -> None:
-        """A canary's difference stands in the log: of this one, or of another."""
+        """Note that a canary's difference is in the log, this canary's or another's."""
         place = entry.values.input_position, entry.values.output_index
         found = self._untold.pop(place, None) if entry.session_id == self._session_id else None
         if found is not None:

@@ -53,7 +53,10 @@ class GroupSnapshots(Closing):
         self._client = ArchiveClient(settings)
 
     def newest(self) -> list[bytes] | None:
-        """The newest snapshot that is whole, as `store` took it; None when there is none. Raises ArchiveError."""
+        """Return the newest snapshot that is whole, as `store` took it; None when there is none.
+
+        Raises ArchiveError.
+        """
         for found in reversed(self._recordings()):
             messages = _join(self._group, (one.payload for one in self._client.replay(found.recording_id)))
             if messages is not None:
@@ -98,7 +101,7 @@ class GroupSnapshots(Closing):
             self._wait(deadline_ns)
 
     def _await_recorded(self, publication: Publication) -> int:
-        """The recording of the publication, which has all of it."""
+        """Wait until the publication is recorded; return its recording."""
         deadline_ns = self._client.now_ns() + self._timeout_ns
         while True:
             found = self._client.find_last_recording(f"alias={self._alias}", STREAM_ID, publication.session_id)
@@ -114,13 +117,13 @@ class GroupSnapshots(Closing):
 
 
 def find_snapshot(address: str, group: str, credentials: bytes | Callable[[], bytes] = b"") -> list[bytes] | None:
-    """The newest snapshot of a group in an archive; None when there is none. Raises OrdoError."""
+    """Return the newest snapshot of a group in an archive; None when there is none. Raises OrdoError."""
     with GroupSnapshots(address, group, credentials=credentials) as snapshots:
         return snapshots.newest()
 
 
 def _join(group: str, payloads: Iterator[bytes]) -> list[bytes] | None:
-    """The messages of a recording; None for one that is not whole, or of something else."""
+    """Return the messages of a recording; None for one that is not whole, or of something else."""
     try:
         head: Any = json.loads(next(payloads, b""))
         wanted = head["group"], head["length_bytes"], head["crc32"]

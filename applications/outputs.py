@@ -37,7 +37,7 @@ assert _OUTPUT.size == ordo_codecs.OUTPUT.block_length + 8
 
 
 def group_identity(group: str) -> bytes:
-    """The identity of a group's outputs, as `session.identity` shows it to services."""
+    """Return the identity of a group's outputs, as `session.identity` shows it to services."""
     return blake2b(group.encode(), digest_size=16, person=b"ordo app group").digest()
 
 
@@ -186,8 +186,9 @@ class OutputClient(ClusterClient):
         return self._link.takes_messages and offer_to_leader(self._link, message)
 
     def offer_unlogged(self, message: bytes) -> bool:
-        """Send the leader what takes no place in the log, is taken while messages are not, and keep no session
-        alive."""
+        """Send the leader a message that takes no place in the log.
+
+        Such a message is taken while others are not, and keeps no session alive."""
         ingress = self._link.leader_ingress
         return ingress is not None and ingress.offer(message) > 0
 

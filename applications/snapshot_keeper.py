@@ -41,7 +41,10 @@ class SnapshotKeeper:
         self._stored_position = -1
 
     def find(self) -> list[bytes] | None:
-        """The newest snapshot of the group; None when there is none. Raises ArchiveError, ArchiveTimeoutError."""
+        """Return the newest snapshot of the group; None when there is none.
+
+        Raises ArchiveError, ArchiveTimeoutError.
+        """
         messages = find_snapshot(self._place.archive, self._group, self._place.credentials)
         if messages is not None:
             get_logger().info("app.snapshot_taken_up", group=self._group, archive=self._place.archive)

@@ -73,7 +73,7 @@ class AsyncFace(Generic[Item]):
         return self
 
     async def __anext__(self) -> Item:
-        """The next message. Ends once this consumer was closed; raises as Consumer.poll."""
+        """Return the next message. Ends once this consumer was closed; raises as Consumer.poll."""
         self._origin.check()
         found: list[Item] = []
         while self._loop is not None:
@@ -153,8 +153,11 @@ class AsyncFace(Generic[Item]):
 
 
 class AsyncConsumer(AsyncFace[LogEntry]):
-    """`async with AsyncConsumer(endpoints, name) as consumer`, then `async for entry in consumer`, and `await
-    consumer.commit()`. As Consumer, whose arguments it takes."""
+    """A Consumer for asyncio, which takes the same arguments.
+
+    Use `async with AsyncConsumer(endpoints, name) as consumer`, then `async for entry in consumer`, and
+    `await consumer.commit()`.
+    """
 
     def __init__(self, endpoints: Sequence[str], name: str, **choices: Unpack[ConsumerChoices]) -> None:
         self._consumer = Consumer(endpoints, name, **choices)
@@ -180,8 +183,11 @@ class AsyncConsumer(AsyncFace[LogEntry]):
 
 
 class AsyncSharedConsumer(AsyncFace[Delivery]):
-    """`async with AsyncSharedConsumer(endpoints, name) as consumer`, then `async for delivery in consumer`, and
-    `consumer.ack(delivery)`. As SharedConsumer, whose arguments it takes."""
+    """A SharedConsumer for asyncio, which takes the same arguments.
+
+    Use `async with AsyncSharedConsumer(endpoints, name) as consumer`, then `async for delivery in consumer`, and
+    `consumer.ack(delivery)`.
+    """
 
     def __init__(self, endpoints: Sequence[str], name: str, **choices: Unpack[SharedConsumerChoices]) -> None:
         self._consumer = SharedConsumer(endpoints, name, **choices)

@@ -19,7 +19,7 @@ ITEMS_PER_POLL = 256
 
 
 def open_transport(aeron_dir: str | None) -> ClientTransport:
-    """The transport under a consumer: with a driver of its own, or with that of another process.
+    """Open the transport under a consumer, with a driver of its own or with that of another process.
 
     Raises TransportError.
     """

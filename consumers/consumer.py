@@ -60,7 +60,9 @@ class Consumer(MemberFace[LogEntry]):
         aeron_dir: str | None = None,
         timeout_s: float = 30.0,
     ) -> None:
-        """`settings`: of the session with the cluster, such as its credentials and its `egress_channel`.
+        """Open a consumer.
+
+        `settings` are those of the session with the cluster, such as its credentials and `egress_channel`.
 
         `timeout_s`: how long `commit` waits.
         """

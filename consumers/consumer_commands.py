@@ -29,7 +29,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="for programs")]
 def open_orders(
     endpoints: str, token_file: Path | None, egress: str, client_name: str = "ordo consumers"
 ) -> Iterator[ConsumerOrders]:
-    """A session with the cluster as the options say; a context."""
+    """Open a session with the cluster as the options say; a context manager."""
     from ordo.cluster.client.connection.endpoints import own_address, parse_list
     from ordo.cluster.client.settings import ClientSettings
     from ordo.consumers.consumer_orders import ConsumerOrders
@@ -66,7 +66,7 @@ def list_consumers(
 
 
 def make_consumers_table(found: list[dict[str, Any]]) -> Any:
-    """A line for each consumer, as `ConsumerOrders.list_all` has them."""
+    """Return a line for each consumer, as `ConsumerOrders.list_all` has them."""
     from ordo.cluster.commands.printing import make_table
 
     counts = ("position", "lag", "members", "in_flight", "waiting", "dead")

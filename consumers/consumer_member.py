@@ -102,7 +102,10 @@ class ConsumerSettings:
         ]
 
     def record_filter(self) -> dict[str, str]:
-        """What nodes are to send: all, where most of it is wanted, because all readers of that share one stream."""
+        """Return what nodes are to send.
+
+        All, where most of it is wanted, because all readers of that share one stream.
+        """
         if not self.session_ids and {EntryKind.MESSAGE, EntryKind.REQUEST} <= set(self.kinds):
             return {}
         return filter_of(self.kinds, self.session_ids or None, decides=True)
@@ -120,7 +123,7 @@ class ConsumerSettings:
 
 
 def hash_i64(text: bytes) -> int:
-    """A number for the cluster to compare; the same in every process."""
+    """Return a number for the cluster to compare; it is the same in every process."""
     return int.from_bytes(blake2b(text, digest_size=8).digest(), "little", signed=True)
 
 
@@ -234,7 +237,7 @@ class ConsumerMember(Generic[Item]):
         return count
 
     def _next_command(self, now_ns: int) -> ConsumerCommand | None:
-        """What is to be said next. A member joins in every session anew, and asks in every term."""
+        """Return the next command to send. A member joins anew in every session, and asks in every term."""
         session = self._session
         assert session is not None
         if self._is_closing:
@@ -260,13 +263,13 @@ class ConsumerMember(Generic[Item]):
         raise NotImplementedError
 
     def _farewell(self) -> ConsumerCommand:
-        """What is done and was not said yet, then the goodbye."""
+        """Return the last command: what is done and was not reported yet, and the goodbye."""
         unsaid = self._unsaid()
         self._has_said_goodbye = unsaid is None
         return unsaid or ConsumerCommand(CommandKind.LEAVE)
 
     def _unsaid(self) -> ConsumerCommand | None:
-        """What this member has done, and the cluster was not told."""
+        """Return what this member has done and not reported to the cluster."""
         raise NotImplementedError
 
     def _work_session(self, now_ns: int) -> int:

@@ -1,5 +1,4 @@
-"""Orders to durable consumers, and what there is to know of them and of applications (docs/CONSUMERS.md,
-docs/APPLICATIONS.md); belongs to one thread."""
+"""Orders to durable consumers, and reports of them and of applications (docs/CONSUMERS.md, docs/APPLICATIONS.md)."""
 
 from __future__ import annotations
 
@@ -107,7 +106,7 @@ class ConsumerOrders(Closing):
         return [{**one, **{name: format_version(one[name]) for name in names}} for one in self._ask_instances()]
 
     def _ask_instances(self) -> list[dict[str, Any]]:
-        """The same, with versions as numbers."""
+        """Return the instances, with versions as numbers."""
         found: list[dict[str, Any]] = []
         while True:
             after = found[-1]["session"] if found else NULL_VALUE
@@ -117,7 +116,7 @@ class ConsumerOrders(Closing):
             found += rows
 
     def list_differences(self, group: str) -> list[dict[str, Any]]:
-        """The newest differences that canaries of a group told of, as they told them.
+        """Return the newest differences that canaries of a group told of, as they told them.
 
         Each has `instance`, `version` (of the canary's code), `position` (of the input), `index` (of the output),
         `difference`, `written` and `canary` (how the payloads begin, as `repr` shows them; None: not written),
@@ -251,7 +250,7 @@ class UnknownConsumerError(ClusterError):
 
 
 def _find_former(group: str, rows: list[dict[str, Any]], app_version: int) -> int:
-    """The version that all these instances execute. Raises ClusterError."""
+    """Return the version that all these instances execute. Raises ClusterError."""
     if not rows:
         raise ClusterError(f"group {group}: no instance runs: ordo apps shows those that do")
     lacking = [one["instance"] for one in rows if one["newest_version"] != app_version]

@@ -62,7 +62,9 @@ class SharedConsumer(MemberFace[Delivery]):
         aeron_dir: str | None = None,
         timeout_s: float = 30.0,
     ) -> None:
-        """`settings`: of the session with the cluster, such as its credentials and its `egress_channel`.
+        """Open a consumer.
+
+        `settings` are those of the session with the cluster, such as its credentials and `egress_channel`.
 
         `timeout_s`: how long `flush` waits.
         """

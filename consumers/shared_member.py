@@ -131,11 +131,14 @@ class SharedMember(ConsumerMember[Delivery]):
         return count
 
     def acknowledge(self, delivery: Delivery) -> bool:
-        """A message is done. False where it is not with this member any more: it is, or will be, done again."""
+        """Acknowledge a message. Return False where this member no longer has it: it is, or will be, done again."""
         return self._finish(delivery, Row(RowKind.ACKNOWLEDGED, delivery.position))
 
     def give_back(self, delivery: Delivery, delay_ms: int = 0) -> bool:
-        """A message cannot be done now: it is handed out again, to anybody, after a delay. False as `acknowledge`."""
+        """Give a message back, to be handed out again to any member after a delay. Return False as `acknowledge` does.
+
+        False as `acknowledge`.
+        """
         if not 0 <= delay_ms <= DELAY_MS_MAX:
             raise ConfigurationError(f"delay_ms={delay_ms}: allowed is 0 to {DELAY_MS_MAX}, a day")
         return self._finish(delivery, Row(RowKind.GIVEN_BACK, delivery.position, 0, delay_ms))
@@ -179,7 +182,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return ConsumerCommand(CommandKind.WORK, epoch=answer.epoch, from_position=answer.frontier, rows=rows)
 
     def _find_more(self, answer: ConsumerAnswer, now_ns: int) -> tuple[list[Row], int]:
-        """What was read behind the frontier, and up to where; -1: nothing to tell."""
+        """Return what was read after the frontier, and up to where; -1 when there is nothing to tell."""
         follower, frontier = self._follower, answer.frontier
         if follower is None or follower.position is None or follower.position <= frontier:
             return [], NULL_VALUE
@@ -246,5 +249,5 @@ class SharedMember(ConsumerMember[Delivery]):
 
 
 def _by_position(work: tuple[Work, ...], done: dict[int, Row], sent: dict[int, Row]) -> dict[int, int]:
-    """What is with this member, without what it has finished and the cluster has not heard yet."""
+    """Return what is with this member, without what it has finished and the cluster has not heard yet."""
     return {position: tries for position, tries in work if position not in done and position not in sent}

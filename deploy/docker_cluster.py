@@ -61,8 +61,7 @@ class DockerCluster:
             raise
 
     def scale(self, member_count: int, render: Render) -> None:
-        """Add members as learners and give each its vote once it has the log, or take out those with the highest
-        ids, one at a time."""
+        """Add members, each a learner until it has the log, or take out those with the highest ids, one at a time."""
         demand_member_count(member_count)
         self._containers.demand()
         _, listed = self._await_leader()
@@ -81,7 +80,7 @@ class DockerCluster:
             self._tell(f"{host_of(member_id)} is removed")
 
     def _join(self, member_id: int, render: Render) -> None:
-        """The container comes first.
+        """Join a new member to the cluster, its container first.
 
         A name is known in the network once its container runs, and the leader refuses a member that it cannot reach.
         Until the leader knows it, the member waits.

@@ -57,7 +57,7 @@ class Ran(NamedTuple):
 
 @contextmanager
 def open_docker() -> Iterator[Any]:
-    """A client of the daemon that DOCKER_HOST names, or this machine's; its errors become lines of ours."""
+    """Open a client of the daemon that DOCKER_HOST names, or of this machine's; its errors become OrdoErrors."""
     try:
         import docker
         from docker.errors import APIError, DockerException
@@ -101,7 +101,7 @@ class Containers:
         self._filter = {"label": f"{CLUSTER_LABEL}={name}"}
 
     def find(self) -> dict[int, Any]:
-        """The containers by member id, running or not."""
+        """Return the containers by member id, running or not."""
         found = self._client.containers.list(all=True, filters=self._filter)
         return {
             int(one.labels[MEMBER_LABEL]): one for one in sorted(found, key=lambda one: int(one.labels[MEMBER_LABEL]))
@@ -143,7 +143,7 @@ class Containers:
                     )
 
     def make_network(self) -> None:
-        """The network in which members, and clients, find each other by name."""
+        """Make the network in which members and clients find each other by name."""
         self._client.networks.create(self.name, driver="bridge", labels={CLUSTER_LABEL: self.name})
 
     def make(self, member_id: int, image: str, service: str, configuration: str) -> None:

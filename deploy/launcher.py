@@ -103,7 +103,7 @@ class LocalCluster:
             self._write_config(member_id)
 
     def add_member(self) -> int:
-        """The configuration of one more node, a learner until the log says otherwise. Returns its member id.
+        """Write the configuration of one more node, a learner until the log says otherwise. Returns its member id.
 
         Nothing is started, and the cluster is not told: `new_member` is what it needs for that.
         """
@@ -138,7 +138,7 @@ class LocalCluster:
             file.write(f"{made.stdout.strip()} {name}\n")
 
     def new_member(self, member_id: int) -> str:
-        """A member as `ordo cluster add-learner` takes it."""
+        """Return a member as `ordo cluster add-learner` takes it."""
         return f"{member_id}=127.0.0.1:{self._ports[member_id]}"
 
     def config_path(self, member_id: int) -> Path:
@@ -162,12 +162,12 @@ class LocalCluster:
         return self._running(member_id).pid
 
     def logs(self, member_id: int) -> str:
-        """What node and service of a member have written so far."""
+        """Return what node and service of a member have written so far."""
         path = self.log_path(member_id)
         return path.read_text(errors="replace") if path.exists() else ""
 
     def log_events(self, member_id: int, event: str) -> Iterator[dict[str, object]]:
-        """The structured log lines of a member whose `event` is this one."""
+        """Yield the structured log lines of a member whose `event` is this one."""
         for line in self.logs(member_id).splitlines():
             if event not in line or not line.startswith("{"):
                 continue
@@ -298,13 +298,15 @@ class LocalCluster:
         return counter_value(self.aeron_dir(member_id), CounterType.LEADER_TERM) if self.is_running(member_id) else -1
 
     def leader(self) -> int | None:
-        """The member that serves in the highest term, or None."""
+        """Return the member that serves in the highest term, or None."""
         terms = {member_id: self.leader_term(member_id) for member_id in self.member_ids}
         best = max(terms, key=terms.__getitem__)
         return best if terms[best] >= 0 else None
 
     def await_leader(self, timeout_s: float = 30.0, *, other_than: int | None = None) -> int:
-        """The serving leader, once its service has executed what was committed when it was first seen to lead.
+        """Wait for the serving leader whose service has executed what was committed when it was first seen.
+
+        Return its id.
 
         Raises ClusterTimeoutError, or NodeFailedError when a node ended by itself meanwhile.
         """
@@ -389,8 +391,12 @@ _reserved: dict[int, socket.socket] = {}
 
 
 def find_ports(member_count: int) -> list[int]:
-    """A base port for each member, `PORTS_PER_MEMBER` free UDP ports from each, which no other process is given until
-    this one ends or releases them. Raises ConfigurationError."""
+    """Return a base port for each member, with `PORTS_PER_MEMBER` free UDP ports from each.
+
+    No other process is given them until this one ends or releases them.
+
+    Raises ConfigurationError.
+    """
     found: list[int] = []
     first = os.getpid() * 7 % len(PORTS)
     for index in range(len(PORTS)):

@@ -91,7 +91,9 @@ FILTERED_SESSIONS_MAX = 64
 
 
 def record_filter(kinds: Collection[EntryKind] | None, session_ids: Collection[int] | None) -> dict[str, str]:
-    """What an archive is to send of a log, as parameters of a replay's channel: at least these entries, {} for all.
+    """Return what an archive is to send of a log, as parameters of a replay's channel.
+
+    At least these entries, {} for all.
 
     Nodes of earlier releases do not know the parameters, and send everything.
     """
@@ -147,7 +149,7 @@ class LogEntry(NamedTuple):
 
 
 def decode_entry(position: int, record: bytes) -> LogEntry | None:
-    """The entry in a record of the log that ends at `position`; None for a record that readers do not know.
+    """Return the entry in a record of the log that ends at `position`; None for a record that readers do not know.
 
     Raises DecodeError when the record is shorter than its own lengths say.
     """
@@ -178,7 +180,7 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
 
 
 def _find_app_version(position: int, record: bytes, values: Any) -> LogEntry | None:
-    """The entry that a ConsumerCommand is; None for any but the upgrade of a group."""
+    """Return the entry that a ConsumerCommand is; None for any but the upgrade of a group."""
     command = decode_command(record) if values.kind == CommandKind.APP_UPGRADE else None
     if command is None:
         return None

@@ -112,7 +112,7 @@ class ExecutedFollower(LogFollower):
 def filter_of(
     kinds: Collection[EntryKind] | None, session_ids: Collection[int] | None, *, decides: bool
 ) -> dict[str, str]:
-    """What nodes are to send (`record_filter`).
+    """Return what nodes are to send (`record_filter`).
 
     What is wanted and, where it is to be decided which requests are repeats, what that takes.
     """
@@ -131,7 +131,10 @@ def follow_executed(
     record_filter: Mapping[str, str],
     repeats: bool,
 ) -> LogFollower:
-    """A follower for who wants entries of these kinds. Where no requests are among them nothing is to be decided."""
+    """Follow entries of these kinds. Without requests among them nothing needs to be decided.
+
+    Where no requests are among them nothing is to be decided.
+    """
     if kinds is not None and not REQUESTS & set(kinds):
         return LogFollower(client, nodes, position, silence_s, record_filter=record_filter, goes_live=True)
     return ExecutedFollower(

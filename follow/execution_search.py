@@ -152,7 +152,10 @@ class ExecutionSearch:
         return count
 
     def _leave_node(self, problem: str) -> None:
-        """The next one in turn is asked; when all were, and one knows that it has nothing, nothing is known."""
+        """Leave this node and ask the next one.
+
+        When all were asked and one knows that it has nothing, nothing is known.
+        """
         self.problem = problem
         self._failed.add(self._node.control_channel)
         self._drop_source()

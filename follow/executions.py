@@ -60,7 +60,7 @@ class Executions:
             self._table.ids.restore(snapshot.request_ids, snapshot.takes_ids)
 
     def mark(self, entry: LogEntry) -> LogEntry:
-        """The next entry of the log; of a request with its identity, and whether it is a repeat."""
+        """Return the next entry of the log, a request with its identity and whether it is a repeat."""
         kind = entry.kind
         if kind is EntryKind.MESSAGE:
             return entry
@@ -93,7 +93,7 @@ class Executions:
         return entry
 
     def note(self, position: int, record: bytes) -> bool:
-        """The next record, of which nobody wants the entry: faster than `mark`. True for a repeat."""
+        """Note the next record, whose entry nobody wants: faster than `mark`. Return True for a repeat."""
         template = record[_TEMPLATE]
         if template == _REQUEST and record[:2] == _PLAIN_LENGTH and len(record) >= _REQUEST_END:
             session_id, timestamp, open_position, number, confirmed = _REQUEST_FIELDS.unpack_from(record, _REQUEST_AT)
@@ -104,7 +104,7 @@ class Executions:
         return False
 
     def get(self, open_position: int) -> Identity | None:
-        """The identity whose requests name this open position; None when it is nobody's."""
+        """Return the identity whose requests name this open position; None when it is nobody's."""
         return self._table.get(open_position)
 
     def _execute(

@@ -274,7 +274,7 @@ def demo(
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
 def pipeline(context: typer.Context) -> None:
-    """Data frames and jobs over recordings, on Spark."""
+    """Read recordings as data frames, and run jobs over them, on Spark."""
     try:
         pipeline_app = _support("ordo.pipeline.pipeline_commands", "app", "pip install 'ordo-sequencer[pipeline]'")
     except ConfigurationError as error:
@@ -290,7 +290,10 @@ def pipeline(context: typer.Context) -> None:
 
 
 def _pipeline_status(error: OrdoError) -> int | None:
-    """What `ordo pipeline` ends with, apart from what it finds: 1 is for damage and differences. None: as elsewhere."""
+    """Return the exit status of `ordo pipeline`: 1 for damage and differences, None for the usual one.
+
+    1 is for damage and differences. None: as elsewhere.
+    """
     from ordo.pipeline.decoding.errors import CorruptRecordingError, MissingLibraryError, PipelineError
 
     if isinstance(error, MissingLibraryError):
@@ -349,7 +352,7 @@ def _abort(error: BaseException) -> int:
 
 
 def _tell_output_lost(output: OutputStream) -> int:
-    """The command itself may have done all it had to."""
+    """Tell that output was lost; the command itself may have done all it had to."""
     failure = output.failure
     if isinstance(failure, BrokenPipeError):
         return EXIT_PIPE_CLOSED
@@ -379,7 +382,7 @@ def _is_refusal_of_archive(error: OrdoError) -> bool:
 
 
 def _fail(message: str, status: int) -> int:
-    """A line for people; where the log was to be JSON, for programs, a line of that."""
+    """Print an error as a line for people or, where the log is JSON, for programs; return the status."""
     from ordo.runtime.reporting.logging import demands_json, get_logger
 
     if demands_json():

@@ -90,7 +90,7 @@ def run_demo(
 
 
 def _requests(itch: Path | None, orders: int, on_progress: Callable[[int], object] = lambda _: None) -> Iterable[bytes]:
-    """The requests one after the other, from a feed or the generator."""
+    """Return the requests one after the other, from a feed or the generator."""
     if itch is None:
         return OrderFlow(seed=SEED, count=orders, client_id=CLIENT_ID)
     return (entry.request for entry in ItchFeed(CLIENT_ID).entries(read_itch_file(itch, on_progress)))

@@ -28,7 +28,7 @@ TIMEOUT_DEFAULT_S = 120.0
 
 @contextmanager
 def _opened(name: str, timeout_s: float, as_json: bool) -> Iterator[DockerCluster]:
-    """The cluster; when the order is done, how it is."""
+    """Open the cluster; print its state when the order is done."""
 
     def tell(line: str) -> None:
         if not as_json:

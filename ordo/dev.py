@@ -152,7 +152,7 @@ class DevCluster:
         return True
 
     def _show_logs(self) -> None:
-        """What nodes and services printed since the last time; of the log only warnings and errors."""
+        """Show what nodes and services printed since the last time; of the log only warnings and errors."""
         for member_id in self._cluster.member_ids:
             for line in self._new_lines(member_id):
                 for shown in _lines_of(line):
@@ -173,7 +173,7 @@ class DevCluster:
 
 
 def _lines_of(line: str) -> list[str]:
-    """What is shown of a line of a node's log.
+    """Return what is shown of a line of a node's log.
 
     What services print as it is, events that are no news not at all, what the service raised with its traceback as
     Python prints it.

@@ -45,7 +45,7 @@ def _find_wrong_answer(service: type[Service]) -> str:
 
 
 def list_warnings(service: type[Service]) -> Iterator[str]:
-    """What would stop all members when a client sends it."""
+    """Yield what would stop all members when a client sends it."""
     for payload in PROBES:
         try:
             ServiceHarness(service).execute(OpenSession(1, 1), Message(1, 2, payload))

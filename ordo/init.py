@@ -156,7 +156,7 @@ def _key_names(member_count: int) -> list[str]:
 
 
 def _write_keys(paths: Sequence[Path], members: Sequence[dict[str, Any]]) -> None:
-    """A key for each member, trusted at its host and alone at its ports, and one for clients, trusted everywhere.
+    """Write a key for each member, trusted at its host and only at its ports, and one for clients, trusted everywhere.
 
     The hosts' names need not be known on this machine.
     """
@@ -203,14 +203,14 @@ def _members(hosts: Sequence[str], member_count: int, port: int) -> list[dict[st
 
 
 def _starter_text(name: str, members: Sequence[dict[str, Any]]) -> str:
-    """A file of the starter; the client gets the endpoints of this cluster."""
+    """Return a file of the starter; the client gets the endpoints of this cluster."""
     lines = (Path(__file__).parent / "starter" / name).read_text().splitlines(keepends=True)
     endpoints = ", ".join(f'"{member["host"]}:{member["port"]}"' for member in members)
     return "".join(f"ENDPOINTS = [{endpoints}]\n" if line.startswith("ENDPOINTS = ") else line for line in lines)
 
 
 def next_steps(folder: Path, written: Written, hosts: Sequence[str]) -> Iterator[str]:
-    """What to do with what was written, a line each."""
+    """Yield what to do with what was written, a line each."""
     names = [path.name for path in (*written.configs, *written.starters, *written.keys, *written.tokens)]
     yield f"wrote {', '.join(names)} in {folder.absolute()}"
     if hosts:

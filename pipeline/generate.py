@@ -25,7 +25,7 @@ def encode_record(template_id: int, block: bytes, tail: bytes = b"") -> bytes:
 
 
 def var_data(value: bytes) -> bytes:
-    """An SBE var-data field."""
+    """Return an SBE var-data field."""
     return struct.pack("<I", len(value)) + value
 
 

@@ -80,7 +80,7 @@ def plain_error(error: Exception) -> Exception:
 
 @contextmanager
 def _terminal() -> Iterator[Any]:
-    """Standard error by a descriptor of its own: Spark's start takes descriptor 2 for a while."""
+    """Open standard error by a descriptor of its own: Spark's start takes descriptor 2 for a while."""
     file = os.fdopen(os.dup(2), "w")
     try:
         yield OutputStream(file, is_lossy=True)
@@ -91,7 +91,7 @@ def _terminal() -> Iterator[Any]:
 
 @contextmanager
 def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
-    """A Spark session for one job; it is stopped when the block ends."""
+    """Open a Spark session for one job; it is stopped when the block ends."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     try:
         with ExitStack() as stack:
@@ -292,7 +292,7 @@ def sessions(
     folders: Folders, report: ReportTo = "sessions", commit: Commit = "auto", storage: StorageOption = None,
     master: Master = None, cores: Cores = None,
 ) -> None:  # fmt: skip
-    """The life of each client session."""
+    """Show the life of each client session."""
     with needing("pipeline"):
         from ordo.pipeline.first_look import look_at_frame
     look_at_frame(folders, "log", commit, storage)

@@ -28,7 +28,7 @@ def apps(
 
 
 def make_apps_table(found: list[dict[str, Any]]) -> Any:
-    """A line for each instance, as `ConsumerOrders.list_instances` has them."""
+    """Return a line for each instance, as `ConsumerOrders.list_instances` has them."""
     from ordo.cluster.commands.printing import make_table
 
     names = ("group", "instance", "", "version", "position", "lag", "outputs", "waiting", "seen")

@@ -134,7 +134,7 @@ def app(
 
 
 def _parse_services(names: list[str], app_version: int) -> dict[int, str]:
-    """The names of the classes by version. Raises ConfigurationError."""
+    """Return the names of the classes by version. Raises ConfigurationError."""
     if len(names) == 1 and "=" not in names[0]:
         return {app_version: names[0]}
     found: dict[int, str] = {}

@@ -114,7 +114,7 @@ def _show(output: Output | None) -> str | None:
 
 
 def _in_words(action: Callable[[], T], settings: ApplicationSettings) -> T:
-    """What the service raises becomes one line."""
+    """Run an action; what the service raises becomes one line."""
     try:
         return action()
     except OrdoError:

@@ -48,7 +48,7 @@ def renew_log(config: NodeConfig, storage: Any = None) -> str:
 
 
 def has_begun_anew(state: StoredState) -> bool:
-    """The recording was given up for a snapshot, and the member has not been started since."""
+    """Return whether the recording was given up for a snapshot, and the member has not been started since."""
     return state.log_recording_id == NULL_VALUE and state.log_base_position > 0
 
 

@@ -15,7 +15,10 @@ from ordo.runtime.io.storage import FileStorage
 
 @contextmanager
 def open_stored(config: NodeConfig, storage: Any = None) -> Iterator[StateStore]:
-    """The store of a node, to read; also while it runs. Raises StorageMissingError when it has never run."""
+    """Open the store of a node to read it, even while the node runs.
+
+    Raises StorageMissingError when it has never run.
+    """
     storage, path = storage or FileStorage(open_lmdb), str(config.cluster_dir / "state.mdb")
     _demand(config, storage, path)
     store = StateStore(storage.open_metadata(path, read_only=True))
@@ -27,7 +30,7 @@ def open_stored(config: NodeConfig, storage: Any = None) -> Iterator[StateStore]
 
 @contextmanager
 def open_stopped(config: NodeConfig, storage: Any = None) -> Iterator[StateStore]:
-    """The store of a node that does not run, and cannot be started meanwhile, to change it.
+    """Open the store of a stopped node to change it; the node cannot be started meanwhile.
 
     Raises StorageInUseError while it runs, StorageMissingError when it has never run.
     """

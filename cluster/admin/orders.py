@@ -39,8 +39,7 @@ ENDING_INTERVAL_S = 0.002
 
 
 class MemberAccess(Protocol):
-    """A running member, by its shared memory (cluster.admin.local_member) or over the network
-    (cluster.admin.remote)."""
+    """A running member, by its shared memory (cluster.admin.local_member) or the network (cluster.admin.remote)."""
 
     @property
     def member_id(self) -> int: ...
@@ -49,20 +48,20 @@ class MemberAccess(Protocol):
         """What to do when another member leads, for messages."""
 
     def find_others(self) -> list[int]:
-        """The ids of the other members."""
+        """Return the ids of the other members."""
 
     def counter(self, counter_type: CounterType) -> int:
-        """The value of a counter, NOT_THERE where there is none."""
+        """Return the value of a counter, NOT_THERE where there is none."""
 
     def set_toggle(self, wanted: int, expected: int) -> int:
         """Set the control toggle if it is as expected; return what it was. NOT_THERE: there is none yet."""
 
     def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
-        """The values of the answer to a question of the control stream."""
+        """Return the values of the answer to a question of the control stream."""
 
     def is_running(self) -> bool: ...
     def list_errors(self) -> list[HeldError]:
-        """The newest errors of its consensus module, the newest last."""
+        """Return the newest errors of its consensus module, the newest last."""
 
     def list_skipped(self) -> tuple[list[Skip], list[int]]:
         """Which records it leaves out, and the positions that it was told to leave out and does not yet."""
@@ -108,7 +107,7 @@ def take_snapshot(member: MemberAccess, timeout_s: float = SNAPSHOT_TIMEOUT_S) -
 
 
 def _list_refusals(member: MemberAccess) -> list[str]:
-    """What its consensus module noted of services that could not take their part of a snapshot."""
+    """Return what its consensus module noted of services that could not take their part of a snapshot."""
     return [one.text for one in member.list_errors() if SNAPSHOT_REFUSED in one.text]
 
 
@@ -209,7 +208,7 @@ def transfer(member: MemberAccess, target_member_id: int | None = None, timeout_
 
 
 def _await_successor(member: MemberAccess, deadline: Deadline) -> int:
-    """The member that leads instead of this one."""
+    """Wait for the member that leads instead of this one, and return it."""
     leader_id = NOT_THERE
     while leader_id in (NOT_THERE, member.member_id):
         if deadline.is_over:
@@ -224,7 +223,7 @@ def _await_successor(member: MemberAccess, deadline: Deadline) -> int:
 
 
 def ask_members(member: MemberAccess, timeout_s: float = QUERY_TIMEOUT_S) -> Any:
-    """The ClusterMembersExtendedResponse of a member: who is in the cluster and votes, by its log."""
+    """Return the ClusterMembersExtendedResponse of a member: who is in the cluster and votes, by its log."""
     query: dict[str, Any] = {"extended": 1}
     return member.ask(codecs.CLUSTER_MEMBERS_QUERY, query, codecs.CLUSTER_MEMBERS_EXTENDED_RESPONSE, timeout_s)
 
@@ -358,5 +357,5 @@ class Deadline:
 
 
 def pause() -> None:
-    """A moment between two looks."""
+    """Pause for a moment between two looks."""
     time.sleep(POLL_INTERVAL_S)

@@ -46,8 +46,11 @@ class RemoteCluster(Closing):
     def __init__(
         self, endpoints: str, *, credentials: bytes = b"", egress: str = "", encryption: Encryption | None = None
     ) -> None:
-        """`egress` is the host:port that members answer to, by default a free port of the address that this machine
-        uses towards the first of them. Without `encryption` the environment says whether datagrams are encrypted."""
+        """Connect to the members.
+
+        `egress` is the host:port that members answer to, by default a free port of the address that this machine uses
+        towards the first of them. Without `encryption` the environment says whether datagrams are encrypted.
+        """
         members = parse_list(endpoints)
         if egress:
             parse_list(egress, "--egress")
@@ -56,7 +59,7 @@ class RemoteCluster(Closing):
         self._client = OperatorClient(members, egress=address, credentials=credentials, transport=transport)
 
     def look(self, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, MemberLook | OrdoError]:
-        """What every member knows of itself, by its ingress, or why it could not be asked.
+        """Return what every member knows of itself, by its ingress, or why it could not be asked.
 
         Learns of those that no endpoint was given for.
         """
@@ -66,14 +69,14 @@ class RemoteCluster(Closing):
         return found
 
     def describe(self, endpoint: str, timeout_s: float = LOOK_TIMEOUT_S) -> dict[str, Any]:
-        """A member's newest terms, snapshots, sessions and errors (cluster.module.operators.member_report).
+        """Return a member's newest terms, snapshots, sessions and errors (cluster.module.operators.member_report).
 
         Not yet checked.
         """
         return parse_object(self._client.request(endpoint, OperatorOrder.DETAILS, timeout_s=timeout_s).payload)
 
     def list_evidence(self, timeout_s: float = LOOK_TIMEOUT_S) -> list[tuple[int, Evidence]]:
-        """What the members that answer keep because a quorum had another state, with their ids.
+        """Return what the members that answer keep because a quorum had another state, with their ids.
 
         Raises NoQuorumError when none answers, NotPermittedError when those that could be asked refuse the credentials;
         so do the two methods below.
@@ -84,7 +87,7 @@ class RemoteCluster(Closing):
         return [(member_id, one) for member_id, rows in found for one in rows]
 
     def list_snapshots(self, timeout_s: float = LOOK_TIMEOUT_S) -> list[tuple[int, HeldSnapshot]]:
-        """The whole snapshots of the members that answer, with their ids; of each member the newest last."""
+        """Return the whole snapshots of the members that answer, with their ids; of each member the newest last."""
         from ordo.cluster.admin.member_details import parse_details
 
         found = [(one, parse_details(told).snapshots) for one, told in self._describe_all(timeout_s)]
@@ -105,7 +108,7 @@ class RemoteCluster(Closing):
         return [(one, self.describe(to, timeout_s)) for one, to in sorted(self._find_all(timeout_s).items())]
 
     def _find_all(self, timeout_s: float) -> dict[int, str]:
-        """The ingress of every member that answers, by its id."""
+        """Return the ingress of every member that answers, by its id."""
         looks = self.look(timeout_s)
         check_permission(looks)
         found = {look.get("member_id"): endpoint for endpoint, look in looks.items() if isinstance(look, MemberLook)}
@@ -131,7 +134,7 @@ class RemoteCluster(Closing):
             self._client.add(endpoint)
 
     def find_leader(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
-        """The member that leads.
+        """Return the member that leads.
 
         Raises NoQuorumError when none does within the time, NotPermittedError when all that could be asked refuse the
         credentials.
@@ -154,7 +157,7 @@ class RemoteCluster(Closing):
             orders.pause()
 
     def any_member(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
-        """The leader, or where there is none a member that answers; for what each of them knows."""
+        """Return the leader, or where there is none a member that answers; for what each of them knows."""
         try:
             return self.find_leader(timeout_s)
         except NoQuorumError:
@@ -230,7 +233,7 @@ def _skips_of(found: dict[str, Any]) -> tuple[list[Skip], list[int]]:
 
 
 def leader_of(found: dict[str, MemberLook | OrdoError]) -> str | None:
-    """The endpoint of the member that leads in the latest term, with a quorum behind it; None: there is none."""
+    """Return the endpoint of the member that leads in the latest term, with a quorum behind it; None: there is none."""
     terms = {
         look.counter(CounterType.LEADER_TERM): endpoint
         for endpoint, look in found.items()
@@ -255,7 +258,7 @@ def describe_trouble(found: dict[str, MemberLook | OrdoError]) -> str:
 
 
 def look_status(look: MemberLook) -> NodeStatus:
-    """The status of a member that was asked."""
+    """Return the status of a member that was asked."""
     return status_of(look.get("member_id"), look.counter, look.get("sessions"))
 
 

@@ -20,7 +20,10 @@ class Kept(NamedTuple):
 
 
 def list_evidence(config: NodeConfig) -> list[Kept]:
-    """What this node keeps, the oldest first; also while it runs. Raises StorageMissingError when it has never run."""
+    """Return what this node keeps, the oldest first; also while it runs.
+
+    Raises StorageMissingError when it has never run.
+    """
     with open_stored(config) as store:
         snapshots = {one.log_position: one for one in store.load().snapshots if one.is_valid}
         found = store.list_evidence()
@@ -29,7 +32,7 @@ def list_evidence(config: NodeConfig) -> list[Kept]:
 
 
 def parse_evidence(rows: Any) -> list[Evidence]:
-    """What a member says of itself. Raises DecodeError."""
+    """Return what a member says of itself. Raises DecodeError."""
     try:
         return [
             Evidence(

@@ -8,7 +8,7 @@ from ordo.cluster.settings.config import NodeConfig
 
 
 def list_skipped(config: NodeConfig) -> tuple[list[Skip], list[int]]:
-    """What this node leaves out, by position, and the positions that it was told to leave out and does not yet.
+    """Return what this node leaves out, by position, and the positions that it was told to leave out and does not yet.
 
     Also while it runs. Raises StorageMissingError when it has never run.
     """

@@ -90,7 +90,7 @@ def upgrade(
 
 
 def _demand_level(member: MemberAccess) -> None:
-    """A leader with an earlier release would not see that one service is meant, and would upgrade all."""
+    """Check the leader's level: with an earlier release it would upgrade all services instead of the one meant."""
     found = cluster_versions(member)
     if found.protocol_level < SERVICE_VERSION_LEVEL:
         raise ClusterError(describe_want_of_service_versions(found.protocol_level))

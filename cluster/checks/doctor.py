@@ -181,7 +181,7 @@ def _ports(config: NodeConfig) -> Iterator[Finding]:
 
 
 def _clock(_config: NodeConfig) -> Iterator[Finding]:
-    """The kernel says whether something (chrony, NTP) keeps its clock."""
+    """Check the kernel's word on whether something (chrony, NTP) keeps its clock."""
     timex = ctypes.create_string_buffer(TIMEX_BYTES)
     state = ctypes.CDLL(None, use_errno=True).adjtimex(timex)
     if 0 <= state != TIME_ERROR:
@@ -192,7 +192,7 @@ def _clock(_config: NodeConfig) -> Iterator[Finding]:
 
 
 def _members(config: NodeConfig, reach_s: float) -> Iterator[Finding]:
-    """The ways to the other members, whose names have addresses."""
+    """Check the ways to the other members, whose names have addresses."""
     if any(finding.verdict is Verdict.FAIL for finding in _names(config)):
         return
     others = [one for one in config.member_list if one.id != config.node.member_id]
@@ -244,7 +244,7 @@ def _silent(member: Member, is_running: bool, is_reach: bool) -> Finding:
 
 
 def _judge(path: MemberPath) -> Finding:
-    """What the questions and answers say of the way to a member and back."""
+    """Return what the questions and answers say of the way to a member and back."""
     name, long_bytes = f"member {path.member.id}", max(path.lengths_bytes)
     silent = path.silent(SMALL_BYTES)
     unheard = [name for index, name in enumerate(ENDPOINT_NAMES) if index not in path.heard]

@@ -90,7 +90,7 @@ class MemberPath:
         return self.answered.issuperset(self.wanted)
 
     def silent(self, length_bytes: int) -> list[str]:
-        """The endpoints that did not answer datagrams of this length."""
+        """Return the endpoints that did not answer datagrams of this length."""
         return [
             f"{name} {getattr(self.member, name)}"
             for index, name in enumerate(ENDPOINT_NAMES)
@@ -226,7 +226,7 @@ def _address(host: str, port: int) -> tuple[int, Any]:
 
 
 def _send(source: socket.socket, datagram: bytes, address: Any) -> None:
-    """What cannot be sent (no route, too long for the interface) is what is looked for: it gets no answer."""
+    """Send a datagram. One that cannot be sent (no route, too long for the interface) simply gets no answer."""
     try:
         source.sendto(datagram, address)
     except OSError:

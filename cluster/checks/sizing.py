@@ -62,7 +62,9 @@ def needs_of(config: NodeConfig, load: Load) -> list[Need]:
 
 
 def _disk(config: NodeConfig, load: Load, log_bytes_per_s: float) -> Need:
-    """A snapshot that is being taken is on disk beside those that are kept, as are some that differed.
+    """Return the room needed on disk.
+
+    A snapshot that is being taken is beside those that are kept, as are some that differed.
 
     Log goes by whole files.
     """

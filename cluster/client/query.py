@@ -120,7 +120,9 @@ class QuerySession(LeaderSession, Protocol):
     def ingress_endpoints(self) -> dict[int, str]: ...
     @property
     def named_endpoints(self) -> dict[int, str]:
-        """The endpoints by member id, as given by the creator of the client; the cluster itself names its voters only.
+        """The endpoints by member id, as given by the creator of the client.
+
+        The cluster itself names its voters only.
         """
 
     def note_ingress_lost(self) -> None:

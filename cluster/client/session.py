@@ -96,7 +96,9 @@ def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTr
 
 
 def _tell_waiting(event: ClientEvent) -> None:
-    """Print what the client waits for, where there is no `on_event`: somebody may watch a program that shows nothing.
+    """Print what the client waits for, where there is no `on_event`.
+
+    Somebody may watch a program that shows nothing.
     """
     if event.kind == "waiting":
         tell("warning", "client waits for the cluster:", why=event.detail)

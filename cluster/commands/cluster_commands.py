@@ -82,7 +82,7 @@ def status(
 @cluster_app.command()
 @reaching
 def members(target: Target, as_json: JsonOption = False) -> None:
-    """The members of the cluster and their endpoints: from the configuration, with --endpoints from the log."""
+    """List the members of the cluster and their endpoints: from the configuration, with --endpoints from the log."""
     from ordo.cluster.wire.members import ENDPOINT_NAMES
 
     if target.is_remote:
@@ -106,7 +106,7 @@ def members(target: Target, as_json: JsonOption = False) -> None:
 
 
 def make_members_table(rows: list[tuple[Any, ...]]) -> Any:
-    """A line for each member: its id, its endpoints, and whether it is this node."""
+    """Return a line for each member: its id, its endpoints, and whether it is this node."""
     from ordo.cluster.wire.members import ENDPOINT_NAMES
 
     table = make_table("id", "host", *ENDPOINT_NAMES, "this node", padding=(0, 1, 0, 0))
@@ -116,7 +116,7 @@ def make_members_table(rows: list[tuple[Any, ...]]) -> Any:
 
 
 def _without_host(endpoints: list[str]) -> list[str]:
-    """The host of a member, then its endpoints: of those that are at this host the port only."""
+    """Return the host of a member, then its endpoints: of those that are at this host the port only."""
     host = endpoints[0].rpartition(":")[0]
     return [host, *(one.removeprefix(host) if one.startswith(f"{host}:") else one for one in endpoints)]
 
@@ -136,7 +136,7 @@ def list_members(target: Target, as_json: JsonOption = False) -> None:
 
 
 def make_list_table(found: list[MemberStatus]) -> Any:
-    """A line for each voter and learner."""
+    """Return a line for each voter and learner."""
     from ordo.cluster.monitoring.counter_values import NOT_THERE
 
     table = make_table("id", "role", "log position", "ingress", "consensus", padding=(0, 1, 0, 0))
@@ -148,7 +148,7 @@ def make_list_table(found: list[MemberStatus]) -> Any:
 
 
 def _tell(text: str, as_json: bool, member: MemberAccess, **more: object) -> None:
-    """What was done, for a person or a program."""
+    """Print what was done, for a person or a program."""
     if as_json:
         print_json({"done": text, "by_member_id": member.member_id, **more})
     else:
@@ -345,7 +345,7 @@ def skip(
 @cluster_app.command()
 @reaching
 def skipped(target: Target, as_json: JsonOption = False) -> None:
-    """Records of the log that are left out, as one node knows them, running or not."""
+    """List the records of the log that are left out, as one node knows them, running or not."""
     with target.member() as member:
         found, wishes = member.list_skipped()
     if as_json:
@@ -407,8 +407,11 @@ def new_token(
         ),
     ] = None,
 ) -> None:
-    """Make a token for clients: its table for every member's node.toml on the standard output, the token itself, which
-    is kept nowhere, on the standard error output."""
+    """Make a token for clients.
+
+    Its table for every member's node.toml on the standard output, the token itself, which is kept nowhere, on the
+    standard error output.
+    """
     from ordo.cluster.settings.config import check_role
     from ordo.runtime.security import tokens
 

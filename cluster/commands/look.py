@@ -34,7 +34,7 @@ def stat(
     counter_type: Annotated[int | None, typer.Option("--type", help="only counters of this type id")] = None,
     watch: Annotated[float | None, typer.Option(min=0.1, help="show again every so many seconds, until ^C")] = None,
 ) -> None:
-    """The counters of a node: id, type, value and label."""
+    """List the counters of a node: id, type, value and label."""
     aeron_dir = driver_folder(config, directory)
     console = output_console()
     if watch is None or not console.is_terminal:
@@ -57,8 +57,9 @@ def doctor(
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
-    """Check this machine for a node: shared memory, disk and its sync time, sockets, limits, names, ports, clock, and
-    the ways to the other members.
+    """Check this machine for a node.
+
+    Shared memory, disk and its sync time, sockets, limits, names, ports, clock, and the ways to the other members.
 
     With --reach, given on all members' machines at the same time, every port is tried both ways before the first start.
 
@@ -81,7 +82,7 @@ def doctor(
 
 
 def errors(config: ConfigOption = None, directory: DirOption = None) -> None:
-    """The distinct errors a node and its service have met: how often, first and last time, and what."""
+    """List the distinct errors a node and its service have met: how often, first and last time, and what."""
     aeron_dir = driver_folder(config, directory)
     console = output_console()
     found = 0
@@ -126,7 +127,7 @@ def _table(
 
 
 def driver_folder(config: Path | None, directory: Path | None) -> Path:
-    """The driver's folder, from exactly one of both. Raises ConfigurationError."""
+    """Return the driver's folder, from exactly one of both. Raises ConfigurationError."""
     if (config is None) == (directory is None):
         raise ConfigurationError("give either --config node.toml or --dir with a driver's folder")
     return directory if directory is not None else load_config(config).aeron_dir  # type: ignore[arg-type]

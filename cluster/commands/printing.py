@@ -9,7 +9,7 @@ EXIT_NO_QUORUM = 3
 
 
 def make_table(*columns: str, **options: Any) -> Any:
-    """A table of rich, which is imported when one is shown: most commands show none.
+    """Return a table of rich, which is imported when one is shown: most commands show none.
 
     Without lines between the cells, so that the usual rows fit into 80 columns.
     """
@@ -36,7 +36,7 @@ def print_json(value: object) -> None:
 
 
 def or_null(value: Any) -> Any:
-    """What a counter that is not there shows, as JSON."""
+    """Return what a counter that is not there shows, as JSON."""
     from ordo.cluster.monitoring.counter_values import NOT_THERE
 
     is_missing = value == "-" or (value == NOT_THERE and not isinstance(value, bool))

@@ -79,7 +79,7 @@ class Target:
         return load_config(self.config)
 
     def connect(self) -> RemoteCluster:
-        """The cluster of --endpoints; to be closed."""
+        """Connect to the cluster of --endpoints; the caller closes it."""
         from ordo.cluster.admin.remote import RemoteCluster
         from ordo.runtime.security.credentials import credentials_from_file
 
@@ -90,7 +90,7 @@ class Target:
 
     @contextmanager
     def leader(self, timeout_s: float = FIND_TIMEOUT_S) -> Iterator[MemberAccess]:
-        """The member that takes orders: the leader, which is found where only endpoints are known."""
+        """Open the member that takes orders: the leader, which is found where only endpoints are known."""
         if not self.is_remote:
             from ordo.cluster.admin.local_member import LocalMember
 
@@ -101,7 +101,7 @@ class Target:
 
     @contextmanager
     def member(self) -> Iterator[MemberAccess]:
-        """A member that knows the others: where only endpoints are known the leader, or another one without it."""
+        """Open a member that knows the others: with endpoints alone the leader or, without one, any member."""
         if not self.is_remote:
             with self.leader() as local:
                 yield local
@@ -111,8 +111,10 @@ class Target:
 
 
 def find_token_file(endpoints: str) -> Path | None:
-    """The operator's token of a cluster that `ordo init` made on this machine, in whose folder a command runs; it is
-    shown to members on this machine only."""
+    """Return the operator's token of a cluster that `ordo init` made on this machine, in whose folder a command runs.
+
+    It is shown to members on this machine only.
+    """
     path = Path(OPERATOR_TOKEN_FILE)
     is_here = all(LOOPBACK.fullmatch(one.strip()) for one in endpoints.split(","))
     return path if is_here and path.is_file() else None

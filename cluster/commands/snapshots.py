@@ -31,7 +31,7 @@ def snapshots(target: Target, as_json: JsonOption = False) -> None:
 
 
 def make_snapshots_table(rows: list[dict[str, Any]]) -> Any:
-    """A line for each snapshot."""
+    """Return a line for each snapshot."""
     table = make_table("id", "log position", "term", "taken", "recordings", "digest", "whole", padding=(0, 1, 0, 0))
     for row in rows:
         ids, taken = row["recording_ids"], datetime.fromtimestamp(row["timestamp"] / 1000, UTC)
@@ -73,7 +73,7 @@ def _of_all(target: Target) -> list[dict[str, Any]]:
 
 
 def recovery_plan(config: ConfigOption, as_json: JsonOption = False) -> None:
-    """What this machine's member begins with when it is started: its log, and the snapshot that it starts from."""
+    """Show what this machine's member starts with: its log, and the snapshot that it starts from."""
     from ordo.cluster.admin.stored_snapshots import make_plan
     from ordo.cluster.settings.config import load_config
 

@@ -76,7 +76,7 @@ def make_status_table(found: dict[str, MemberLook | OrdoError], statuses: dict[s
 
 
 def describe_state(status: NodeStatus) -> str:
-    """What is not as usual with a member, in a few words; empty where all is well."""
+    """Return what is not as usual with a member, in a few words; empty where all is well."""
     told = [] if status.election in ("CLOSED", "-") else [f"election {status.election}"]
     told += [status.state] if status.state not in ("ACTIVE", "-") else []
     told += ["LOST LOG"] if status.lost not in ("NONE", "-", "") else []

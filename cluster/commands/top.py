@@ -35,8 +35,9 @@ def top(
     as_json: Annotated[bool, typer.Option("--json", help="with --once, print JSON")] = False,
     interval: Annotated[float, typer.Option(min=0.1, help="seconds between two looks")] = 1.0,
 ) -> None:
-    """Members, roles, terms, lags, rates, sessions and disks, again and again: of one member with --config, of all with
-    --endpoints. Without a terminal as with --once.
+    """Show members, roles, terms, lags, rates, sessions and disks, again and again.
+
+    It shows one member with --config, all with --endpoints. Without a terminal it does the same as with --once.
 
     Exit status with --endpoints and --once: 3 if no member leads.
     """
@@ -64,7 +65,10 @@ def _run(look: Callable[[], Looks], is_once: bool, as_json: bool, interval_s: fl
 
 
 def look_here(config: NodeConfig) -> MemberLook:
-    """What the node of this machine shows in its shared memory. Raises StorageMissingError when it does not run."""
+    """Return what the node of this machine shows in its shared memory.
+
+    Raises StorageMissingError when it does not run.
+    """
     node = config.node
     subject = Subject(node.member_id, config.cluster.cluster_id, config.aeron_dir, node.data_dir)
     found = observe(subject, SystemClock().epoch_ms(), wants_all=True)

@@ -65,7 +65,7 @@ def versions(target: Target, as_json: JsonOption = False) -> None:
 
 
 def make_versions_table(found: upgrading.ClusterVersions) -> Any:
-    """A row for each service of each member."""
+    """Return a row for each service of each member."""
     from ordo.cluster.wire.version_rows import LEVEL_UNKNOWN
 
     is_of_one = len(found.services) == 1

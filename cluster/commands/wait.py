@@ -131,7 +131,7 @@ def _await_members(target: Target, timeout_s: float) -> list[int]:
 
 
 def _look(cluster: RemoteCluster, committed: dict[str, int]) -> tuple[list[int], str]:
-    """The members that are ready, and why the others are not; `committed` has what each said last."""
+    """Return the members that are ready, and why the others are not; `committed` has what each said last."""
     from ordo.cluster.admin.remote import check_permission, leader_of, look_status
     from ordo.cluster.client.operator import MemberLook
 

@@ -44,7 +44,9 @@ class ServiceVersions:
 
     @property
     def lowest(self) -> int:
-        """The version that a container begins with until the log says what is in force; also the choice for a new log.
+        """The version that a container begins with until the log says what is in force.
+
+        Also the choice for a new log.
         """
         return min(self._code)
 

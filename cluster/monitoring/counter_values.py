@@ -47,7 +47,7 @@ class NodeStatus(NamedTuple):
 
 
 def status_of(member_id: int, value: Callable[[int], int], sessions: int) -> NodeStatus:
-    """A node's status from the values of its counters by type, NOT_THERE for those that are not there."""
+    """Return a node's status from the values of its counters by type, NOT_THERE for those that are not there."""
     state, election = value(CounterType.MODULE_STATE), value(CounterType.ELECTION_STATE)
     lost, room = value(CounterType.DISTRUST), value(CounterType.NO_ROOM)
     return NodeStatus(
@@ -73,7 +73,7 @@ def status_of(member_id: int, value: Callable[[int], int], sessions: int) -> Nod
 
 
 def counter_name(values: type[IntEnum], value: int) -> str:
-    """What the value of a counter means; "-" where there is no counter."""
+    """Return what the value of a counter means; "-" where there is no counter."""
     try:
         return values(value).name
     except ValueError:
@@ -81,7 +81,7 @@ def counter_name(values: type[IntEnum], value: int) -> str:
 
 
 def scrub_percent(progress: int) -> int:
-    """The value of counter 1034, in thousandths, in percent."""
+    """Return the value of counter 1034, in thousandths, in percent."""
     return progress if progress == NOT_THERE else progress // 10
 
 
@@ -94,5 +94,5 @@ def has_quorum(election_state: int, module_state: int) -> bool:
 
 
 def _utc(epoch_ms: int) -> str:
-    """A time in seconds, as ISO 8601 has it; "-" for 0 and where there is no counter."""
+    """Return a time in seconds, as ISO 8601 has it; "-" for 0 and where there is no counter."""
     return "-" if epoch_ms <= 0 else datetime.fromtimestamp(epoch_ms // 1000, UTC).isoformat()

@@ -22,7 +22,7 @@ _RECOVERED_POSITION_OFFSET = 8
 
 @contextmanager
 def open_cnc(aeron_dir: Path, *, writable: bool = False) -> Iterator[CncFile]:
-    """The mapped `cnc.dat` of a node. Raises StorageMissingError when there is none, or not yet."""
+    """Open the mapped `cnc.dat` of a node. Raises StorageMissingError when there is none, or not yet."""
     cnc = map_cnc(FileMemoryProvider(), str(aeron_dir / "cnc.dat"), writable=writable)
     if cnc is None:
         raise StorageMissingError(f"no running node in {aeron_dir}: cnc.dat is not there; give the aeron_dir of a node")
@@ -74,7 +74,7 @@ def leader_progress(aeron_dir: Path) -> LeaderProgress | None:
 
 
 def is_alive(aeron_dir: Path, now_ms: int, timeout_ms: int, gone_after_ms: int | None = None) -> bool:
-    """True when the node's driver has shown a heartbeat within the timeout; `now_ms` is wall-clock time.
+    """Return whether the node's driver has shown a heartbeat within the timeout; `now_ms` is wall-clock time.
 
     One that has shown none for `gone_after_ms` is dead at once if no process has its id. Not before, since it may live
     in another container, whose processes are not seen from here.

@@ -124,7 +124,7 @@ class NodeCollector(Collector):
 
 
 def exposition(subject: Subject) -> bytes:
-    """The text that Prometheus scrapes."""
+    """Return the text that Prometheus scrapes."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NodeCollector(subject))
     return generate_latest(registry)

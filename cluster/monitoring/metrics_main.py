@@ -76,7 +76,7 @@ class HealthServer(ThreadingMixIn, HTTPServer):
                 one.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error of the node."""
+        """Ignore errors of a client that went away: they are no errors of the node."""
 
 
 class HealthHandler(BaseHTTPRequestHandler):

@@ -130,7 +130,7 @@ def _durations(subject: Subject) -> dict[str, Durations]:
 
 
 def _concerns(counter: CounterDescriptor, cluster_id: int) -> bool:
-    """A driver may be shared by clusters: of theirs only those of this one."""
+    """Return whether a counter concerns this cluster; clusters may share a driver."""
     return counter.type_id not in CLUSTER_TYPES or is_of_cluster(counter, cluster_id)
 
 

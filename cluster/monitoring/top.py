@@ -77,7 +77,7 @@ class Column:
 
 
 def number(value: float) -> str:
-    """A number with a unit, short enough for a column."""
+    """Return a number with a unit, short enough for a column."""
     if value == NOT_THERE:
         return "-"
     for unit in ("", "k", "M", "G", "T"):
@@ -88,7 +88,7 @@ def number(value: float) -> str:
 
 
 def duration(value_ns: int) -> str:
-    """A duration with a unit, short enough for a column."""
+    """Return a duration with a unit, short enough for a column."""
     if value_ns == NOT_THERE:
         return "-"
     for unit, next_ns in (("us", 1e6), ("ms", 1e9)):
@@ -199,7 +199,7 @@ def _behind(ahead: int, position: int) -> int:
 
 
 def _silent(endpoint: str, trouble: str) -> Row:
-    """A member that did not answer, of which nothing is known."""
+    """Return a member that did not answer, of which nothing is known."""
     values: dict[str, Any] = dict.fromkeys(Row._fields, NOT_THERE)
     return Row(
         **{**values, "ingress": endpoint, "role": "-", "state": "-", "lost": "", "no_room": "", "trouble": trouble}
@@ -217,7 +217,7 @@ class View:
     has_ended: bool = False
 
     def press(self, key: str, row_count: int) -> None:
-        """A key: s and S sort by the next or previous column, r the other way round.
+        """Handle a key: s and S sort by the next or previous column, r reverses the order.
 
         J, k choose a member; Enter looks into it and back; q ends.
         """

@@ -34,7 +34,7 @@ GAP = 2
 
 
 def draw(rows: list[Row], view: View, *, has_keys: bool = True, width: int = WIDTH_DEFAULT) -> Group:
-    """The whole screen, of so many columns."""
+    """Draw the whole screen, with this many columns."""
     ordered = view.sort(rows)
     chosen = ordered[view.chosen] if view.chosen < len(ordered) else None
     parts: list[OutputTable | Text] = [_summary(rows)]
@@ -117,7 +117,7 @@ def _details(row: Row) -> OutputTable:
 
 
 def look_twice(look: Callable[[], Looks], interval_s: float) -> list[Row]:
-    """The rows of the second of two looks, so that there are rates."""
+    """Return the rows of the second of two looks, so that there are rates."""
     top, clock = Top(), SystemClock()
     top.rows(look(), clock.now())
     select.select([], [], [], interval_s)
@@ -141,7 +141,7 @@ def run_screen(look: Callable[[], Looks], console: Console, interval_s: float) -
 
 
 def split_keys(text: str) -> list[str]:
-    """The keys of what was read at once; a terminal that is gone counts as the key that ends."""
+    """Return the keys that were read at once; a closed terminal counts as the key that ends."""
     return re.findall(r"\x1b\[[A-Z]|[\s\S]", text) or ["q"]
 
 

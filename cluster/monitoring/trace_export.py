@@ -42,7 +42,7 @@ class TraceJoiner:
         self.spans: list[Span] = []
 
     def on_record(self, type_id: int, payload: bytes) -> None:
-        """A record of the ring."""
+        """Take a record of the ring."""
         if type_id == LOG_POINTS:
             open_position, number, *times = _LOG.unpack(payload)
             _keep(self._logs, (open_position, number), tuple(times))

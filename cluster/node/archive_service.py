@@ -72,7 +72,7 @@ class CommittedLogAccess(ReadOnlyAccess):
         return is_feed(self._archive.descriptor(recording_id).original_channel)
 
     def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
-        """The first shared stream of the log, or of a feed, is let in even when replays have all places.
+        """Let the first shared stream of the log, or of a feed, in even when replays have all places.
 
         It empties them.
         """
@@ -116,7 +116,7 @@ def serve_archive(
     member_ports: Callable[[], Collection[int]],
     on_error: Callable[[Exception], object],
 ) -> ControlConductor:
-    """The agent that serves a node's archive at its member's archive endpoint; not started yet."""
+    """Return the agent that serves a node's archive at its member's archive endpoint; not started yet."""
     config = ControlConfig(
         control_channel=f"aeron:udp?endpoint={endpoint}|alias=archive",
         local_control_channel=None,

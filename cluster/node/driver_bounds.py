@@ -26,7 +26,7 @@ INGRESS_BYTES = 3 * MEBIBYTE + 4096
 
 
 def driver_bounds(cluster: ClusterSettings, readers_max: int) -> dict[str, Any]:
-    """What the driver allows anybody to cause must be enough for the log and for all clients, also from one host.
+    """Return the driver's bounds: what anybody may cause must be enough for the log and for all clients of one host.
 
     `readers_max`: so many replays of log and feeds.
     Buffers and counters are sparse: they take memory as they are used.

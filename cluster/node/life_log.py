@@ -56,7 +56,7 @@ def log_start(config: NodeConfig, log: Any) -> None:
 
 
 def log_stop(config: NodeConfig, log: Any, reason: str, *, has_failed: bool) -> None:
-    """The last line of a node: why it ends."""
+    """Log the last line of a node: why it ends."""
     write = log.error if has_failed else log.info
     write("node.stop", member_id=config.node.member_id, reason=reason)
 

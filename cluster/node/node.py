@@ -188,7 +188,7 @@ class Node:
         self._watch = on_tick
 
     def _open_store(self) -> tuple[StateStore, str | None]:
-        """The store of votes and terms, and how an earlier one was lost, or None."""
+        """Return the store of votes and terms, and how an earlier one was lost, or None."""
         config, seams = self.config, self._seams
         has_run = seams.storage.exists(str(config.archive_dir / CATALOG_NAME))
         path = str(config.cluster_dir / "state.mdb")
@@ -235,7 +235,7 @@ class Node:
         invalid_requests = self.module.counters.invalid_requests
 
         def on_error(error: Exception) -> None:
-            """What strangers do wrong is counted; they could fill the error log otherwise."""
+            """Count what strangers do wrong: they could fill the error log otherwise."""
             if isinstance(error, ArchiveError) and error.code in REFUSALS:
                 self.module.on_invalid_request(f"archive: {error.message}")
             elif isinstance(error, OrdoError):
@@ -262,7 +262,7 @@ class Node:
         return {port for member in (*membership.voters, *membership.learners) for port in member.ports}
 
     def _look(self) -> dict[str, Any]:
-        """What operators are shown of a node beside its module."""
+        """Return what operators are shown of a node beside its module."""
         node = self.config.node
         return {
             "version": VERSION,
@@ -332,7 +332,10 @@ class Node:
         )
 
     def _find_park_flag(self) -> ParkFlag:
-        """The flag of the node's own driver, which says that this thread is parked; else one for this process alone."""
+        """Return the flag of the node's own driver, which says that this thread is parked.
+
+        Else one for this process alone.
+        """
         counters = self.client.counters
         is_own = self.driver is not None
         return ParkFlag(counters.counter(counters.find(CounterType.DRIVER_PARK_FLAG)) if is_own else local_counter())
@@ -352,7 +355,7 @@ class Node:
         return ring
 
     def _make_sync_queue(self) -> SyncQueue:
-        """A completed sync wakes the parked node through the driver's wake socket, as any process does."""
+        """Make a queue whose completed syncs wake the parked node through the driver's wake socket."""
         path = f"{self.config.aeron_dir}/{WAKE_SOCKET_NAME}"
         if self.driver is None or not os.path.exists(path):
             return self._seams.storage.sync_queue(self._park_flag, -1)

@@ -18,7 +18,7 @@ GRACE_NS = 2_000_000_000
 
 
 def connect_shared_driver(config: NodeConfig, clock: Clock, memory: MemoryProvider) -> TransportClient:
-    """A client of the running driver in the configuration's `aeron_dir`.
+    """Return a client of the running driver in the configuration's `aeron_dir`.
 
     What a predecessor that was killed has left there is waited for. Raises DriverTimeoutError when no driver lives
     there, ClusterError when another node of the same cluster id uses it.

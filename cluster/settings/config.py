@@ -86,7 +86,7 @@ class MemberSection(Settings):
 
 
 def new_member(text: str) -> Member:
-    """A member from `id=host:port` (its first port) or `id=ingress,consensus,log,catchup,archive`.
+    """Return a member from `id=host:port` (its first port) or `id=ingress,consensus,log,catchup,archive`.
 
     Raises ConfigurationError.
     """
@@ -445,7 +445,7 @@ class NodeConfig(Settings):
         return self
 
     def _misfit_of_several(self) -> str:
-        """What of this file does not go with several services; empty where all does."""
+        """Return what in this file does not go with several services; empty where all does."""
         if self.service.on_error == "restore":
             return RESTORES_ONE
         if not 0 <= self.cluster.cluster_id <= SEVERAL_SERVICES_CLUSTER_ID_MAX:
@@ -508,15 +508,15 @@ class NodeConfig(Settings):
         return Path(f"/dev/shm/ordo-{user_name()}-{self.cluster.cluster_id}-{self.node.member_id}-{digest}")
 
     def with_subscribers(self, subscribers_max: int) -> NodeConfig:
-        """The same node that lets in so many readers of feeds."""
+        """Return the same node with room for this many readers of feeds."""
         return self.model_copy(update={"node": self.node.model_copy(update={"max_subscribers": subscribers_max})})
 
     def with_sessions(self, sessions_max: int) -> NodeConfig:
-        """The same node that opens so many sessions while it leads."""
+        """Return the same node with room for this many sessions while it leads."""
         return self.model_copy(update={"cluster": self.cluster.model_copy(update={"sessions_max": sessions_max})})
 
     def with_services(self, names: Sequence[str]) -> NodeConfig:
-        """The same node with these services, module:Class, by service id; without any with its own.
+        """Return the same node with these services, module:Class, by service id; without any, with its own.
 
         Raises ConfigurationError.
         """
@@ -565,7 +565,7 @@ class NodeConfig(Settings):
         return min(set.intersection(*map(set, self.app_versions)), default=NO_VERSION)
 
     def module_config(self) -> ModuleConfig:
-        """What the consensus module of this node is told."""
+        """Return the settings of this node's consensus module."""
         return ModuleConfig(
             **{**dict(self.cluster), "app_version": self._first_version or self.cluster.app_version},
             first_version=self._first_version,

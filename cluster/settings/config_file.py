@@ -20,7 +20,9 @@ Values = Mapping[str, Any]
 
 
 def render_config(tables: Mapping[str, Values | Sequence[Values]]) -> str:
-    """The file of one member. `tables` holds the keys that are set, by table; a list for a table that may be repeated.
+    """Return the file of one member.
+
+    `tables` holds the keys that are set, by table; a list for a table that may be repeated.
 
     Keys and values are those of the file; whoever writes the file reads it with `load_config` before it is relied on.
     """

@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[1-9]\d{0,4}", re.ASCII)
 
 
 def parse_version(text: str) -> int:
-    """The number of a version. Raises ConfigurationError."""
+    """Return the number of a version. Raises ConfigurationError."""
     if _PLAIN.fullmatch(text) and int(text) <= PLAIN_MAX:
         return int(text)
     parts = [int(part) for part in found.groups()] if (found := _SEMANTIC.fullmatch(text)) else []
@@ -35,7 +35,7 @@ def parse_version(text: str) -> int:
 
 
 def format_version(app_version: int) -> str:
-    """The text of a version's number, as `parse_version` reads it."""
+    """Return the text of a version's number, as `parse_version` reads it."""
     if app_version <= PLAIN_MAX:
         return str(app_version)
     return f"{app_version >> 16}.{app_version >> 8 & _PART_MAX}.{app_version & _PART_MAX}"

@@ -18,7 +18,7 @@ class NamedConfiguration(NamedTuple):
     learners: tuple[Member, ...]
 
     def ids(self) -> Configuration:
-        """What consensus needs of it."""
+        """Return what consensus needs of it."""
         return Configuration(_ids(self.voters), _ids(self.learners))
 
     def encode(self, leadership_term_id: int, timestamp: int) -> bytes:

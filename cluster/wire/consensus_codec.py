@@ -1,5 +1,4 @@
-"""Consensus messages between their values (consensus.state.messages) and their bytes (cluster.wire.codecs,
-ordo_codecs)."""
+"""Translates consensus messages between values (consensus.state.messages) and bytes (cluster.wire.codecs)."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ _BOOLEAN_FIELDS = {messages.Vote: "vote", messages.NewLeadershipTerm: "is_startu
 
 
 def encode(message: messages.Message) -> bytes:
-    """The flag of a RequestVote is its schema: Aeron's has no room for it."""
+    """Return the bytes of a message. The flag of a RequestVote is its schema: Aeron's has no room for it."""
     fields = message._asdict()
     table = _TABLES[type(message)]
     if isinstance(message, messages.RequestVote) and fields.pop("is_transfer"):
@@ -47,7 +46,7 @@ def encode(message: messages.Message) -> bytes:
 
 
 def decode(buffer: bytes) -> messages.Message | None:
-    """The message, or None when it is none of the consensus messages.
+    """Return the message, or None when it is none of the consensus messages.
 
     Raises DecodeError when it is cut short, or has a number that cannot be.
     """

@@ -36,7 +36,7 @@ _LEVEL_OF: dict[Message, int] = {
 
 
 def level_of(table: Message, values: Any) -> int:
-    """The lowest level of a log that may have this record."""
+    """Return the lowest level of a log that may have this record."""
     if table is ordo_codecs.VERSION_EVENT and is_of_one_service(values):
         return SERVICE_VERSION_LEVEL
     return _LEVEL_OF.get(table, FIRST_LEVEL)

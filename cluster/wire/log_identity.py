@@ -39,7 +39,7 @@ class LogIdentity(NamedTuple):
 
 
 def pack_identity(values: Any) -> bytes:
-    """The identity that a message has as two numbers; empty where it has none."""
+    """Return the identity that a message has as two numbers; empty where it has none."""
     high, low = values.identity_high, values.identity_low
     return b"" if high == low == 0 or high is None or low is None else _IDENTITY.pack(high, low)
 

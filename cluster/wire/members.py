@@ -25,7 +25,7 @@ class Member:
     archive: str
 
     def bound_at(self, host: str | None) -> Member:
-        """The endpoints that the member itself listens on: at this host, by default those that others send to."""
+        """Return the endpoints that the member listens on: at this host, by default those that others send to."""
         if host is None:
             return self
         ports = (getattr(self, name).rpartition(":")[2] for name in ENDPOINT_NAMES)
@@ -77,7 +77,10 @@ def ingress_endpoints(members: Iterable[Member]) -> str:
 
 
 def host_of(endpoint: str) -> str:
-    """The host of `host:port`, also where that identifies the source of an image; empty for one over shared memory."""
+    """Return the host of `host:port`, also where that identifies the source of an image.
+
+    Empty for one over shared memory.
+    """
     if endpoint == IPC_IDENTITY:
         return ""
     return endpoint.rpartition(":")[0]

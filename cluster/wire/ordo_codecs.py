@@ -519,7 +519,7 @@ def split_identity(identity: bytes) -> dict[str, int]:
 
 
 def join_identity(values: Any) -> bytes:
-    """The 16 bytes of a message with an identity."""
+    """Return the 16 bytes of a message with an identity."""
     halves = values.identity_high, values.identity_low
     return b"".join(int(half).to_bytes(8, "big", signed=True) for half in halves)
 
@@ -613,7 +613,7 @@ _BOTH_SCHEMAS = {codecs.SCHEMA_ID: codecs.MESSAGES, SCHEMA_ID: MESSAGES}
 
 
 def decode_request(record: bytes) -> tuple[Message, Any]:
-    """A record whose template is a Request's, as the message of its length: REQUEST, REQUEST_BY_ID or OUTPUT."""
+    """Return a record whose template is a Request's, as the message of its length: REQUEST, REQUEST_BY_ID or OUTPUT."""
     block_length = int.from_bytes(record[:2], "little")
     for table in (OUTPUT, REQUEST_BY_ID):
         if block_length >= table.block_length:
@@ -622,7 +622,7 @@ def decode_request(record: bytes) -> tuple[Message, Any]:
 
 
 def request_digest(values: Any) -> bytes:
-    """The digest of the id that the caller of a request chose, as its bytes stand in the record.
+    """Return the digest of the id that the caller of a request chose, as its bytes stand in the record.
 
     Empty where it chose none.
     """
@@ -634,7 +634,7 @@ def request_digest(values: Any) -> bytes:
 
 
 def split_request_digest(digest: bytes) -> dict[str, int]:
-    """The two fields of a message that a digest is sent in."""
+    """Return the two fields of a message that a digest is sent in."""
     return {
         "request_id_high": int.from_bytes(digest[:8], "little", signed=True),
         "request_id_low": int.from_bytes(digest[8:], "little", signed=True),

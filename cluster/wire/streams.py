@@ -36,7 +36,7 @@ LOCAL_STREAMS_STEP = 16
 
 
 def local_stream(stream_id: int, cluster_id: int) -> int:
-    """The id of a stream over shared memory in a cluster: the plain one in cluster 0.
+    """Return the id of a stream over shared memory in a cluster: the plain one in cluster 0.
 
     A driver tells streams over shared memory by their ids alone, so that clusters which share one need different ids.
     """
@@ -48,7 +48,7 @@ SEVERAL_SERVICES_CLUSTER_ID_MAX = (1 << 32) // LOCAL_STREAMS_STEP // (SERVICES_M
 
 
 def service_stream(stream_id: int, cluster_id: int, service_id: int) -> int:
-    """The id of a stream of one service: the plain one of service 0, which tools use, too.
+    """Return the id of a stream of one service: the plain one of service 0, which tools use, too.
 
     Each service has a pair of control streams of its own, so that its module can keep one waiting, and hear from the
     others. Those of the services 1 to 9 have ids that end as no other stream of any cluster does.
@@ -59,7 +59,7 @@ def service_stream(stream_id: int, cluster_id: int, service_id: int) -> int:
 
 
 def own_streams(cluster_id: int) -> set[int]:
-    """The streams over shared memory that a cluster uses itself; clients are answered on others."""
+    """Return the streams over shared memory that a cluster uses itself; clients are answered on others."""
     plain = {local_stream(one, cluster_id) for one in range(LOG_STREAM_ID, FEED_STREAM_ID + 1)}
     others = {
         service_stream(one, cluster_id, service_id)
@@ -81,12 +81,12 @@ FEED_MTU_BYTES = 1408
 
 
 def feed_alias(topic: str) -> str:
-    """What names the topic of a stream, and of its recording, in their channel."""
+    """Return what names the topic of a stream, and of its recording, in their channel."""
     return f"{FEED_ALIAS}{topic}"
 
 
 def topic_of(channel: str) -> str | None:
-    """The topic of a recording of this channel; None: it is that of no topic."""
+    """Return the topic of a recording of this channel; None: it is that of no topic."""
     alias = (ChannelUri.parse(channel).get("alias") or "") if is_feed(channel) else ""
     return alias.removeprefix(FEED_ALIAS) if alias.startswith(FEED_ALIAS) else None
 

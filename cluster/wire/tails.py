@@ -16,7 +16,7 @@ def tail_of(message: bytes) -> bytes:
 
 
 def split_tail(message: bytes, lengths: Sequence[int]) -> list[bytes] | None:
-    """The parts behind the fields, of these lengths in bytes, none below 0; None where they are not the whole."""
+    """Return the parts after the fields, of these lengths in bytes, none below 0; None where they are not the whole."""
     tail = tail_of(message)
     if sum(lengths) != len(tail):
         return None

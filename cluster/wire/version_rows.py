@@ -74,14 +74,17 @@ def decode_codes(data: bytes) -> list[Code]:
 
 
 def shared_codes(services: Sequence[Sequence[Code]]) -> list[Code]:
-    """What a member has that runs these services: the versions that all of them have, and what all of them can do."""
+    """Return what a member has that runs these services.
+
+    The versions that all of them have, and what all of them can do.
+    """
     by_version = [{code.app_version: code.flags for code in codes} for codes in services]
     versions = set.intersection(*(set(one) for one in by_version))
     return [Code(version, reduce(and_, (one[version] for one in by_version))) for version in sorted(versions)]
 
 
 def shared_rows(rows: Sequence[MemberCode]) -> list[MemberCode]:
-    """The versions that all services of a member have, and where the first of them stands still.
+    """Return the versions that all services of a member have, and where the first of them stands still.
 
     What releases say, and show, in which one version is in force for all services.
     """

@@ -40,11 +40,11 @@ class LivePatience:
         self._began_ns = 0
 
     def note_begin(self, now_ns: int) -> None:
-        """The reader asks for the stream, or is live."""
+        """Note that the reader asks for the stream, or is live."""
         self._began_ns = now_ns
 
     def note_end(self, now_ns: int) -> None:
-        """The reader has left the stream, or has not got it."""
+        """Note that the reader has left the stream, or has not got it."""
         lasted_ns = now_ns - self._began_ns
         self.due_ns = now_ns + self._pause_ns
         self._pause_ns = PAUSE_NS_MIN if lasted_ns >= PAUSE_NS_MAX else min(2 * self._pause_ns, PAUSE_NS_MAX)
@@ -158,7 +158,7 @@ class LiveStream:
         return position >= join_position
 
     def _check(self, position: int, now_ns: int) -> None:
-        """A reader that has not reached by now where the log ended at the last check is left to its own replay."""
+        """Leave a reader to its own replay that has not reached the end that the log had at the last check."""
         assert self.image is not None
         position = max(position, self.image.position)
         if now_ns < self._check_ns or self._reply is not None:

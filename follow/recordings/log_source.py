@@ -166,7 +166,7 @@ class LogSource:
         return control_requests.list_recordings(from_recording_id=recording_id, count=1)
 
     def _on_recordings(self, reply: Reply) -> None:
-        """The log, or a topic, is the newest recording of its stream."""
+        """Choose the newest recording of the stream, which is the log or the topic."""
         if reply.error is not None:
             self._end_with(reply.error)
             return
@@ -340,7 +340,7 @@ class LogSource:
         return max(self.position, image.position) if is_between and image is not None else self.position
 
     def _drop_replay(self) -> None:
-        """The shared stream has all that follows."""
+        """Drop the own replay: the shared stream has all that follows."""
         assert self._subscription is not None
         self._subscription.close()
         self._subscription = self._image = None
@@ -348,8 +348,7 @@ class LogSource:
 
     @property
     def image(self) -> Image | None:
-        """The stream that is read, its own replay or the one that readers share, for who takes its frames; None until
-        it is there."""
+        """The stream that is read, the own replay or the one that readers share; None until it is there."""
         if self.state is not SourceState.REPLAYING:
             return None
         return self._live.image if self._live is not None and self._live.is_live else self._image

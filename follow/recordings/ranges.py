@@ -135,7 +135,7 @@ class _Surveyor:
                 self._transport.park(PARK_NS)
 
     def _open(self, now_ns: int) -> None:
-        """A source at each node; a new one where the last has ended without an answer."""
+        """Open a source at each node; a new one where the last has ended without an answer."""
         for address in self._addresses:
             source = self._sources.get(address)
             if source is not None and not source.is_ended:

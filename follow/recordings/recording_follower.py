@@ -31,18 +31,17 @@ class Refusals:
         self._last = ""
 
     def note(self, source: LogSource) -> None:
-        """A source has ended, for this reason or another."""
+        """Note that a source has ended, and why."""
         if source.is_refused:
             self._refused.add(source.address)
             self._last = f"{source.address}: {source.reason}"
 
     def clear(self) -> None:
-        """A node lets this client read."""
+        """Forget refusals: a node lets this client read."""
         self._refused.clear()
 
     def check(self, too_old: Collection[str] = ()) -> None:
-        """Raise ArchiveError when every node refuses these credentials, but for those in `too_old`, which have the
-        place no longer."""
+        """Raise ArchiveError when every node refuses these credentials, except for those in `too_old`."""
         if self._refused and self._refused | set(too_old) == self._addresses:
             others = "; the other nodes have deleted this part of the log" if self._refused != self._addresses else ""
             raise ArchiveError(
@@ -177,7 +176,7 @@ class RecordingFollower:
         self._open_probe(now_ns, is_look=True)
 
     def _open_next(self, now_ns: int) -> LogSource | None:
-        """A source at the next node in turn, other than the one that is read where there is another."""
+        """Open a source at the next node in turn, other than the current one where there is another."""
         for _ in range(len(self._nodes)):
             settings = self._nodes[self._next_node % len(self._nodes)]
             self._next_node += 1
@@ -232,7 +231,7 @@ class RecordingFollower:
                 self.problem = self._verdict.problem or so_far
 
     def leave_source(self, reason: str) -> None:
-        """The node that is read has not what is wanted: the next one is asked, in the next duty cycle."""
+        """Leave a node that lacks what is wanted: the next one is asked in the next duty cycle."""
         if self._source is not None:
             self._source.end(reason)
 

@@ -54,12 +54,12 @@ class RecordingReader(Closing, Generic[Item]):
         raise NotImplementedError
 
     def take(self) -> Item | None:
-        """What comes next, None when nothing has come. Does not wait. Raises as `poll`."""
+        """Return what comes next, None when nothing has come. Does not wait. Raises as `poll`."""
         self._transport.use.check()
         return self._polled.take_from(self.poll)
 
     def _items(self, timeout_s: float | None, has_all: Callable[[], bool] = lambda: False) -> Iterator[Item]:
-        """What comes, until `has_all`, or nothing has come for `timeout_s`; the caller's own time does not count.
+        """Yield items until `has_all`, or until nothing has come for `timeout_s`; the caller's own time does not count.
 
         Ends once the reader is closed.
         """

@@ -53,7 +53,10 @@ class FeedMessage(NamedTuple):
 
 
 def decode_message(topic: str, record: bytes) -> tuple[FeedMessage, int]:
-    """A message, and the log position of the one before it in the topic; 0: there is none. Raises DecodeError."""
+    """Return a message, and the log position of the topic's previous message; 0 without one. Raises DecodeError.
+
+    Raises DecodeError.
+    """
     if len(record) < _MESSAGE.size:
         raise DecodeError(f"feed {topic}: a message of {len(record)} bytes, at least {_MESSAGE.size} are needed")
     block_length, template_id, schema_id, _, sequence, position, previous, timestamp, index = _MESSAGE.unpack_from(
@@ -168,7 +171,7 @@ class FeedFollower(RecordingFollower):
         return True
 
     def _note_end(self, source: LogSource) -> None:
-        """A topic that no node has yet begins later than this reader: all of it is to be handed out."""
+        """Note that a topic which no node has yet begins later than this reader: all of it is to be handed out."""
         super()._note_end(source)
         if source.has_nothing and self.position is None:
             self._without.add(source.address)

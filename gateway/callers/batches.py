@@ -35,7 +35,7 @@ class Batches(Protocol):
         """Who closes it ends the subscription."""
 
     def poll(self) -> Polled:
-        """A batch of what has come, which may be empty. Does not wait. Raises as the reader."""
+        """Return a batch of what has come, which may be empty. Does not wait. Raises as the reader does."""
 
     @property
     def place(self) -> int | None:
@@ -154,7 +154,7 @@ class TopicBatches:
 
 
 def encode_entry(entry: LogEntry) -> Any:
-    """An entry of the log as callers get it."""
+    """Return an entry of the log as callers get it."""
     found = pb.LogEntry(
         position=entry.position,
         kind=entry.kind.value,
@@ -170,7 +170,7 @@ def encode_entry(entry: LogEntry) -> Any:
 
 
 def encode_message(message: FeedMessage) -> Any:
-    """A message of a topic as callers get it."""
+    """Return a message of a topic as callers get it."""
     return pb.TopicMessage(
         sequence=message.sequence,
         position=message.position,

@@ -16,7 +16,10 @@ class Bounds:
         self._freed = asyncio.Event()
 
     def take(self, requests: int, length_bytes: int) -> bool:
-        """False when there is no room. What is longer than all the room is taken when nothing else is under way."""
+        """Take room.
+
+        Return False when there is none; what is longer than all room is taken when nothing else is under way.
+        """
         is_over = self.requests + requests > self._requests_max or self.bytes + length_bytes > self._bytes_max
         if is_over and self.requests:
             return False

@@ -39,7 +39,7 @@ class Deadline:
 
 
 def credentials_of(context: Any) -> bytes | None:
-    """The token in the call's metadata, `authorization: Bearer TOKEN`; None where it has none."""
+    """Return the token in the call's metadata, `authorization: Bearer TOKEN`; None where it has none."""
     for key, value in context.invocation_metadata() or ():
         if key == AUTHORIZATION:
             text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -48,7 +48,7 @@ def credentials_of(context: Any) -> bytes | None:
 
 
 def host_of(context: Any) -> str:
-    """The address that a call comes from, without its port."""
+    """Return the address that a call comes from, without its port."""
     family, _, address = str(context.peer()).partition(":")
     return unquote(address.rpartition(":")[0]).strip("[]") if family in ("ipv4", "ipv6") else family
 
@@ -93,7 +93,7 @@ async def write(context: Any, message: Any, keep: Keep) -> None:
 async def session_of(
     context: Any, sessions: GatewaySessions, settings: GatewaySettings, deadline: Deadline
 ) -> CallerSession:
-    """The session for a call; refuses the call when there is none."""
+    """Return the session for a call; refuses the call when there is none."""
     try:
         return await sessions.get(credentials_of(context), deadline.seconds, host_of(context))
     except ClusterTimeoutError as error:
@@ -104,25 +104,25 @@ async def session_of(
 
 
 def check_identity(identity: bytes) -> str:
-    """What is wrong with an identity, empty when nothing is."""
+    """Return what is wrong with an identity, empty when nothing is."""
     if len(identity) != IDENTITY_BYTES:
         return f"identity of {len(identity)} bytes: must be {IDENTITY_BYTES}"
     return ""
 
 
 def check_ids(ids: Sequence[bytes]) -> str:
-    """What is wrong with ids of requests, empty when nothing is."""
+    """Return what is wrong with ids of requests, empty when nothing is."""
     longest = max(map(len, ids), default=0)
     return f"id of {longest} bytes: must be at most {ID_BYTES_MAX}" if longest > ID_BYTES_MAX else ""
 
 
 def digest_of(request_id: bytes) -> bytes | None:
-    """What a request's id is sent as; None for an empty one, which is none."""
+    """Return what a request's id is sent as; None for an empty one, which is none."""
     return digest_request_id(request_id) if request_id else None
 
 
 def check_numbers(number: int, count: int, confirmed: int, identity_position: int) -> str:
-    """What is wrong with the numbers of a request, empty when nothing is."""
+    """Return what is wrong with the numbers of a request, empty when nothing is."""
     if not 0 < number <= NUMBER_MAX - count:
         return f"number={number}: the first request of an identity has 1, the next one 2"
     if confirmed >= number:

@@ -8,6 +8,6 @@ from ordo.transport.secure.settings import Encryption
 
 
 def remote_cluster(settings: GatewaySettings, credentials: bytes) -> RemoteCluster:
-    """A connection for orders and looks; to be closed. It belongs to one thread."""
+    """Connect for orders and looks; the caller closes the connection, which belongs to one thread."""
     encryption = Encryption.chosen(settings.client.key_file, settings.client.trusted_file)
     return RemoteCluster(",".join(settings.endpoints), credentials=credentials, encryption=encryption)

@@ -31,7 +31,7 @@ class RoundTrips:
 
     @staticmethod
     def start() -> float:
-        """The moment at which something is sent; for `end`."""
+        """Return the moment at which something is sent, for `end`."""
         return time.monotonic()
 
     def end(self, answers: int, started: float) -> None:
@@ -43,7 +43,7 @@ class RoundTrips:
             self._samples.append(took)
 
     def take(self) -> Second:
-        """What there was, and begins anew."""
+        """Return what was counted, and begin anew."""
         if not self._samples:
             return NOTHING
         ordered = [one * 1e3 for one in sorted(self._samples)]

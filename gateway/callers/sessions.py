@@ -77,8 +77,9 @@ class GatewaySessions:
         return self._was_refused or any(one.is_connected for one in self._sessions.values())
 
     async def get(self, credentials: bytes | None, timeout_s: float, host: str) -> CallerSession:
-        """The session of callers that show these credentials, None for those that show none; `host` is where this one
-        calls from.
+        """Return the session of callers that show these credentials, None for those that show none.
+
+        `host` is where this one calls from.
 
         Raises SessionRejectedError where the cluster does not let them in, ClusterTimeoutError without a leader,
         SessionsFullError.
@@ -122,7 +123,7 @@ class GatewaySessions:
         return {key: session for key, session in self._sessions.items() if key != own}
 
     def _evict(self, found: Mapping[bytes, CallerSession]) -> bool:
-        """Closes the session of these that was silent longest, unless all are in use."""
+        """Close the session of these that was silent longest, unless all are in use."""
         before_s = self._loop.time() - EVICTED_IDLE_S
         silent = [
             key

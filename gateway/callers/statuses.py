@@ -77,7 +77,10 @@ ARCHIVE_CODES: dict[int, StatusCode] = {
 
 
 def status_of(error: OrdoError) -> StatusCode:
-    """The status of an error: that of its code, when an archive has refused, else of its nearest class in the table."""
+    """Return the status of an error.
+
+    That of its code, when an archive has refused, else of its nearest class in the table.
+    """
     if isinstance(error, errors.ArchiveError) and error.code in ARCHIVE_CODES:
         return ARCHIVE_CODES[error.code]
     return next(ERRORS[kind] for kind in type(error).__mro__ if kind in ERRORS)

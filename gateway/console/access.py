@@ -59,7 +59,7 @@ class Logins:
         self._logins: dict[str, Login] = {}
 
     def find(self, request: web.Request) -> Login | None:
-        """The login of a request's cookie."""
+        """Return the login of a request's cookie."""
         key = request.cookies.get(self.cookie, "")
         login = self._logins.get(key)
         if login is None or login.is_over:

@@ -129,13 +129,13 @@ def _count_errors(count: int) -> str:
 
 
 def leader_of(rows: Iterable[Row]) -> Row | None:
-    """The member that leads the newest term."""
+    """Return the member that leads the newest term."""
     leading = [row for row in rows if row.role == "LEADER" and not row.trouble and not row.state.startswith("election")]
     return max(leading, key=lambda row: row.term, default=None)
 
 
 def exact(value: Any) -> Any:
-    """The same value with every number that a browser would round as text."""
+    """Return the same value, with every number that a browser would round as text."""
     if isinstance(value, dict):
         return {key: exact(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

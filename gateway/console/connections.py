@@ -122,12 +122,12 @@ class Connections:
             get_logger().warning("gateway.console-refused", address=host, open=len(self), refused=self.refused)
 
     def begin(self, protocol: asyncio.BaseProtocol | None) -> None:
-        """A request of this connection has come."""
+        """Note that a request of this connection has come."""
         if (found := self._find(protocol)) is not None:
             found.deadline_s = None
 
     def end(self, protocol: asyncio.BaseProtocol | None) -> None:
-        """The request is handled; its answer is on the way."""
+        """Note that the request is handled; its answer is on the way."""
         if (found := self._find(protocol)) is not None:
             found.deadline_s = time.monotonic() + self._idle_timeout_s
 

@@ -156,7 +156,7 @@ class MessageBrowser:
 
 
 def readable(payload: bytes) -> dict[str, str]:
-    """A payload as text, or where it is none in hexadecimal digits; as much as there is room for."""
+    """Return a payload as text, or where it is none in hexadecimal digits; as much as there is room for."""
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
@@ -167,7 +167,7 @@ def readable(payload: bytes) -> dict[str, str]:
 
 
 def decoded(decoder: Decoder, payload: bytes) -> dict[str, str]:
-    """What the decoder says of a payload, or how it failed: it is the user's, and may do anything."""
+    """Return what the decoder says of a payload, or how it failed: it is the user's, and may do anything."""
     try:
         found = decoder(payload)
         text = found if isinstance(found, str) else json.dumps(exact(found), default=str, ensure_ascii=False, indent=1)

@@ -233,7 +233,7 @@ class Console:
         return login
 
     async def _live_watch(self, login: Login) -> Watch:
-        """The login's watch, begun again when it was left alone for long."""
+        """Return the login's watch, begun again when it was left alone for long."""
         if login.watch.has_ended:
             async with self._one_login:
                 login.watch = await self._watch_of(login.watch.credentials)
@@ -343,7 +343,7 @@ def _refusal(status: int, text: str) -> web.Response:
 
 
 async def _body(request: web.Request) -> dict[str, Any]:
-    """The JSON object of a request. Raises ConfigurationError."""
+    """Return the JSON object of a request. Raises ConfigurationError."""
     try:
         async with asyncio.timeout(BODY_TIMEOUT_S):
             text = await request.read()
@@ -364,7 +364,7 @@ async def _send(response: web.StreamResponse, event: str, value: Any) -> None:
 
 
 def _wanted(request: web.Request) -> Wanted:
-    """What the query asks for. Raises ConfigurationError."""
+    """Return what the query asks for. Raises ConfigurationError."""
     begin, count, session = (request.query.get(name, "") for name in ("from", "count", "session"))
     for name, text in (("from", begin), ("count", count), ("session", session)):
         if text and not (text.isdecimal() and text.isascii() and int(text) <= POSITION_MAX):

@@ -60,7 +60,7 @@ class Visit(Generic[T]):
 
     @contextmanager
     def open_archive(self, member: MemberStatus, archives_left: int = 1) -> Iterator[ArchiveClient]:
-        """A session with a member's archive.
+        """Open a session with a member's archive.
 
         It, and then each request, may take so much of the time that is left that the other archives of `archives_left`
         can be asked, and the caller be told what is wrong.
@@ -89,7 +89,7 @@ class Visit(Generic[T]):
             raise VisitEndedError
 
     def fetch(self) -> T | None:
-        """What is found next; None: there is no more."""
+        """Return what is found next; None when there is no more."""
         self.check()
         return next(self._found, None)
 
@@ -171,7 +171,7 @@ class ArchiveVisits:
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: ask another one for the rest")
 
     async def _carry_out(self, visit: Visit[T], give: Callable[[T, Keep], Awaitable[None]], bounds: Bounds) -> bool:
-        """Return whether all was found:
+        """Return whether all was found.
 
         False where the gateway stops before. The room is free again when the visit's thread has ended.
         """

@@ -1,5 +1,8 @@
-"""How the gateway carries out what operators ask for: rare calls that wait, so each has a connection of its own, on a
-thread, one at a time. Of each host one waits for the others', so that none keeps them out with many."""
+"""How the gateway carries out what operators ask for.
+
+Rare calls that wait, so each has a connection of its own, on a thread, one at a time. Of each host one waits for the
+others', so that none keeps them out with many.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ class Operations:
         return await self._carry_out(context, carry_out)
 
     async def on_consumers(self, context: Any, operation: Callable[[ConsumerOrders], T]) -> T:
-        """The same with ConsumerOrders, which are a session of the cluster."""
+        """Run an action with ConsumerOrders, which are a session of the cluster."""
 
         def carry_out(credentials: bytes, timeout_s: float) -> T:
             settings = replace(self._settings.client, credentials=credentials, client_name=CLIENT_NAME)

@@ -37,7 +37,7 @@ OVER_THE_BOUND = "the gateway has as much under way as it may: nothing was sent;
 
 
 def settle(future: asyncio.Future[T]) -> Callable[[T], None]:
-    """A callback that sets the result of a future which somebody may have given up."""
+    """Return a callback that sets the result of a future which somebody may have given up."""
 
     def set_result(result: T) -> None:
         if not future.done():

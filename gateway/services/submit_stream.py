@@ -221,7 +221,7 @@ class _Stream:
         return None
 
     def describe_rest(self) -> _End:
-        """What became of the requests without an answer, for the caller whose deadline passes."""
+        """Return what became of the requests without an answer, for the caller whose deadline passes."""
         first, last = self._pending.first, self._pending.last
         if first is None or last is None:
             return _End(grpc.StatusCode.DEADLINE_EXCEEDED, "everything that was sent is answered")

@@ -36,7 +36,7 @@ class Subscriptions:
         await self._serve(request, context, LogBatches)
 
     async def serve_topic(self, request: Any, context: Any) -> None:
-        """The same for a topic."""
+        """Serve a topic, as `serve_log` serves the log."""
         await self._serve(request, context, TopicBatches)
 
     async def _serve(

@@ -108,7 +108,7 @@ def _run(backup: Any, kept: Any, transport: ClientTransport, once: bool, timeout
 
 @backup_app.command()
 def status(folder: FOLDER, as_json: JSON = False) -> None:
-    """What a backup has, and what the process that keeps it does."""
+    """Show what a backup has, and what the process that keeps it does."""
     from ordo.backup.report import describe_backup, describe_lines
 
     found = describe_backup(folder)

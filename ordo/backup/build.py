@@ -81,7 +81,7 @@ def _copy(source: str, catalog: Catalog, descriptor: RecordingDescriptor, end: i
 
 
 def _copy_file(source: Path, target: Path, length_bytes: int, full_bytes: int) -> None:
-    """The first bytes of a segment file; the rest of it is empty."""
+    """Copy the first bytes of a segment file; the rest of the copy is empty."""
     try:
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, file_mode())
         with source.open("rb") as origin, os.fdopen(descriptor, "wb") as made:
@@ -97,8 +97,10 @@ def _copy_file(source: Path, target: Path, length_bytes: int, full_bytes: int) -
 
 
 def _append(storage: FileStorage, directory: Path, log_id: int, position: int, records: Sequence[bytes]) -> int:
-    """Append records to the copied log as a leader does, through a publication that is recorded, and check all of
-    the archive. Returns where the log ends."""
+    """Append records to the copied log as a leader does, and check all of the archive.
+
+    They go through a publication that is recorded. Returns where the log ends.
+    """
     transport = ClientTransport.embedded("restore", clients_max=4)
     try:
         archive = Archive(str(directory), storage=storage, clock=SystemClock(), client=transport.client, sync="commit")

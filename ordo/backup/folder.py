@@ -105,7 +105,7 @@ def demand_backup(path: Path) -> None:
 
 
 def look(path: Path) -> Contents:
-    """What a backup has, also while another process writes it."""
+    """Return what a backup has, also while another process writes it."""
     demand_backup(path)
     storage: Storage = FileStorage(open_lmdb)
     catalog = Catalog.open(storage, str(path / ARCHIVE), read_only=True)

@@ -138,7 +138,7 @@ class Backup:
         self._fail(problem.message, now_ns)
 
     def _fail(self, problem: str, now_ns: int) -> None:
-        """The next member is asked, at once unless all of them have been."""
+        """Ask the next member, at once unless all of them have been asked."""
         self._tell(problem)
         self._skips_leader = False
         if self._asked_count >= len(self._addresses):
@@ -179,7 +179,7 @@ class Backup:
         return ArchiveClientSettings.at(address, message_timeout_s=5.0, credentials=self._credentials, name="backup")
 
     def _take_members(self, answer: Description) -> None:
-        """The addresses of the members, those given first that are none of them."""
+        """Take the members' addresses; those given first that are no members follow."""
         found = [one.ingress for one in answer.members]
         addresses = [*found, *(one for one in self._given if one not in found)]
         if addresses != self._remembered:
@@ -199,7 +199,7 @@ class Backup:
     # -- telling ---------------------------------------------------------------------------------------------------
 
     def status(self) -> dict[str, Any]:
-        """What the running backup does, as JSON has it."""
+        """Return what the running backup does, as JSON has it."""
         log = self._log
         return {
             "state": self._state(),

@@ -128,7 +128,10 @@ class LogCopy:
             self._archive.stop(self._recording)
 
     def _on_stop(self, recording: Recording, error: Exception | None) -> None:
-        """A recording that ends in padding stops before it: the next node is asked from there on."""
+        """Note that a recording ended.
+
+        One that ends in padding stops before it: the next node is asked from there on.
+        """
         self._recording = None
         self._follower.position = self._archive.descriptor(recording.recording_id).stop_position
         if isinstance(error, StorageError):
@@ -152,7 +155,7 @@ class LogCopy:
         self._follower = self._follow(None)
 
     def change_nodes(self, nodes: Sequence[ArchiveClientSettings]) -> None:
-        """The members have changed: follows the log from these."""
+        """Follow the log from these nodes: the members have changed."""
         if list(nodes) == self._nodes:
             return
         self._nodes = list(nodes)

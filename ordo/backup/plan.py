@@ -34,7 +34,7 @@ class Plan:
 
 
 def find_plan(folder: BackupFolder, target: Target) -> Plan:
-    """What to restore for a target. Raises OrdoError where the backup does not prove it."""
+    """Return what to restore for a target. Raises OrdoError where the backup does not prove it."""
     contents = folder.contents()
     if not contents.stretches:
         raise OrdoError(f"{folder.path}: this backup has no log yet")

@@ -149,7 +149,7 @@ class MemberQuery:
 
 
 def _snapshot_of(rows: list[Any]) -> OfferedSnapshot | None:
-    """The set of all services and the module. Raises DecodeError where the rows are something else."""
+    """Return the set of all services and the module. Raises DecodeError where the rows are something else."""
     if not rows:
         return None
     by_service = {row.service_id: row for row in rows}

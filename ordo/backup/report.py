@@ -13,7 +13,7 @@ from ordo.runtime.errors import OrdoError
 
 
 def describe_backup(path: Path) -> dict[str, Any]:
-    """The status as JSON has it. Raises ConfigurationError where there is no backup."""
+    """Return the status as JSON has it. Raises ConfigurationError where there is no backup."""
     contents = look(path)
     told = read_json(path / STATUS)
     return {
@@ -37,7 +37,7 @@ def describe_backup(path: Path) -> dict[str, Any]:
 
 
 def describe_lines(found: dict[str, Any]) -> Iterator[str]:
-    """The same for people."""
+    """Yield the status as lines for people."""
     running = found["running"]
     yield f"state      {running.get('state', 'never ran')}"
     for name in ("source", "position", "cluster_position", "problem"):

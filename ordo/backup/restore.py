@@ -126,7 +126,7 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
 
 
 def _part_of(config: NodeConfig) -> Path:
-    """The folder that becomes the data folder; on the same disk."""
+    """Return the folder that becomes the data folder; on the same disk."""
     return config.node.data_dir.with_name(config.node.data_dir.name + RESTORING)
 
 
@@ -170,7 +170,7 @@ def _check_versions(config: NodeConfig, survey: Survey) -> None:
 
 
 def _check_services(config: NodeConfig, plan: Plan) -> None:
-    """A log keeps the number of its services. Of one without a snapshot nobody can tell it."""
+    """Check that the number of services stays the same; it is unknown for a log without a snapshot."""
     own, needed = config.module_config().service_count, plan.snapshot
     found = own if needed is None else len(needed.service_recording_ids)
     if found != own:
@@ -184,7 +184,7 @@ def _check_services(config: NodeConfig, plan: Plan) -> None:
 
 
 def _closing_records(plan: Plan, members: NamedConfiguration) -> tuple[list[bytes], int]:
-    """The records that every restored member has behind the chosen position, and their term."""
+    """Return the records that every restored member has behind the chosen position, and their term."""
     survey = plan.survey
     last_term = survey.terms[-1][0] if survey.terms else 0
     said = f"{survey.position} {last_term} {plan.digest.hex()} {members}".encode()

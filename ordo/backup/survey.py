@@ -54,11 +54,11 @@ class Survey:
         return [one.app_version for one in changes]
 
     def version_of(self, service_id: int) -> int:
-        """The version of a service that is in force at the end."""
+        """Return the version of a service that is in force at the end."""
         return (self.versions_of(service_id) or [NO_VERSION])[-1]
 
     def add(self, message: RecordedMessage) -> None:
-        """The next record.
+        """Add the next record.
 
         Raises DecodeError; ArchiveError for one that does not follow the others: a stretch that was begun with one
         cluster and continued with another looks like that.

@@ -39,7 +39,7 @@ def measure_floor(size_bytes: int, count: int, *, spin_ns: int = SPIN_NS) -> dic
 
 @contextmanager
 def _peers(spin_ns: int) -> Iterator[tuple[socket.socket, int]]:
-    """The client's socket and the leader's port, with leader and followers running meanwhile."""
+    """Open the client's socket and the leader's port, with leader and followers running meanwhile."""
     with ExitStack() as stack:
         client, leader, first, second = (stack.enter_context(_bound_socket()) for _ in range(4))
         client_port, leader_port, first_port, second_port = (

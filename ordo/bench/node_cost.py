@@ -38,14 +38,16 @@ def measure_rss_mb(cluster: LocalCluster) -> dict[str, float]:
 
 
 def measure_pss_mb(cluster: LocalCluster) -> float:
-    """MiB of the leader with its container, of which pages that several processes share count by their share
-    (proportional set size): what all nodes of a machine take of it, divided among them."""
+    """Return the MiB of the leader with its container, counting shared pages by their share.
+
+    This proportional set size is what all nodes of a machine take of it, divided among them.
+    """
     pids = family(cluster.pid(cluster.await_leader()))
     return round(sum(_kib(Path(f"/proc/{pid}/smaps_rollup"), "Pss") for pid in pids) / KIBIBYTES_PER_MEBIBYTE, 1)
 
 
 def family(pid: int) -> list[int]:
-    """A process and its children."""
+    """Return a process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *(int(child) for child in children)]
 

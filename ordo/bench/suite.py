@@ -127,7 +127,7 @@ def run_suite(what: str, json_path: Path | None, *, quick: bool, console: Consol
 
 
 def describe_configuration(effort: Effort) -> Figures:
-    """What a figure was measured with unless its name says otherwise."""
+    """Return what a figure was measured with unless its name says otherwise."""
     return {
         "members": 3,
         "service_mode": DEFAULT_SERVICE_MODE,

@@ -95,7 +95,10 @@ def _run(cluster: LocalCluster, collector: SpanCollector, size_bytes: int, count
 
 
 def _await_spans(collector: SpanCollector, span_count: int) -> list[dict[str, Any]]:
-    """The requests of which all `span_count` spans have come: those of the client are there, since it is closed."""
+    """Wait for the requests of which all `span_count` spans have come.
+
+    Those of the client are there, since it is closed.
+    """
     asked = [trace_id for trace_id, spans in list(collector.traces.items()) if REQUEST in spans]
     deadline = time.monotonic() + SPANS_TIMEOUT_S
     while any(collector.counts[one] < span_count for one in asked) and time.monotonic() < deadline:
@@ -107,7 +110,9 @@ def _await_spans(collector: SpanCollector, span_count: int) -> list[dict[str, An
 
 
 def describe(traces: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each moment: its `step`, when it was (`at`) and what the step `took`, medians, and the `p99` of that.
+    """Return a row for each moment.
+
+    Its `step`, when it was (`at`) and what the step `took`, medians, and the `p99` of that.
 
     All in us. `traces`: by name the spans of each request.
     """

@@ -52,7 +52,7 @@ class Level:
         self.newest: Order | None = None
 
     def orders(self) -> Iterator[Order]:
-        """The orders at this price, oldest first."""
+        """Yield the orders at this price, oldest first."""
         order = self.oldest
         while order is not None:
             yield order
@@ -159,7 +159,7 @@ class OrderBook:
         return None
 
     def levels(self, side: int) -> list[Level]:
-        """The levels of a side that hold orders, best price first."""
+        """Return the levels of a side that hold orders, best price first."""
         levels = self._levels[side]
         return [levels[price] for price in sorted(levels, reverse=side == BUY) if levels[price].count]
 
@@ -170,7 +170,10 @@ def format_price(price: int) -> str:
 
 
 def render_book(book: OrderBook) -> str:
-    """The book as text, one level a line: `B price: shares (orders)` best bid first, then S, best offer first."""
+    """Return the book as text, one level a line.
+
+    `B price: shares (orders)` best bid first, then S, best offer first.
+    """
     return "".join(
         f"{letter} {format_price(level.price)}: {level.quantity} ({level.count})\n"
         for letter, side in (("B", BUY), ("S", SELL))

@@ -94,7 +94,7 @@ class MatchingCore:
         return answer
 
     def _out_of_sequence(self, client: Client, sequence: int, instrument: int) -> bytes:
-        """The first answer again for a duplicate; a refusal for a number beyond the next one."""
+        """Return the first answer again for a duplicate; a refusal for a number beyond the next one."""
         if sequence > client.sequence:
             return _refuse(Status.GAP, instrument, client.client_id, sequence, client.sequence + 1)
         index = sequence - (client.sequence - len(client.answers)) - 1
@@ -204,7 +204,7 @@ class MatchingCore:
         return _refuse(Status.BAD_REQUEST, instrument, client_id, sequence, order_id)
 
     def dump(self) -> Iterator[bytes]:
-        """The whole state as a row of byte strings, the same on every replica; `load` takes them back in."""
+        """Yield the whole state as a row of byte strings, the same on every replica; `load` takes them back in."""
         yield _HEAD.pack(_FORMAT, self.match_number, self.applied, len(self.clients), len(self.books))
         for client_id, client in sorted(self.clients.items()):
             answers = [_LENGTH.pack(len(answer)) + answer for answer in client.answers]
@@ -220,7 +220,7 @@ class MatchingCore:
 
     @classmethod
     def load(cls, chunks: Iterable[bytes]) -> MatchingCore:
-        """The engine whose `dump` these chunks are, cut anywhere; raises ValueError for anything else."""
+        """Return the engine whose `dump` these chunks are, cut anywhere; raises ValueError for anything else."""
         data = b"".join(chunks)
         if data[: len(_FORMAT)] != _FORMAT:
             raise ValueError(f"not a matching engine snapshot: begins with {data[:8]!r}, expected {_FORMAT!r}")

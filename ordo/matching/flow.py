@@ -30,8 +30,10 @@ _AGGRESSIVE = _REPLACE + 0.07  # the rest are market orders
 
 
 class OrderFlow:
-    """`count` requests of one client: 46 % passive orders near a wandering price, 36 % cancels of an order sent before,
-    3 % reductions, 5 % replacements, 7 % limit orders through the price and 3 % market orders.
+    """A flow of `count` requests of one client.
+
+    Of them 46 % are passive orders near a wandering price, 36 % cancels of an order sent before, 3 % reductions, 5 %
+    replacements, 7 % limit orders through the price and 3 % market orders.
 
     Some cancels come too late, as in life: their order was executed meanwhile, and the engine says so.
     """
@@ -46,7 +48,7 @@ class OrderFlow:
         return self.count
 
     def __iter__(self) -> Iterator[bytes]:
-        """The requests, numbered from 1; every call begins anew."""
+        """Yield the requests, numbered from 1; every call begins anew."""
         draw = random.Random(self.seed)
         sent: list[int] = []
         price = START_PRICE
@@ -62,7 +64,7 @@ class OrderFlow:
                 yield self._enter(draw, sequence, choice, sent, price)
 
     def _enter(self, draw: random.Random, sequence: int, choice: float, sent: list[int], price: int) -> bytes:
-        """A new order: passive, through the price, or at any price."""
+        """Return a new order: passive, through the price, or at any price."""
         side = FLAG_SELL if draw.random() < 0.5 else 0
         quantity = 100 * int(1 + draw.expovariate(0.5))
         if choice < _REPLACE:
@@ -75,7 +77,7 @@ class OrderFlow:
         return self._pack(Kind.NEW, side | FLAG_ANY_PRICE, sequence, sequence, quantity, 0)
 
     def _change(self, draw: random.Random, sequence: int, choice: float, sent: list[int], price: int) -> bytes:
-        """A cancel, reduction or replacement of an order that was sent before."""
+        """Return a cancel, reduction or replacement of an order that was sent before."""
         index = max(len(sent) - 1 - int(draw.expovariate(1 / AGE_MEAN)), 0)
         order_id = sent[index]
         if _CANCEL <= choice < _REDUCE:

@@ -340,7 +340,7 @@ _BY_TYPE: dict[int, tuple[int, Decoder]] = {ord(letter): layout for letter, layo
 
 
 def read_itch(data: bytes) -> Iterator[Any]:
-    """The messages of a file's content, in order.
+    """Yield the messages of a file's content, in order.
 
     Raises DecodeError, with the offset, when a type is unknown, a length is not that of its type, or the file
     ends inside a message.
@@ -399,8 +399,10 @@ class _Decoder:
         self._has_lengths: bool | None = None
 
     def next(self, data: bytes, offset: int, base: int) -> tuple[Any, int] | None:
-        """The message at an offset, None in its place for the end of a session, and the offset after it; None when not
-        all of it is there yet."""
+        """Return the message at an offset, and the offset after it.
+
+        The message is None for the end of a session; the result is None when not all of it is there yet.
+        """
         start = offset + 2
         if start > len(data):
             return None

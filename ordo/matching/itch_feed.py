@@ -74,7 +74,7 @@ class ItchFeed:
         self._group_key: tuple[int, int, int] | None = None  # timestamp, instrument, side of the resting orders
 
     def entries(self, messages: Iterable[Any]) -> Iterator[Entry]:
-        """The requests, in order, each with what the exchange's own executions were."""
+        """Yield the requests, in order, each with what the exchange's own executions were."""
         for message in messages:
             if isinstance(message, OrderExecuted):
                 yield from self._executed(message)
@@ -98,7 +98,7 @@ class ItchFeed:
         self._take(message.locate, message.reference, message.shares)
 
     def _flush(self) -> Iterator[Entry]:
-        """The aggressive order behind the executions gathered, if there are any."""
+        """Yield the aggressive order behind the executions gathered, if there are any."""
         if not self._group or self._group_key is None:
             return
         _, instrument, side = self._group_key
@@ -110,7 +110,7 @@ class ItchFeed:
         yield Entry(self._request(Kind.NEW, instrument, order_id, quantity, fills[-1].price, flags), fills)
 
     def _passive(self, message: Any) -> bytes | None:
-        """The request behind any message but an execution; None when the displayed book does not change."""
+        """Return the request behind any message but an execution; None when the displayed book does not change."""
         if isinstance(message, AddOrder):
             side = FLAG_SELL if message.side == b"S" else 0
             self._resting[message.locate, message.reference] = _Resting(side, message.shares, message.price)

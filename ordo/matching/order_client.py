@@ -27,7 +27,7 @@ class Connection(Protocol):
     """What is needed of a `ClusterClient`."""
 
     def offer(self, payload: bytes) -> int:
-        """A position > 0, or a negative result code: not taken."""
+        """Offer an order; return a position > 0, or a negative result code when it was not taken."""
 
     def poll(self, limit: int) -> int:
         """Call back for up to `limit` messages; their number."""

@@ -116,7 +116,7 @@ def encode_request(
 
 
 def decode_answer(data: bytes) -> Answer:
-    """The answer in `data`; raises ValueError when it is none or is cut short."""
+    """Return the answer in `data`; raises ValueError when it is none or is cut short."""
     if len(data) < ANSWER.size or data[0] != Kind.ANSWER:
         raise ValueError(f"not an answer: length={len(data)} first byte={data[:1].hex() or 'none'}")
     _, status, instrument, client_id, sequence, order_id, filled, remaining, count, _ = ANSWER.unpack_from(data)
@@ -129,7 +129,7 @@ def decode_answer(data: bytes) -> Answer:
 
 
 def decode_execution(data: bytes) -> Execution:
-    """The maker's notice in `data`; raises ValueError when it is none."""
+    """Return the maker's notice in `data`; raises ValueError when it is none."""
     if len(data) != EXECUTION.size or data[0] != Kind.EXECUTION:
         raise ValueError(f"not an execution: length={len(data)} first byte={data[:1].hex() or 'none'}")
     _, *fields = EXECUTION.unpack(data)

@@ -58,7 +58,7 @@ class MatchingEngine(ClusteredService):
         self._session_ids = {client: owner for client, owner in self._session_ids.items() if owner != session.id}
 
     def on_query(self, payload: bytes) -> bytes:
-        """The top of a book (protocol.py)."""
+        """Return the top of a book (protocol.py)."""
         if len(payload) != QUERY.size:
             raise NotImplementedError(f"query of {len(payload)} bytes: an instrument has {QUERY.size}")
         book = self.core.books.get(QUERY.unpack(payload)[0], OrderBook())
@@ -79,7 +79,7 @@ class MatchingEngine(ClusteredService):
             session.offer(notice)
 
     def _report(self, answer: bytes, position: int) -> None:
-        """The id of the report is its `order id`."""
+        """Report an execution; the id of the report is its `order id`."""
         structlog.get_logger().info(
             REPORT_EVENT,
             report_id=decode_answer(answer).order_id,

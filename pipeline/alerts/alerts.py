@@ -164,7 +164,7 @@ class Watch:
         return {key: asdict(log) for key, log in self._logs.items()}
 
     def positions(self) -> dict[str, int]:
-        """The last position of each log."""
+        """Return the last position of each log."""
         return {key: log.last_position for key, log in self._logs.items()}
 
     def take(self, summaries: Iterable[Summary]) -> list[Alert]:
@@ -209,14 +209,14 @@ class Watch:
             log.window, log.count = summary.tail
 
     def _close(self, log: _LogState, summary: Summary) -> Iterator[Alert]:
-        """The open window is over."""
+        """Close the open window, which is over."""
         if not log.is_partial:
             run = (log.window, log.window, self._rules.judge(log.count), log.count)
             yield from self._judged(log, summary, run)
         log.is_partial = False
 
     def _judged(self, log: _LogState, summary: Summary, run: tuple[int, int, str, int]) -> Iterator[Alert]:
-        """An alert where the verdict changes, and not for each window of an episode."""
+        """Yield an alert where the verdict changes, not for each window of an episode."""
         first, last, verdict, worst = run
         if verdict == log.verdict:
             return

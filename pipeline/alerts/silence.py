@@ -53,7 +53,7 @@ class Arrivals:
         return self.look(began_s)
 
     def look(self, now_s: float) -> list[Alert]:
-        """The logs of which nothing newer was there at `now_s`, for longer than the gap; each once."""
+        """Return the logs of which nothing newer was there at `now_s`, for longer than the gap; each once."""
         if self._gap_us is None:
             return []
         silent = [

@@ -133,7 +133,7 @@ def has_found_nothing(status: Mapping[str, Any]) -> bool:
 
 
 def stream_of(spark: SparkSession, folders: list[str], options: dict[str, Any]) -> DataFrame:
-    """The stream that `watch` follows."""
+    """Return the stream that `watch` follows."""
     reader = spark.readStream.format("ordo").option("columns", ",".join(COLUMNS))
     for name, value in options.items():
         reader = reader.option(name, value)

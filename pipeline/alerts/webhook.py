@@ -49,7 +49,10 @@ class Webhook:
             wait_s = min(2 * wait_s, _WAIT_MAX_S)
 
     def _post(self, alert: Alert) -> str | None:
-        """What went wrong, or None. Redirects are not followed with a POST; they count as refusals."""
+        """Post a body; return what went wrong, or None.
+
+        Redirects are not followed with a POST; they count as refusals.
+        """
         headers = {"Content-Type": "application/json", "Idempotency-Key": alert["id"]}
         if os.environ.get(AUTHORIZATION):
             headers["Authorization"] = os.environ[AUTHORIZATION]

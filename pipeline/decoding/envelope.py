@@ -82,7 +82,7 @@ def roll_all(payloads: Iterable[bytes]) -> int:
 
 
 def write_id(name: str) -> int:
-    """The number of a named write: the same whenever it is tried again."""
+    """Return the number of a named write: the same whenever it is tried again."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
@@ -193,7 +193,7 @@ class SequenceFilter:
         return state.encode()
 
     def dump(self) -> bytes:
-        """The state, the same on every member; the constructor takes it back."""
+        """Return the state, the same on every member; the constructor takes it back."""
         parts = []
         for number, write in self._writes.items():
             parts.append(_WRITE.pack(number, write.batch, len(write.partitions)))

@@ -26,7 +26,9 @@ SBE_HEADER_BYTES = 8
 
 
 def application_bytes(kind: str | None, payload: bytes) -> bytes | None:
-    """What an application sent; None: a record of this kind has nothing of it. `kind` None: a frame without kinds.
+    """Return what an application sent; None: a record of this kind has nothing of it.
+
+    `kind` None: a frame without kinds.
 
     A request is kept whole, and the application's bytes come after its block, whose length its first two bytes say:
     48 for a client's request, 72 for an application's output.
@@ -195,7 +197,7 @@ def _protobuf_value(above: tuple[str, ...], field: Any, value: Any) -> Any:
 
 
 def decoded_schema(given: pa.Schema, decoder: PayloadDecoder, column: str = "payload") -> pa.Schema:
-    """The schema with `message`, `version`, `problem` and a struct for each message. Raises PipelineError."""
+    """Return the schema with `message`, `version`, `problem` and a struct for each message. Raises PipelineError."""
     if column not in given.names:
         raise PipelineError(f"no column {column!r} to decode; there are {', '.join(given.names)}")
     types = decoder.columns()

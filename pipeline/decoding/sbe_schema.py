@@ -82,7 +82,10 @@ class Block:
         return pa.struct(parts)
 
     def decode(self, data: bytes, offset: int, block_length: int, version: int) -> tuple[dict[str, Any], int]:
-        """The values, and the offset behind them. Rules of acting version and block length: sbe-encoding.md §7."""
+        """Return the values, and the offset behind them.
+
+        Rules of acting version and block length: sbe-encoding.md §7.
+        """
         values: dict[str, Any] = {}
         for entry in self.fields:
             there = entry.since <= version and entry.offset + entry.encoding.length_bytes <= block_length
@@ -203,7 +206,7 @@ class _Loader:
         return SbeSchema(int(self._root.attrib["id"]), int(self._root.get("version", "0")), messages, header)
 
     def _integers(self, composite: str) -> struct.Struct:
-        """A composite of plain integers, such as the message header and the group dimensions."""
+        """Return a composite of plain integers, such as the message header and the group dimensions."""
         parts = [_PRIMITIVES[entry.attrib["primitiveType"]][0] for entry in self._types[composite]]
         return struct.Struct(self._order + "".join(parts))
 

@@ -24,7 +24,7 @@ class Chunk:
 
 
 def chunks(recordings: list[Recording], exported: dict[str, int], chunk_bytes: int) -> Iterator[Chunk]:
-    """What is still to be exported, in pieces that end at multiples of `chunk_bytes` or at the recording's limit."""
+    """Yield what is still to export, in pieces that end at multiples of `chunk_bytes` or at the recording's limit."""
     for recording in recordings:
         position = exported.get(recording.key, recording.start)
         if position < recording.start:

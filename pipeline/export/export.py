@@ -26,7 +26,7 @@ CHUNK_BYTES = 1 << 30
 
 
 def with_day(log: DataFrame) -> DataFrame:
-    """The log with the day (UTC) of each record, by which Parquet files are laid out."""
+    """Return the log with the day (UTC) of each record, by which Parquet files are laid out."""
     return log.withColumn("day", F.to_date("timestamp"))
 
 
@@ -83,7 +83,7 @@ def export(
 def _read(
     spark: SparkSession, chunk: Chunk, columns: str | None, commit: str, storage: Mapping[str, Any] | None
 ) -> DataFrame:
-    """The rows of a chunk, without what its path says already."""
+    """Return the rows of a chunk, without what its path says already."""
     reader = spark.read.format("ordo").option("commit", commit).option("recording", chunk.recording.recording_id)
     reader = reader.option("startPosition", chunk.start).option("endPosition", chunk.end)
     reader = reader.option("nodes", chunk.recording.node)
@@ -95,7 +95,7 @@ def _read(
 
 
 def read_export(spark: SparkSession, target: str) -> DataFrame:
-    """An export as one data frame; chunks that the state file does not vouch for are left out."""
+    """Return an export as one data frame; chunks that the state file does not vouch for are left out."""
     frame = spark.read.option("basePath", target).parquet(target)
     known = [
         (F.col("node") == key.rpartition("/")[0])

@@ -67,7 +67,7 @@ def export_delta(
 
 
 def load_delta() -> Any:
-    """The library. Raises PipelineError that says how to get it."""
+    """Import the library. Raises PipelineError that says how to get it."""
     try:
         return load_library("deltalake")
     except PipelineError as error:
@@ -86,7 +86,7 @@ def _positions(delta: Any, table: str, keys: Iterable[str], options: LakeOptions
 
 
 def _find(delta: Any, table: str, storage: dict[str, str] | None) -> Any:
-    """The table as it is now; None where there is none."""
+    """Return the table as it is now; None where there is none."""
     is_there = delta.DeltaTable.is_deltatable(table, storage)
     return delta.DeltaTable(table, storage_options=storage) if is_there else None
 
@@ -122,7 +122,7 @@ def _overtaken(table: str, chunk: Chunk) -> PipelineError:
 
 
 def _rows(chunk: Chunk, options: LakeOptions, commit: str) -> pa.RecordBatchReader:
-    """The rows of a chunk, read as they are asked for; all at once where they are to be sorted."""
+    """Return the rows of a chunk, read as they are asked for; all at once where they are to be sorted."""
     entry = chunk.recording
     log = read(
         entry.directory, recording=entry.recording_id, commit=commit, nodes=entry.node, columns=options.columns,

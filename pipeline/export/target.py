@@ -26,7 +26,7 @@ class Target(Protocol):
 
 
 def open_target(spark: SparkSession, target: str, name: str) -> Target:
-    """The file `name` below a folder. Raises PipelineError when the folder cannot be written."""
+    """Open the file `name` below a folder. Raises PipelineError when the folder cannot be written."""
     parsed = urlparse(target)
     if parsed.scheme in ("", "file"):
         return LocalFile(Path(unquote(parsed.path) if parsed.scheme else target) / name)

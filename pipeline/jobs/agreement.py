@@ -1,4 +1,4 @@
-"""Do the nodes' logs agree byte for byte? And where they do not: is it damage, or an end that was never committed?
+"""Compares the nodes' logs byte for byte, and tells damage from an end that was never committed.
 
 All logs are compared with one, the reference: that of the highest term, of these the longest. By the Raft paper (§5.4)
 it holds everything that was committed up to its last term, and no intact log can go on beyond it in another way.
@@ -128,7 +128,9 @@ def named_odd(differences: list[dict[str, Any]], log_count: int) -> list[dict[st
 def uncommitted_ends(
     logs: list[AuditedLog], differences: list[dict[str, Any]], findings: list[dict[str, Any]], begins: Iterable[int]
 ) -> list[dict[str, Any]]:
-    """The ends that were never committed: node, position, bytes, and the term that begins there in the reference.
+    """Return the ends that were never committed.
+
+    Node, position, bytes, and the term that begins there in the reference.
 
     `begins`: where new-term records are. An end can only be where the reference has one, or padding before one; so the
     logs are looked at there alone, however many differences there are.
@@ -151,7 +153,7 @@ def uncommitted_ends(
 
 
 def without_ends(differences: list[dict[str, Any]], ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The differences that do not lie in an uncommitted end."""
+    """Return the differences that do not lie in an uncommitted end."""
     begins = {end["node"]: end["position"] for end in ends}
     return [
         difference
@@ -161,7 +163,7 @@ def without_ends(differences: list[dict[str, Any]], ends: list[dict[str, Any]]) 
 
 
 def shorter(logs: list[AuditedLog], ends: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The members whose log ends before the longest: how much they lack, and how much of that was committed.
+    """Return the members whose log ends before the longest: how much they lack, and how much of that was committed.
 
     Committed is what a quorum of the logs given holds, or what a running node says is. That a member lacks it is no
     damage: it fetches it from its leader.
@@ -188,7 +190,7 @@ def shorter(logs: list[AuditedLog], ends: list[dict[str, Any]]) -> list[dict[str
 
 
 def not_proven(logs: list[AuditedLog]) -> list[str]:
-    """What the folders given cannot show, in sentences."""
+    """Return what the folders given cannot show, in sentences."""
     said = []
     if len(logs) == 1:
         said.append(
@@ -208,7 +210,7 @@ def not_proven(logs: list[AuditedLog]) -> list[str]:
 
 
 def _uncommitted_end(logs: list[AuditedLog], log: AuditedLog, position: int) -> dict[str, Any] | None:
-    """The end of one log from a place where it differs from the reference; None when that is a real difference."""
+    """Return the end of one log from where it differs from the reference; None when that is a real difference."""
     reference = reference_of(logs)
     newer, older = _record_at(reference.recording, position), _record_at(log.recording, position)
     if newer is None or newer["kind"] != "new_term" or newer["leadership_term"] <= log.term_last:
@@ -227,7 +229,7 @@ def _uncommitted_end(logs: list[AuditedLog], log: AuditedLog, position: int) -> 
 
 
 def _record_at(recording: Recording, position: int) -> dict[str, Any] | None:
-    """The first whole and intact record at or behind a frame position, padding passed over; None without one."""
+    """Return the first whole and intact record at or behind a frame position, padding passed over; None without one."""
     columns = ("kind", "leadership_term", "start_position", "position", "cluster_time", "payload")
     for segment in recording.segments(position):
         start = max(segment.start, position)

@@ -1,4 +1,4 @@
-"""Audit: is every byte of the logs what was written, and do all nodes' logs agree?
+"""The audit: checks that every byte of the logs is what was written, and that all nodes' logs agree.
 
 Every frame is checked (header fields, checksum, order of fragments), every record (terms and times never go back, new
 terms and actions stand where they say), every segment is there, sessions send only between open and close, and all
@@ -38,7 +38,9 @@ def audit(
     commit: str = "auto",
     storage: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The facts of the report: `status` clean or damaged, `nodes`, `findings`, `differences`, `first_difference`.
+    """Return the facts of the report.
+
+    `status` clean or damaged, `nodes`, `findings`, `differences`, `first_difference`.
 
     Findings and differences are in order of position and name node, segment file and position. `uncommitted` has the
     ends of logs that differ from the others' without being damage (`pipeline/jobs/agreement.py`), `shorter` the members
@@ -71,7 +73,7 @@ def audit(
 
 
 def _recorded_end(recording: Recording, results: list[dict[str, Any]]) -> int:
-    """The limit, or where the frames end when it is only known that they end before it."""
+    """Return the limit, or where the frames end when it is only known that they end before it."""
     ends = [result["end"] for result in results if result["frames"]]
     return recording.limit if recording.exact else max(ends, default=recording.start)
 

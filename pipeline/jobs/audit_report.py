@@ -106,7 +106,7 @@ def describe_end(end: dict[str, Any]) -> str:
 
 
 def suspected(problem: dict[str, Any]) -> list[str]:
-    """The nodes that a problem lies with; both of a difference when nothing tells which is right."""
+    """Return the nodes that a problem lies with; both of a difference when nothing tells which is right."""
     if "fault" in problem:
         return [problem["node"]]
     return [problem["odd"]] if problem["odd"] else list(problem["nodes"])

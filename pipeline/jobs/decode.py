@@ -11,6 +11,6 @@ from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, deco
 
 
 def decode(log: DataFrame, decoder: PayloadDecoder, column: str = "payload") -> DataFrame:
-    """The frame with `message`, `version`, `problem` and a struct column for each message of the decoder."""
+    """Return the frame with `message`, `version`, `problem` and a struct column for each message of the decoder."""
     schema = decoded_schema(to_arrow_schema(log.schema, timezone="UTC"), decoder, column)
     return log.mapInArrow(partial(decode_batches, decoder, column, schema), from_arrow_schema(schema))

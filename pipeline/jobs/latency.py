@@ -56,7 +56,7 @@ class SentField:
 
 
 def columns_for(sent: str | None) -> tuple[str, ...]:
-    """The columns of the log that are needed, for its option `columns`."""
+    """Return the columns of the log that are needed, for its option `columns`."""
     return (*KEYS, "position" if sent is None else "payload")
 
 
@@ -87,7 +87,7 @@ def _measure(field: SentField, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 def integers(
     payloads: pa.Array, kinds: pa.Array, offset: int, big_endian: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The 64-bit integers at an offset of what applications sent, and in which payloads there is one."""
+    """Return the 64-bit integers at an offset of what applications sent, and in which payloads there is one."""
     buffers = payloads.buffers()
     starts = np.frombuffer(buffers[1], np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
     begins, ends = starts[:-1].astype(np.int64), starts[1:]
@@ -101,7 +101,7 @@ def integers(
 
 
 def _gather(data: np.ndarray, places: np.ndarray, present: np.ndarray, size: int, kind: str) -> np.ndarray:
-    """The integers of `size` bytes at these places of the data; 0 where none is present."""
+    """Return the integers of `size` bytes at these places of the data; 0 where none is present."""
     if not present.any():
         return np.zeros(len(places), np.int64)
     raw = data[np.where(present, places, places[present][0])[:, None] + np.arange(size)]
@@ -121,7 +121,7 @@ def _measured(log: DataFrame, sent: str | None) -> DataFrame:
 
 
 def _statistics(grouped: GroupedData, *more: Column) -> DataFrame:
-    """The columns that it is grouped by, STATISTICS, and `more`."""
+    """Return the columns that it is grouped by, STATISTICS, and `more`."""
     parts = F.percentile_approx("value_us", list(PERCENTILES), ACCURACY).alias("parts")
     found = grouped.agg(
         F.count("*").alias("count"), parts, F.max("value_us").alias("max"), F.avg("value_us").alias("mean"), *more
@@ -151,7 +151,7 @@ def write_report(log: DataFrame, sent: str | None, folder: str) -> str:
 
 
 def keep_views(frame: DataFrame, folder: str) -> dict[str, KeptRows]:
-    """The rows of each view, of a frame of `latency_views`."""
+    """Return the rows of each view, of a frame of `latency_views`."""
     names = list(VIEWS)
     kept = {}
     for view, rows in groupby(rows_of(frame), key=itemgetter("view")):
@@ -162,7 +162,7 @@ def keep_views(frame: DataFrame, folder: str) -> dict[str, KeptRows]:
 
 
 def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
-    """The page over rows by minute, session and kind."""
+    """Return the page over rows by minute, session and kind."""
     facts: dict[str, Any] = {"measures": what}
     for name, rows in views.items():
         facts |= rows.facts(name)

@@ -187,7 +187,7 @@ def write_report(market: DataFrame, folder: str, shares: int = 1000) -> str:
 
 
 def write_page(facts: dict[str, Any], folder: str, shares: int) -> str:
-    """The page: instruments apart, prices with their decimals."""
+    """Return the page: instruments apart, prices with their decimals."""
     report = Report("Market", facts)
     report.line(f"{facts['executions']:,} executions of {facts['shares']:,} shares")
     instruments = sorted({row["instrument"] for row in facts["bars"] + facts["spread_by_minute"]})

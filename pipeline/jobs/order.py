@@ -88,7 +88,7 @@ def _finding(recording: Recording, run: Run, fault: str, expected: int, actual: 
 
 
 def check_times(recording: Recording, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Times that go back from one segment to the next, at the record that is odd; inside segments the audit looks."""
+    """Return times that go back from one segment to the next, at the odd record; the audit looks inside segments."""
     found = []
     timed = [result for result in results if result["times"] is not None]
     for before, after in pairwise(timed):

@@ -51,7 +51,7 @@ class Report:
         *,
         bad: Callable[[Sequence[Any]], bool] | None = None,
     ) -> None:
-        """A table, each row of which becomes a list where the page is narrow; rows that are `bad` are marked."""
+        """Add a table, each row of which becomes a list where the page is narrow; rows that are `bad` are marked."""
         names = [html.escape(str(name).replace("_", " ")) for name in columns]
         head = "".join(f"<th>{name}</th>" for name in names)
         body = "".join(
@@ -118,7 +118,7 @@ def utc(moment: datetime) -> datetime:
 
 
 def price(value: float | None, scale: int) -> str:
-    """A price kept as a whole number of 1/scale, with its decimals."""
+    """Return a price kept as a whole number of 1/scale, with its decimals."""
     return "" if value is None else f"{value / scale:,.{len(str(scale)) - 1}f}"
 
 
@@ -141,7 +141,10 @@ def _replace(path: Path, text: str) -> None:
 
 
 def new_figure(width: float = 7, height: float = 3) -> tuple[Any, Any]:
-    """A matplotlib figure with one axis, drawn without a display; small, so that its words are large on small pages."""
+    """Return a matplotlib figure with one axis, drawn without a display.
+
+    Small, so that its words are large on small pages.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -153,7 +156,7 @@ def new_figure(width: float = 7, height: float = 3) -> tuple[Any, Any]:
 
 
 def time_axis(axis: Any, moments: Sequence[datetime]) -> None:
-    """A horizontal axis of times in UTC; a single moment stands in the middle of a minute, not of years."""
+    """Set up a horizontal axis of times in UTC; a single moment stands in the middle of a minute, not of years."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     locator = AutoDateLocator(tz=UTC)  # type: ignore[no-untyped-call]
@@ -166,7 +169,7 @@ def time_axis(axis: Any, moments: Sequence[datetime]) -> None:
 
 
 def position_axis(axis: Any) -> None:
-    """A horizontal axis of log positions, in a unit that is easily read."""
+    """Set up a horizontal axis of log positions, in a unit that is easily read."""
     from matplotlib.ticker import EngFormatter
 
     axis.xaxis.set_major_formatter(EngFormatter(unit="B"))

@@ -26,7 +26,7 @@ _EVENTS_SQL = ("node string, recording long, session_id long, kind string, posit
 
 
 def session_events(log: DataFrame) -> DataFrame:
-    """Openings and closings with channel, principal and reason (cluster-consensus.md §11)."""
+    """Return openings and closings with channel, principal and reason (cluster-consensus.md §11)."""
     columns = [*_EVENTS.names[:6], "payload"]
     rare = log.where("kind in ('session_open', 'session_close')").select(*columns)
     return rare.mapInArrow(_parse_events, _EVENTS_SQL)

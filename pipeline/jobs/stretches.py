@@ -56,7 +56,7 @@ class Stretch:
 
 
 def read_snapshot(runs: tuple[Run, ...]) -> SnapshotState:
-    """The state in a snapshot recording. Raises PipelineError when it is none, or is damaged."""
+    """Return the state in a snapshot recording. Raises PipelineError when it is none, or is damaged."""
     rows = iterate(read_runs(runs, Predicates(), ("payload",), 1024, True))
     return decode_snapshot(row["payload"] for row in rows)
 

@@ -75,7 +75,7 @@ class StretchRun:
         self._answers = 0
 
     def run(self) -> dict[str, Any]:
-        """The facts of the stretch. Raises PipelineError only for what is wrong with the command."""
+        """Return the facts of the stretch. Raises PipelineError only for what is wrong with the command."""
         try:
             self._execute()
         except ServiceRaisedError as error:

@@ -27,7 +27,7 @@ _NEAR = ("../driver", "../aeron", "..", ".")
 
 
 def counters_file(directory: str, counters: str | None = None) -> str:
-    """The `cnc.dat` of the node whose archive is in `directory`; `counters` names it or its folder.
+    """Return the `cnc.dat` of the node whose archive is in `directory`; `counters` names it or its folder.
 
     Raises CommitUnknownError when it is not found.
     """

@@ -63,7 +63,7 @@ def index_of(recordings: Recording, segments: Iterable[Segment], threads: int = 
 
 
 def segment_index(recording: Recording, segment: Segment) -> SegmentIndex:
-    """The index of one segment up to its end; from the cache as far as that goes."""
+    """Return the index of one segment up to its end; from the cache as far as that goes."""
     path = _cache_path(recording, segment)
     known = _load(path, segment)
     if known is None:
@@ -77,7 +77,7 @@ def segment_index(recording: Recording, segment: Segment) -> SegmentIndex:
 
 
 def kept_index(recording: Recording, segment: Segment) -> SegmentIndex | None:
-    """The stored index of a segment if it reaches the segment's end, else None. Does not read the segment."""
+    """Return the stored index of a segment if it reaches the segment's end, else None. Does not read the segment."""
     if not segment.present:
         return _clipped(SegmentIndex(np.zeros(0, dtype=BLOCK_DTYPE), segment.start), segment)
     known = _load(_cache_path(recording, segment), segment)
@@ -132,7 +132,7 @@ def _tail_hash(segment: Segment, scanned_to: int) -> str:
 
 
 def _load(path: Path, segment: Segment) -> SegmentIndex | None:
-    """The kept index, or None when there is none that still fits the file."""
+    """Return the kept index, or None when there is none that still fits the file."""
     try:
         header_line, _, body = path.read_bytes().partition(b"\n")
         header = json.loads(header_line)

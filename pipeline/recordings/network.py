@@ -97,7 +97,7 @@ class NetworkRun:
 
 
 def layout_of(found: Survey) -> RecordingDescriptor:
-    """The descriptor that frames of a replay fit, of a log that begins where the oldest node has it."""
+    """Return the descriptor that frames of a replay fit, of a log that begins where the oldest node has it."""
     return found.descriptor._replace(
         stream_id=REPLAY_STREAM_ID, segment_length=1 << 30, start_position=found.start_position
     )
@@ -183,7 +183,7 @@ class Frames:
     def decode(
         cursor: MessageCursor, selection: RowSelection, batches: BatchBuilder, is_log: bool
     ) -> Iterator[pa.RecordBatch]:
-        """The rows up to the last whole message; raises CorruptRecordingError."""
+        """Yield the rows up to the last whole message; raises CorruptRecordingError."""
         decoder = RecordDecoder(cursor, selection, batches, is_log)
         while (batch := decoder.next_batch()) is not None:
             yield batch
@@ -200,7 +200,7 @@ class Frames:
 
 
 def wanted_records(predicates: Predicates) -> dict[str, str]:
-    """What nodes have to send for rows that pass (`ordo.follow.entries.record_filter`); {} for everything.
+    """Return what nodes have to send for rows that pass (`ordo.follow.entries.record_filter`); {} for everything.
 
     They send everything where kinds are wanted that they cannot tell, and where most of a log is wanted.
     """
@@ -213,7 +213,7 @@ def wanted_records(predicates: Predicates) -> dict[str, str]:
 def chunks(
     run: NetworkRun, chunk_bytes: int = CHUNK_BYTES, records: Mapping[str, str] | None = None
 ) -> Iterator[Frames]:
-    """The frames of a run, some at a time, without what `records` leaves out.
+    """Yield the frames of a run, some at a time, without what `records` leaves out.
 
     Who takes them forgets what it has used up. Raises DataLossError.
     """
@@ -270,7 +270,7 @@ def read_network(
 
 
 def find_time_unit(log: NetworkLog, found: Survey) -> int | None:
-    """Unit of the cluster's clock, from the first records there are; None for a log that has none yet."""
+    """Return the unit of the cluster's clock, from the first records there are; None for a log that has none yet."""
     layout = layout_of(found)
     start, end = found.start_position, found.end_position
     run = NetworkRun(replace(log, addresses=found.addresses), layout, start, start, min(end, start + _PROBE_BYTES), 0)

@@ -74,7 +74,7 @@ def _check_same(entry: StoredRecording, recording: Recording, store: Store) -> N
 
 
 def _checked_segment(recording: Recording, segment: Segment) -> bytes:
-    """The bytes of a segment. Raises CorruptRecordingError."""
+    """Return the bytes of a segment. Raises CorruptRecordingError."""
     cursor = MessageCursor(
         segment.path, recording.descriptor, segment.base, segment.start, segment.end, True, recording.exact
     )
@@ -98,7 +98,7 @@ def _with_segment(entry: StoredRecording, stored: StoredSegment, store: Store) -
 
 
 def checked_bytes(store: Store, segment: StoredSegment) -> bytes:
-    """A whole segment. Raises PipelineError when it is not what was copied."""
+    """Return a whole segment. Raises PipelineError when it is not what was copied."""
     data = store.get(segment.name)
     if hashlib.sha256(data).hexdigest() != segment.sha256:
         raise PipelineError(

@@ -89,14 +89,14 @@ class Store:
             raise self._failure(name, "written", error) from error
 
     def get(self, name: str, start: int | None = None, end: int | None = None) -> bytes:
-        """The bytes [start, end) of an object. Raises PipelineError."""
+        """Return the bytes [start, end) of an object. Raises PipelineError."""
         found = self.find(name, start, end)
         if found is None:
             raise PipelineError(f"{self.url}/{name} is gone; the manifest names it")
         return found
 
     def find(self, name: str, start: int | None = None, end: int | None = None) -> bytes | None:
-        """The same; None where there is no such object."""
+        """Return bytes as `get` does; None where there is no such object."""
         try:
             return bytes(self._files.cat_file(f"{self._root}/{name}", start=start, end=end))
         except FileNotFoundError:
@@ -105,7 +105,7 @@ class Store:
             raise self._failure(name, "read", error) from error
 
     def names(self) -> frozenset[str]:
-        """The names of all objects there. Raises PipelineError."""
+        """Return the names of all objects there. Raises PipelineError."""
         try:
             return frozenset(path.rpartition("/")[2] for path in self._files.ls(self._root, detail=False))
         except FileNotFoundError:
@@ -117,7 +117,10 @@ class Store:
         return PipelineError(f"{self.url}/{name} could not be {what}: {type(error).__name__}: {error}")
 
     def manifest(self) -> list[StoredRecording]:
-        """What the copy has; nothing where there is none. Raises PipelineError for one that cannot be understood."""
+        """Return what the copy has; nothing where there is none.
+
+        Raises PipelineError for one that cannot be understood.
+        """
         text = self.find(MANIFEST)
         if text is None:
             return []

@@ -120,7 +120,7 @@ class ReadOptions:
         return options
 
     def open_recordings(self) -> list[Recording]:
-        """The recordings that folders and copies have of what is asked for."""
+        """Return the recordings that folders and copies have of what is asked for."""
         return open_recordings(self.directories, self.recording, self.commit, self.node_names, self.storage)
 
 
@@ -156,7 +156,7 @@ def _network(values: dict[str, str]) -> NetworkLog | None:
 
 
 def _directories(values: dict[str, str]) -> list[str]:
-    """A folder of exactly this name is meant before a pattern or a list is."""
+    """Return the folders that an option names; a folder of exactly this name is meant before a pattern or a list is."""
     given = values.get("path", "")
     paths: list[str] = [given] if os.path.isdir(given.removeprefix("file:")) else given.split(",")
     if "paths" in values:

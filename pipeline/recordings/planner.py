@@ -214,7 +214,7 @@ def _stretches(
 
 
 def _split(recording: Recording, segment: Segment, block: Any, length_bytes: int) -> Blocks:
-    """A block as several smaller ones; whole when it is damaged, so that reading it tells where."""
+    """Return a block as several smaller ones; whole when it is damaged, so that reading it tells where."""
     start, end = int(block["start"]), min(int(block["end"]), segment.end)
     if end - start <= length_bytes or not segment.present:
         return np.array([block])

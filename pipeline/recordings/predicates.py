@@ -64,7 +64,7 @@ class Predicates:
         return replace(self, **changes)
 
     def times(self, time_unit: int) -> Bounds:
-        """The range of times, in the unit of the cluster's timestamps."""
+        """Return the range of times, in the unit of the cluster's timestamps."""
         low, high = cluster_bounds(self.timestamp, time_unit)
         return max(low, self.cluster_time[0]), min(high, self.cluster_time[1])
 

@@ -38,7 +38,7 @@ Task = tuple[Run, ...] | NetworkRun
 
 
 def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
-    """The tasks of a batch read, in the order of the log (of each node).
+    """Return the tasks of a batch read, in the order of the log (of each node).
 
     Raises DataLossError when positions that were asked for are not there any more.
     """
@@ -66,7 +66,7 @@ def read_task(
 
 
 def find_repeats(options: ReadOptions, predicates: Predicates, columns: tuple[str, ...]) -> dict[str, Repeats]:
-    """The repeats of each log that is read, by `key_of` its tasks; none where the columns do not want them."""
+    """Return the repeats of each log that is read, by `key_of` its tasks; none where the columns do not want them."""
     if not wants_repeats(columns, predicates):
         return {}
     upto = predicates.position[1]

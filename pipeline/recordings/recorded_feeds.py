@@ -34,7 +34,7 @@ class _Published(NamedTuple):
 
 
 def feed_runs(recordings: Iterable[Recording]) -> dict[str, tuple[Run, ...]]:
-    """The newest recording of each topic; older ones of the same topic were given up."""
+    """Return the newest recording of each topic; older ones of the same topic were given up."""
     found: dict[str, tuple[Run, ...]] = {}
     for recording in sorted(recordings, key=lambda entry: entry.recording_id):
         topic = _topic(recording)
@@ -44,7 +44,7 @@ def feed_runs(recordings: Iterable[Recording]) -> dict[str, tuple[Run, ...]]:
 
 
 def _topic(recording: Recording) -> str | None:
-    """The topic whose messages a recording has; in a cluster with an id above 0 the stream has another id."""
+    """Return the topic whose messages a recording has; in a cluster with an id above 0 the stream has another id."""
     if (recording.descriptor.stream_id - FEED_STREAM_ID) % 16:
         return None
     return topic_of(recording.descriptor.original_channel)
@@ -62,7 +62,7 @@ class RecordedFeeds:
         self.compared = 0
 
     def difference(self, position: int, effects: Iterable[Any]) -> tuple[str, str | None, str | None] | None:
-        """The topic, and what was to be published to it and what was, where the record at a position differs."""
+        """Return the topic, and what was to be published to it and what was, where the record at a position differs."""
         published: dict[str, list[bytes]] = {topic: [] for topic in self._next}
         for effect in effects:
             if effect.kind == PUBLISH:
@@ -80,7 +80,7 @@ class RecordedFeeds:
         return None
 
     def _take(self, topic: str, position: int) -> list[bytes]:
-        """What is on record for the record at `position`."""
+        """Return what is on record for the record at `position`."""
         found = []
         following = self._next[topic]
         while following is not None and following.log_position <= position:
@@ -100,7 +100,7 @@ def _first_pair(expected: list[bytes], actual: list[bytes]) -> tuple[str | None,
 
 
 def _messages(topic: str, runs: tuple[Run, ...], position: int, start: int) -> Iterator[_Published]:
-    """The messages of a topic from a position of its stream on, which were published behind `start` of the log."""
+    """Yield the messages of a topic from a position of its stream on, published after `start` of the log."""
     wanted = tuple(replace(run, start=max(run.start, position)) for run in runs if run.end > position)
     for batch in read_runs(wanted, Predicates(), ("payload",), 1024, True):
         for payload in batch["payload"]:

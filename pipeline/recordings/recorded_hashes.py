@@ -50,7 +50,7 @@ class RecordedHashes:
 
 
 def _event_of(message: bytes) -> Any:
-    """The fields of a StateHashEvent, None for any other record."""
+    """Return the fields of a StateHashEvent, None for any other record."""
     try:
         found = ordo_codecs.decode(message)
     except DecodeError:

@@ -41,7 +41,10 @@ class Segment:
 def open_cursor(
     segment: Segment, descriptor: RecordingDescriptor, start: int, end: int, verify: bool = True, exact: bool = True
 ) -> MessageCursor:
-    """A cursor over [start, end) of a segment, wherever it is. Raises PipelineError when it cannot be fetched."""
+    """Return a cursor over [start, end) of a segment, wherever it is.
+
+    Raises PipelineError when it cannot be fetched.
+    """
     if segment.stored is not None:
         return segment.stored.cursor(descriptor, segment.base, start, end, verify, exact)
     return MessageCursor(segment.path, descriptor, segment.base, start, end, verify, exact)
@@ -140,7 +143,7 @@ def read_catalog(directory: str) -> list[RecordingDescriptor]:
 
 
 def selected(descriptors: list[RecordingDescriptor], wanted: str, directory: str) -> list[RecordingDescriptor]:
-    """The recordings that option `recording` names: `log`, `all`, or ids."""
+    """Return the recordings that option `recording` names: `log`, `all`, or ids."""
     if wanted == "all":
         return descriptors
     if wanted == "log":
@@ -167,7 +170,7 @@ def open_recordings(
     names: dict[str, str] | None = None,
     storage: Mapping[str, Any] | None = None,
 ) -> list[Recording]:
-    """The recordings asked for in these folders, or copies in object storage, with the limit that `commit` gives each.
+    """Return the recordings asked for in these folders or copies, with the limit that `commit` gives each.
 
     `storage` has the options of the copies' file system.
 
@@ -197,7 +200,10 @@ def open_recordings(
 
 
 def with_owners(recordings: Iterable[Recording]) -> list[Recording]:
-    """The same, with the owners of snapshots, for whoever tells services apart. Raises PipelineError."""
+    """Return the recordings with the owners of snapshots, for callers that tell services apart.
+
+    Raises PipelineError.
+    """
     found = list(recordings)
     folders = {entry.directory for entry in found if entry.is_service_snapshot and not entry.copied}
     owners = {directory: snapshot_owners(directory) for directory in folders}
@@ -231,7 +237,7 @@ def _open_folder(directory: str, wanted: str, commit: str, node: str) -> Iterato
 def _open_copy(
     url: str, wanted: str, commit: str, node: str | None, storage: Mapping[str, Any] | None
 ) -> Iterator[Recording]:
-    """Recordings of a copy; what is in it was committed or stopped, and is all there."""
+    """Yield recordings of a copy; what is in it was committed or stopped, and is all there."""
     if commit != "auto" and not commit.isdigit():
         raise PipelineError(f"option commit={commit!r}: of a copy in object storage only auto or a position")
     store = Store(url.rstrip("/"), storage or {})

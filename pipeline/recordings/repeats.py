@@ -34,7 +34,7 @@ NETWORK_KEY = "network"
 
 @dataclass(frozen=True)
 class Repeats:
-    """Of one log:
+    """The repeated requests of one log.
 
     `positions` of the requests that are not executed, ascending. Of requests at or before `known_after`, and after
     `known_upto`, it is not known.
@@ -45,13 +45,13 @@ class Repeats:
     known_upto: int
 
     def within(self, after: int, upto: int) -> Repeats:
-        """What a task needs that reads messages which end in (after, upto]."""
+        """Return the repeats that a task needs that reads messages which end in (after, upto]."""
         first, end = np.searchsorted(self.positions, [after, upto], side="right")
         return replace(self, positions=self.positions[first:end])
 
 
 def native_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
-    """What the decoder is to read, so that `complete` can make these columns."""
+    """Return what the decoder is to read, so that `complete` can make these columns."""
     needed = [name for column in columns for name in DERIVED.get(column, (column,))]
     return tuple(dict.fromkeys(needed))
 
@@ -100,7 +100,7 @@ class RepeatScan:
     """The repeats of one log, as far as it was read; a stream goes on with it batch by batch."""
 
     def __init__(self, executions: Executions, begin: int) -> None:
-        """`executions`: the table at position `begin`."""
+        """Begin with `executions`, the table at position `begin`."""
         self.reached = self._known_after = begin
         self._executions = executions
         self._is_damaged = False
@@ -124,7 +124,7 @@ class RepeatScan:
             self._known_upto = upto
 
     def repeats(self) -> Repeats:
-        """What was found so far."""
+        """Return what was found so far."""
         known_upto = INT64_MAX if self.reached == INT64_MAX else self._known_upto
         return Repeats(np.array(self._found, dtype=np.int64), self._known_after, known_upto)
 
@@ -188,7 +188,7 @@ def advance_network(scan: RepeatScan, log: NetworkLog, found: Survey, upto: int,
 
 
 def key_of(task: tuple[Run, ...] | NetworkRun) -> str:
-    """The name of the log that a task reads, as `Recording.key` does."""
+    """Return the name of the log that a task reads, as `Recording.key` does."""
     if isinstance(task, NetworkRun):
         return NETWORK_KEY
     return f"{task[0].node}/{task[0].descriptor.recording_id}"

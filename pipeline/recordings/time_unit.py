@@ -19,7 +19,7 @@ _MICROS_FROM, _NANOS_FROM = 10**14, 10**17
 
 
 def time_unit_of(recording: Recording) -> int:
-    """Unit of the cluster's clock: 0 ms, 1 us, 2 ns. Looks near the start of a recording."""
+    """Return the unit of the cluster's clock: 0 ms, 1 us, 2 ns. Looks near the start of a recording."""
     for segment in recording.segments():
         if not segment.present:
             continue
@@ -33,7 +33,7 @@ def time_unit_of(recording: Recording) -> int:
 
 
 def time_unit_of_cursors(open_cursor: Callable[[], MessageCursor], is_log: bool) -> int | None:
-    """The unit, from the first messages of a log; None when no record there tells.
+    """Return the unit, from the first messages of a log; None when no record there tells.
 
     From the first new-term record (cluster-consensus.md §11); where that was purged, from the size of the first
     timestamp, which tells epoch milliseconds, microseconds and nanoseconds apart.
@@ -50,12 +50,12 @@ def time_unit_of_cursors(open_cursor: Callable[[], MessageCursor], is_log: bool)
 
 
 def unit_of(cluster_time: int) -> int:
-    """The unit of a time since 1970, by its size."""
+    """Return the unit of a time since 1970, by its size."""
     return 2 if abs(cluster_time) >= _NANOS_FROM else 1 if abs(cluster_time) >= _MICROS_FROM else 0
 
 
 def moment(cluster_time: int) -> datetime | int:
-    """The time in UTC; the number itself where it is no time of the calendar."""
+    """Return the time in UTC; the number itself where it is no time of the calendar."""
     micros = cluster_time * 1000 if unit_of(cluster_time) == 0 else cluster_time // 1000 ** (unit_of(cluster_time) - 1)
     try:
         return _EPOCH + timedelta(microseconds=micros)

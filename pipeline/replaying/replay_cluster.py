@@ -272,7 +272,7 @@ class ReplayCluster:
         self._call(session, record["payload"])
 
     def _on_other(self, record: dict[str, Any]) -> None:
-        """The protocol level says what is kept of answers."""
+        """Take a record of another kind; the protocol level says what is kept of answers."""
         if replay_requests.parse_level(bytes(record["payload"] or b"")) >= replay_requests.REQUEST_ID_LEVEL:
             self._requests.ids.is_in_force = True
 
@@ -362,7 +362,7 @@ class ReplayCluster:
 
 
 class OfferCheck:
-    """Are the messages that the service put into the log those it offers in the replay, in order?
+    """Checks that the messages which the service put into the log are those it offers in the replay, in order.
 
     Those offered before the stretch began are not known; until the first match any may come.
     """
@@ -375,7 +375,7 @@ class OfferCheck:
         self._offered.extend(bytes(effect.value) for effect in effects if effect.kind == "offer")
 
     def unexpected(self, payload: bytes) -> bytes | None:
-        """What was expected instead of a service message in the log, or None when it fits."""
+        """Return what was expected instead of a service message in the log, or None when it fits."""
         if self._offered and self._offered[0] == payload:
             self._offered.popleft()
             self.matched += 1

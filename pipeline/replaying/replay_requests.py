@@ -55,7 +55,7 @@ def parse(record: bytes) -> OpenIdentity | Request | None:
 
 
 def parse_level(record: bytes) -> int:
-    """Returns the protocol level that a record puts in force, or -1 for a record of another kind."""
+    """Return the protocol level that a record puts in force, or -1 for a record of another kind."""
     if len(record) < _HEADER.size + _LEVEL.size:
         return -1
     _, template_id, schema_id, _ = _HEADER.unpack_from(record)

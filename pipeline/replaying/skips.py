@@ -13,7 +13,10 @@ _LEFT_OUT = "left out: "
 
 
 def find_skips(records: Iterable[dict[str, Any]]) -> dict[int, str]:
-    """What a service is told instead of executing the record that ends at each position; of rows of kind `other`."""
+    """Return what a service is told instead of executing the record that ends at each position.
+
+    Of rows of kind `other`.
+    """
     found: dict[int, str] = {}
     for record in records:
         message = bytes(record["payload"])

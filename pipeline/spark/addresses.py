@@ -7,7 +7,10 @@ from collections.abc import Iterable
 
 
 def address_towards(endpoints: Iterable[str]) -> str | None:
-    """The address by which this machine reaches the first of these `host:port` that it has a way to; None: to none."""
+    """Return the address by which this machine reaches the first of these `host:port` that it has a way to; None.
+
+    To none.
+    """
     for endpoint in endpoints:
         host, _, port = endpoint.rpartition(":")
         try:

@@ -114,7 +114,10 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [NetworkPartition(run, None if repeats is None else repeats.within(run.after, run.upto)) for run in runs]
 
     def _find_repeats(self, found: Survey, upto: int) -> Repeats | None:
-        """A batch goes on where the one before ended; the first reads the log up to there."""
+        """Return the repeats before a batch, which continues where the last one ended.
+
+        The first one reads the log up to there.
+        """
         if not wants_repeats(self._columns, self._options.predicates):
             return None
         if self._scan is None and found.start_position > 0:
@@ -130,7 +133,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_task(partition.run, options, options.predicates, self._columns, partition.repeats)
 
     def _survey(self) -> Survey:
-        """What the nodes have; what they last had while none of them answers, but for the first time."""
+        """Return what the nodes have; what they last had while none of them answers, but for the first time."""
         if self._seen is None:
             self._seen = self._log.survey()
             return self._seen

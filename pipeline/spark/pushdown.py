@@ -29,7 +29,7 @@ KINDS_WITH = {
 
 
 def _number(column: str, value: Any) -> int | None:
-    """A filter's value as the integer the column is compared by, or None when it is of another type."""
+    """Return a filter's value as the integer the column is compared by, or None when it is of another type."""
     if column == "timestamp":
         return micros(value) if isinstance(value, datetime) else None
     if isinstance(value, bool | date):
@@ -52,7 +52,7 @@ def _range_of(condition: Filter, number: int) -> Bounds | None:
 
 
 def push(predicates: Predicates, condition: Filter) -> Predicates | None:
-    """The predicates with a Spark filter taken over whole, or None when Spark has to evaluate it."""
+    """Return the predicates with a Spark filter taken over whole, or None when Spark has to evaluate it."""
     attribute: tuple[str, ...] = getattr(condition, "attribute", ())
     if len(attribute) != 1:
         return None

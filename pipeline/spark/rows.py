@@ -26,7 +26,7 @@ class KeptRows:
     file_name: str = ""
 
     def facts(self, name: str) -> dict[str, Any]:
-        """What the report's JSON file says of them."""
+        """Return what the report's JSON file says of them."""
         if not self.file_name:
             return {name: self.first}
         return {name: self.first, f"{name}_count": self.count, f"{name}_file": self.file_name}

@@ -79,7 +79,7 @@ def local_session(
     log: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A session on this machine (or on `master`) with format `ordo`; `settings` are Spark's own, and win.
+    """Return a session on this machine (or on `master`) with format `ordo`; `settings` are Spark's own, and win.
 
     Its scratch files go below `folder`; with `log`, what Spark's processes say goes to that file and not to the
     terminal. Raises PipelineError without Java, or when Spark does not start.

@@ -90,7 +90,7 @@ class WriteOptions:
         )
 
     def client_settings(self) -> ClientSettings:
-        """Settings of the client that a task writes with. Raises PipelineError when it reaches no member."""
+        """Return the settings of the client that a task writes with. Raises PipelineError when it reaches no member."""
         return ClientSettings(
             egress_channel=self.egress or local_egress(self.endpoints),
             connect_timeout_s=self.timeout_s,
@@ -133,7 +133,7 @@ def tell_refusals(options: WriteOptions, messages: Sequence[WriterCommitMessage 
 
 
 def local_egress(endpoints: Mapping[int, str]) -> str:
-    """The channel for answers on the address by which this machine reaches the members; a port that is free.
+    """Return the channel for answers on the address by which this machine reaches the members; a port that is free.
 
     Raises PipelineError when it reaches none of them.
     """

@@ -142,7 +142,7 @@ class OrdoLog(DataSource):
         return ClusterStreamWriter(WriteOptions.parse(self.options, schema, overwrite))
 
     def _options(self, schema: StructType) -> ReadOptions:
-        """The options of this read; of a table those that it was made with, unless the query says otherwise."""
+        """Return the options of this read; of a table those that it was made with, unless the query says otherwise."""
         kept = next((field.metadata[OPTIONS_KEY] for field in schema.fields if OPTIONS_KEY in field.metadata), "{}")
         return ReadOptions.parse({**json.loads(kept), **without_catalog_properties(dict(self.options))})
 
@@ -281,7 +281,10 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def _find_repeats(self, recordings: list[Recording], end: dict[str, int]) -> dict[str, Repeats]:
-        """A batch goes on where the one before ended; the first reads the log up to there."""
+        """Return the repeats before a batch, which continues where the last one ended.
+
+        The first one reads the log up to there.
+        """
         found: dict[str, Repeats] = {}
         if not wants_repeats(self._columns, self._options.predicates):
             return found

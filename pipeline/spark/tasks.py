@@ -25,7 +25,7 @@ def map_tasks(spark: SparkSession, tasks: list[Any], function: Callable[[Any], A
 
 
 def collect_tasks(spark: SparkSession | None, tasks: list[Any], function: Callable[[Any], Any]) -> list[Any]:
-    """The results, as JSON keeps them, in the order of the tasks; without a session one after another, here."""
+    """Return the results, as JSON keeps them, in the order of the tasks; without a session one after another, here."""
     if not tasks:
         return []
     if spark is None:

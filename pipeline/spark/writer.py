@@ -104,7 +104,7 @@ class SequencedWriter:
         self._sent = Sent()
 
     def write(self, payloads: Iterable[bytes]) -> Sent:
-        """What was sent now, and not by an earlier attempt. Raises WriteRefusedError, TimeoutError."""
+        """Return what was sent now, and not by an earlier attempt. Raises WriteRefusedError, TimeoutError."""
         rows = iter(payloads)
         count = self._confirm(rows)
         for payload in rows:
@@ -192,7 +192,7 @@ class SequencedWriter:
             ) from None
 
     def _state(self, answer: bytes) -> _State | None:
-        """The state of this partition; None: something else was answered."""
+        """Return the state of this partition; None: something else was answered."""
         part = self._part
         found = parse(answer)
         if found is None or found.kind != STATE or len(found.body) != STATE_BODY.size:

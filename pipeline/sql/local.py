@@ -51,7 +51,7 @@ class LocalLog:
         return arrow_schema(self._options.columns)
 
     def select(self, columns: tuple[str, ...]) -> LocalLog:
-        """The same log, up to the same end, with these of its columns."""
+        """Return the same log, up to the same end, with these of its columns."""
         part = copy(self)
         part._options = replace(self._options, columns=columns)
         return part
@@ -77,7 +77,7 @@ class LocalLog:
         return pa.Table.from_batches([batch for part in parts for batch in part], self.schema)
 
     def to_polars(self) -> pl.DataFrame:
-        """A polars data frame; shares its memory with Arrow where polars can."""
+        """Return a polars data frame; shares its memory with Arrow where polars can."""
         frame: pl.DataFrame = load_library("polars").from_arrow(self.to_arrow())
         return frame
 
@@ -87,7 +87,7 @@ class LocalLog:
         return self.to_arrow().to_pandas()
 
     def sql(self, query: str) -> pa.Table:
-        """The result of a query over table `log`, by DuckDB."""
+        """Return the result of a query over table `log`, by DuckDB."""
         duckdb = load_library("duckdb")
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
@@ -114,7 +114,7 @@ class LocalLog:
 
 
 def read(folders: Folders, **options: Any) -> LocalLog:
-    """The log in one archive folder, several, or a pattern such as `/data/*/archive`.
+    """Return the log in one archive folder, several, or a pattern such as `/data/*/archive`.
 
     Or of a cluster's nodes, over the network: `ordo://node0:9014,node1:9014,node2:9014`, with their archive endpoints;
     or in a copy in object storage (`s3://bucket/node0`).
@@ -131,7 +131,7 @@ def read(folders: Folders, **options: Any) -> LocalLog:
 
 
 def _paths(folders: list[str | os.PathLike[str]]) -> dict[str, str]:
-    """The option that names them: a single one may be a list with commas, as in Spark."""
+    """Return the option that names them: a single one may be a list with commas, as in Spark."""
     names = [os.fspath(folder) for folder in folders]
     return {"path": names[0]} if len(names) == 1 else {"paths": json.dumps(names)}
 
@@ -149,7 +149,7 @@ def _text(value: Any) -> str:
 
 
 def load_library(name: str) -> Any:
-    """A library that not everybody has. Raises PipelineError that says how to get it."""
+    """Import a library that not everybody has. Raises PipelineError that says how to get it."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

@@ -31,7 +31,7 @@ MEMORY_MAX = "1GB"
 
 
 def decoded(log: LocalLog, decoder: PayloadDecoder | None) -> pa.RecordBatchReader:
-    """The log's batches, with payloads in columns if there is a decoder."""
+    """Return the log's batches, with payloads in columns if there is a decoder."""
     if decoder is None:
         return log.to_reader()
     schema = decoded_schema(log.schema, decoder)
@@ -40,7 +40,7 @@ def decoded(log: LocalLog, decoder: PayloadDecoder | None) -> pa.RecordBatchRead
 
 @contextmanager
 def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Iterator[pa.RecordBatchReader]:
-    """The result of a query, in batches. Raises PipelineError for what DuckDB refuses."""
+    """Yield the result of a query, in batches. Raises PipelineError for what DuckDB refuses."""
     duckdb = load_library("duckdb")
     with TemporaryDirectory(prefix="ordo-query-") as folder, duckdb.connect(os.path.join(folder, "log.db")) as database:
         database.execute(f"SET TimeZone = 'UTC'; SET memory_limit = '{MEMORY_MAX}'")

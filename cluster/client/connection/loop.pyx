@@ -177,7 +177,7 @@ cdef class ClientLoop:
         return result
 
     def describe_too_long(self, what, payload):
-        """What to say of a message that is MESSAGE_TOO_LONG."""
+        """Return what to say of a message that is MESSAGE_TOO_LONG."""
         ingress_bytes_max = self._message_bytes_max if self._ingress is None else self._ingress.max_message_length
         return describe_too_long(what, memoryview(payload).nbytes, SESSION_HEADER_LENGTH, self._message_bytes_max,
                                  ingress_bytes_max)

@@ -1,4 +1,6 @@
-"""The view of a client's session that queries, requests and acknowledgements have; each time it may be another session.
+"""The view of a client's session that queries, requests and acknowledgements have.
+
+Each time it may be another session.
 """
 
 from __future__ import annotations

@@ -38,8 +38,11 @@ class IdentityBounds:
     def __init__(
         self, sessions: SessionsOfIdentities, of_principal: int, on_refused: Callable[[str], object], window: int = 0
     ) -> None:
-        """`of_principal`: 0 for three quarters of what a service keeps. `on_refused` takes a line the first time that a
-        principal meets its bound, and again once it was below. `window` in cluster time units, ms; 0: an hour."""
+        """Set the bounds. `of_principal`: 0 for three quarters of what a service keeps.
+
+        `on_refused` takes a line the first time that a principal meets its bound, and again once it was below. `window`
+        is in cluster time units, ms; 0: an hour.
+        """
         limits = RequestLimits()
         self._sessions = sessions
         self._bound = of_principal or limits.identities_max * 3 // 4
@@ -52,7 +55,7 @@ class IdentityBounds:
         self._full: set[bytes] = set()
 
     def clear(self) -> None:
-        """The leadership is over."""
+        """Forget everything: the leadership is over."""
         self._opened.clear()
         self._full.clear()
         self._count = 0

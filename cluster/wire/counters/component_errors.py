@@ -31,7 +31,7 @@ class ComponentErrors:
         self.record_text(f"{where}\n{''.join(traceback.format_exception(error)).rstrip()}")
 
     def record_text(self, text: str) -> None:
-        """The same for an error that is no exception."""
+        """Record an error that is no exception."""
         if self._log is not None:
             self._log.record(text)
 
@@ -54,7 +54,7 @@ class ComponentErrors:
 
 
 def read_component_errors(memory: MemoryProvider, path: str) -> list[ErrorObservation]:
-    """What a mark file's error log holds, whether its owner lives or not; [] without the file."""
+    """Return what a mark file's error log holds, whether its owner lives or not; [] without the file."""
     if not memory.exists(path):
         return []
     mark_file = memory.open(path, False)

@@ -81,12 +81,12 @@ TRANSFER_TO = 1000
 
 
 def transfer_value(member_id: int | None) -> int:
-    """The value of counter 202 that asks for a transfer."""
+    """Return the value of counter 202 that asks for a transfer."""
     return int(ControlToggle.TRANSFER) if member_id is None else TRANSFER_TO + member_id
 
 
 def transfer_target(value: int) -> int | None:
-    """The member that a value of counter 202 wants to lead, None when any will do."""
+    """Return the member that a value of counter 202 wants to lead, None when any will do."""
     return value - TRANSFER_TO if value >= TRANSFER_TO else None
 
 
@@ -130,12 +130,12 @@ OF_A_SERVICE = (CounterType.CONTAINER_PARK_FLAG, CounterType.SERVICE_POSITION)
 
 
 def service_key(cluster_id: int, service_id: int) -> bytes:
-    """The key of a counter that belongs to one service of a node."""
+    """Return the key of a counter that belongs to one service of a node."""
     return struct.pack("<ii", cluster_id, service_id)
 
 
 def find_counter(counters: CountersReader, counter_type: CounterType, cluster_id: int, service_id: int = 0) -> int:
-    """The id of a cluster's counter on a driver that several may share, -1 when it is not there."""
+    """Return the id of a cluster's counter on a driver that several may share, -1 when it is not there."""
     if counter_type != CounterType.RECOVERY_STATE:
         key = service_key(cluster_id, service_id) if counter_type in OF_A_SERVICE else struct.pack("<i", cluster_id)
         return counters.find(counter_type, key)

@@ -137,7 +137,7 @@ class MarkFile:
 
 
 def read_mark_file(provider: MemoryProvider, path: str) -> Any:
-    """The MarkFileHeader of a file, for tools. Raises StorageMissingError or DecodeError."""
+    """Return the MarkFileHeader of a file, for tools. Raises StorageMissingError or DecodeError."""
     memory = provider.open(path, False)
     try:
         return MARK_FILE_HEADER.decode(bytes(memoryview(memory)[:HEADER_LENGTH_BYTES]))

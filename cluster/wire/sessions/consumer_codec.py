@@ -167,7 +167,7 @@ class ConsumerAnswer(NamedTuple):
 
 
 def encode_command(command: ConsumerCommand, leadership_term_id: int, session_id: int) -> bytes:
-    """The record, as a client sends it."""
+    """Return the record, as a client sends it."""
     name = command.name.encode()
     fields = command._asdict()
     rows = b"".join(_ROW.pack(row.kind, row.delay, row.position, row.key) for row in command.rows)
@@ -183,7 +183,7 @@ def encode_command(command: ConsumerCommand, leadership_term_id: int, session_id
 
 
 def decode_command(record: bytes) -> ConsumerCommand | None:
-    """The command in a record whose fixed fields are there; None for what makes no sense."""
+    """Return the command in a record whose fixed fields are there; None for what makes no sense."""
     try:
         values = ordo_codecs.CONSUMER_COMMAND.decode(record)
         kind, mode = CommandKind(values.kind), ConsumerMode(values.mode)
@@ -216,7 +216,7 @@ def decode_command(record: bytes) -> ConsumerCommand | None:
 
 
 def encode_answer(answer: ConsumerAnswer, leadership_term_id: int, session_id: int) -> bytes:
-    """The message for a member, or for who asked."""
+    """Return the message for a member, or for who asked."""
     tail = answer.text.encode() or b"".join(_WORK.pack(*work) for work in answer.work)
     fields = answer._asdict()
     del fields["work"], fields["text"]
@@ -230,7 +230,7 @@ def encode_answer(answer: ConsumerAnswer, leadership_term_id: int, session_id: i
 
 
 def text_answer(values: Any, status: ConsumerStatus, text: str) -> ConsumerAnswer:
-    """The answer to a command that concerns no consumer: a text. `values`: the command's fields."""
+    """Return the answer to a command that concerns no consumer: a text. `values`: the command's fields."""
     nothing = NULL_VALUE, NULL_VALUE, NULL_VALUE, NULL_VALUE, 0, 0, 0, 0
     return ConsumerAnswer(values.number, values.member_key, status, AnswerFlag.NONE, *nothing, (), text)
 

@@ -78,7 +78,7 @@ class DifferenceReport(NamedTuple):
 
 
 def encode_difference(report: DifferenceReport, leadership_term_id: int) -> bytes:
-    """The record, as a canary sends it, and as a snapshot keeps it."""
+    """Return the record, as a canary sends it, and as a snapshot keeps it."""
     group, instance = report.group.encode(), report.instance.encode()
     head = ordo_codecs.APP_DIFFERENCE.encode(
         leadership_term_id=leadership_term_id,
@@ -99,7 +99,7 @@ def encode_difference(report: DifferenceReport, leadership_term_id: int) -> byte
 
 
 def decode_difference(record: bytes) -> DifferenceReport | None:
-    """The difference in a record; None for what makes no sense."""
+    """Return the difference in a record; None for what makes no sense."""
     try:
         values = ordo_codecs.APP_DIFFERENCE.decode(record)
         kind = DifferenceKind(values.kind)

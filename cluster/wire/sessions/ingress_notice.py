@@ -27,10 +27,10 @@ def decode_notice(detail: str) -> str | None:
 
 
 def encode_failure(log_position: int, error: str) -> str:
-    """The leader's service raised an error of this type at a record, and executes nothing more."""
+    """Return the detail that says: the leader's service raised an error of this type, and executes nothing more."""
     return f"{FAILED_PREFIX}the service failed at record {log_position}: {error}"
 
 
 def decode_failure(detail: str) -> str | None:
-    """What has failed; None when the detail says nothing about it."""
+    """Return what has failed; None when the detail says nothing about it."""
     return detail.removeprefix(FAILED_PREFIX) if detail.startswith(FAILED_PREFIX) else None

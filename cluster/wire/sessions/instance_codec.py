@@ -52,12 +52,12 @@ class InstanceReport(NamedTuple):
 
 
 def _signed(value: int) -> int:
-    """The i32 with the same bits."""
+    """Return the i32 with the same bits."""
     return value - (value >> 31 << 32)
 
 
 def encode_report(report: InstanceReport, leadership_term_id: int) -> bytes:
-    """The record, as an instance sends it, and as a snapshot keeps it."""
+    """Return the record, as an instance sends it, and as a snapshot keeps it."""
     group, instance = report.group.encode(), report.instance.encode()
     head = ordo_codecs.APP_REPORT.encode(
         leadership_term_id=leadership_term_id,
@@ -75,7 +75,7 @@ def encode_report(report: InstanceReport, leadership_term_id: int) -> bytes:
 
 
 def decode_report(record: bytes) -> InstanceReport | None:
-    """The report in a record; None for what makes no sense."""
+    """Return the report in a record; None for what makes no sense."""
     try:
         values = ordo_codecs.APP_REPORT.decode(record)
     except DecodeError:

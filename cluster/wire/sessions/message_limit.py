@@ -27,12 +27,12 @@ _MEGABYTE = 1024 * 1024
 
 
 def term_length_for(length_bytes: int) -> int:
-    """The shortest length of terms that takes a message so long: a power of two, whole megabytes."""
+    """Return the shortest length of terms that takes a message so long: a power of two, whole megabytes."""
     return max(_MEGABYTE, 1 << (length_bytes * _PARTS_OF_TERM - 1).bit_length())
 
 
 def describe_too_long(what: str, length_bytes: int, overhead_bytes: int, log_max: int, ingress_max: int) -> str:
-    """What to say of a message that is too long, with the numbers to set.
+    """Return what to say of a message that is too long, with the numbers to set.
 
     `overhead_bytes`: of its header; the others are the longest messages that the cluster's log and the client's ingress
     take, with their headers.

@@ -14,5 +14,5 @@ def encode_gaps(gaps: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_gaps(data: bytes) -> list[tuple[int, int]]:
-    """What `encode_gaps` has made; a cut row at the end is left out."""
+    """Return what `encode_gaps` has made; a cut row at the end is left out."""
     return list(_GAP.iter_unpack(data[: len(data) // _GAP.size * _GAP.size]))

@@ -46,7 +46,7 @@ class ServiceSnapshot(NamedTuple):
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
-    """The container's messages; the service's own follow."""
+    """Yield the container's messages; the service's own follow."""
     yield _marker(snapshot, SnapshotMark.BEGIN)
     for session in snapshot.sessions:
         yield codecs.CLIENT_SESSION.encode(
@@ -221,7 +221,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
 
 
 def _check_marker(table: Any, values: Any, message: bytes, has_begun: bool) -> bool:
-    """True for BEGIN. Raises SnapshotError for what is no marker, or not the next one."""
+    """Return True for BEGIN, False for END. Raises SnapshotError for what is no marker, or not the next one."""
     if table is not codecs.SNAPSHOT_MARKER:
         raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
     if values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:
@@ -240,6 +240,6 @@ def _time_unit(value: int) -> TimeUnit:
 
 
 def payloads(messages: Iterable[Any]) -> Iterator[bytes]:
-    """The payload of each message of a recording."""
+    """Yield the payload of each message of a recording."""
     for message in messages:
         yield message.payload

@@ -28,7 +28,7 @@ class MessagesDigest:
 
 
 def digest_of(messages: Iterable[bytes]) -> bytes:
-    """The digest of one part that is there whole."""
+    """Return the digest of one part that is there whole."""
     digest = MessagesDigest()
     for message in messages:
         digest.add(message)
@@ -36,7 +36,7 @@ def digest_of(messages: Iterable[bytes]) -> bytes:
 
 
 def combine(*digests: bytes) -> bytes:
-    """The digest of a whole snapshot: of its services' parts by service id, then of the module's.
+    """Return the digest of a whole snapshot: of its services' parts by service id, then of the module's.
 
     Empty where one of them has none.
     """

@@ -56,7 +56,7 @@ class SnapshotWriter:
         return int(self._publication.position + recorded)
 
     def work(self) -> bool:
-        """True once every message is durable in the recording `recording_id`; the publication is closed then."""
+        """Return True once every message is durable in the recording `recording_id`; the publication is closed then."""
         publication = self._publication
         while self._messages and publication.offer(self._messages[0]) > 0:
             self._messages.popleft()
