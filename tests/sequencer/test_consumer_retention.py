@@ -78,3 +78,38 @@ def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -
                 slow.commit()
             position = write(client, 2 * SNAPSHOT)
             cluster.await_value(lambda: log_start(cluster) > oldest + HELD // 2 or None, "log that nobody lacks goes")
+
+
+def test_a_consumer_of_requests_goes_on_from_before_the_oldest_snapshot_that_is_kept(tmp_path: Path) -> None:
+    """It learns which requests were executed from a snapshot that stays for it, for the log's beginning is gone."""
+    with LocalCluster(
+        "ordo:Ordering",
+        root=tmp_path / "cluster",
+        member_count=1,
+        cluster={"log_term_length": "64k", "segment_length": "64k"},
+        tables={"snapshot": {"every_bytes": "128k", "keep": 1}, "retention": {"bytes": 0, "consumer_bytes": "8m"}},
+    ) as cluster:
+        cluster.await_leader(60)
+        endpoints = list(cluster.ingress_endpoints.values())
+        with ClusterClient(cluster.ingress_endpoints) as client:
+            for _ in range(4):
+                client.request_many([b"x" * 1000] * (SNAPSHOT // 1000))
+            cluster.await_value(lambda: log_start(cluster) or None, "log that goes: there is no consumer")
+            begin = client.request(b"begin").log_position
+            client.request(b"first")
+            with Consumer(endpoints, "slow", start=begin) as slow:
+                first = next(iter(slow))
+                assert first.payload == b"first"
+                slow.commit()
+            for _ in range(4):
+                client.request_many([b"y" * 1000] * (SNAPSHOT // 1000))
+            answer = client.request(b"last")
+            snapshots = list_recordings(str(cluster.data_dir(0) / "archive"))
+            assert 0 < log_start(cluster) < begin and len(snapshots) > 4
+            with Consumer(endpoints, "slow") as slow:
+                found = [first.position]
+                for entry in slow:
+                    found.append(entry.position)
+                    if entry.payload == b"last":
+                        break
+            assert found == sorted(set(found)) and found[-1] == answer.log_position

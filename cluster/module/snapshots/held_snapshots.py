@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ordo.archive.inspection.administration import ERROR_ACTIVE_RECORDING
@@ -106,10 +107,11 @@ class SnapshotShelf:
         is_here = present is not None and present.recording_ids == entry.recording_ids
         return HeldSnapshot(entry.log_position, digest) if is_here and digest else None
 
-    def remove_below(self, log_position: int) -> int:
-        """Delete all snapshots older than a position, except those being read; return how many."""
-        doomed = [entry for entry in self._entries.values() if entry.log_position < log_position]
-        return sum(self._remove(entry) for entry in sorted(doomed))
+    def remove_below(self, log_position: int, spared: Collection[int] = ()) -> int:
+        """Delete all snapshots older than a position, except those at spared positions and those being read; return how
+        many."""
+        doomed = [one for one in self._entries.values() if one.log_position < log_position]
+        return sum(self._remove(one) for one in sorted(doomed) if one.log_position not in spared)
 
     def keep_as_evidence(self, agreed: HeldSnapshot, own_digest: bytes, since_position: int) -> Evidence | None:
         """Keep this member's snapshot where a quorum holds another one, outside what retention deletes.

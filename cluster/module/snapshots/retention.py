@@ -2,6 +2,10 @@
 
 Never deleted is what is above the newest snapshot that this member and a quorum of voters were seen to hold alike, what
 this member needs to start from the oldest snapshot that it keeps, and what a member that is on its way needs.
+
+A durable consumer that is held back for (`consumer_bytes`) needs the log from where it is, and a snapshot at or below
+that: it takes from it which requests were executed (ordo.follow.executions), or from the log's very beginning. So that
+there is one, whatever the pace of the consumer, a few of those between it and the newest stay as well.
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
 NULL_VALUE = -1
+SPARED_PER_CONSUMER_BYTES = 4
+"""Snapshots that stay for consumers are about this many to `consumer_bytes` of log, and at most twice as many."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +91,39 @@ class Retention:
         """Whether the policy lets any log go."""
         return self._policy.purges_log
 
-    def remove_snapshots(self, agreed_position: int, needed_position: int | None) -> int:
+    def _find_consumers_start(self, commit_position: int) -> int | None:
+        """Return the position of the snapshot from which the slowest durable consumer learns what was executed, or 0
+        for the beginning of the log; None where no log has to wait for one."""
+        if not self.purges_log or self.held_position is None or self.held_position == NULL_VALUE:
+            return None
+        held = self._policy.find_held(self.held_position, commit_position)
+        return next((one.log_position for one in self._shelf.valid() if one.log_position <= held), 0)
+
+    def _find_spared(self, start: int, bound: int) -> set[int]:
+        """Return the positions of snapshots below `bound` that stay for consumers: `start`, and after it as many as it
+        takes to have one in each part of `consumer_bytes`, so that both their number and the log kept are bounded."""
+        gap = self._policy.consumer_bytes // SPARED_PER_CONSUMER_BYTES
+        older = sorted(one.log_position for one in self._shelf.valid() if start <= one.log_position < bound)
+        spared = {start}
+        last = start
+        for position, following in zip(older, [*older, bound][1:], strict=True):
+            if following - last > gap:
+                spared.add(position)
+                last = position
+        return spared
+
+    def remove_snapshots(self, agreed_position: int, needed_position: int | None, commit_position: int) -> int:
         """Delete snapshots that are neither among the newest few nor needed by others; return how many."""
         kept = self._shelf.valid()[: self._policy.snapshots_kept]
         if len(kept) < self._policy.snapshots_kept or agreed_position < 0:
             return 0
-        bound = min(kept[-1].log_position, agreed_position)
-        return self._shelf.remove_below(bound if needed_position is None else min(bound, needed_position))
+        if self.purges_log and self.held_position is None:
+            return 0
+        bounds = [kept[-1].log_position, agreed_position, needed_position]
+        bound = min(one for one in bounds if one is not None)
+        start = self._find_consumers_start(commit_position)
+        spared = set() if start is None else self._find_spared(start, bound)
+        return self._shelf.remove_below(bound, spared)
 
     def find_log_bound(
         self, agreed_position: int, needed_position: int | None, commit_position: int, cluster_time_ms: int
@@ -101,9 +133,8 @@ class Retention:
             return 0
         bound = self._policy.find_bound(self._shelf.valid(), commit_position, cluster_time_ms)
         bound = min(bound, agreed_position)
-        if self.held_position != NULL_VALUE:
-            bound = min(bound, self._policy.find_held(self.held_position, commit_position))
-        return bound if needed_position is None else min(bound, needed_position)
+        bounds = [bound, needed_position, self._find_consumers_start(commit_position)]
+        return min(one for one in bounds if one is not None)
 
     def purge_log(self, recording_id: int, bound: int) -> int:
         """Delete whole segment files of the log below a position; return the count of files."""

@@ -419,10 +419,9 @@ class Upkeep:
             return
         agreed_position = self._agreement.agreed.log_position
         needed = self.reports.needed_position(self._log.start_position, now_ns)
-        self.retention.remove_snapshots(agreed_position, needed)
-        bound = self.retention.find_log_bound(
-            agreed_position, needed, self._sequencer.commit_position, host.cluster_time
-        )
+        commit_position = self._sequencer.commit_position
+        self.retention.remove_snapshots(agreed_position, needed, commit_position)
+        bound = self.retention.find_log_bound(agreed_position, needed, commit_position, host.cluster_time)
         if self.retention.purge_log(recording_id, bound):
             self.feeds.purge(self._log.start_position)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -302,26 +302,82 @@ def test_a_log_that_is_given_up_begins_anew_behind_a_snapshot(tmp_path: Path) ->
     store.close()
 
 
-class Shelf:
-    """Snapshots at these positions."""
-
-    def __init__(self, *positions: int) -> None:
-        self._entries = [entry(position) for position in positions]
-
-    def valid(self) -> list[SnapshotEntry]:
-        return self._entries
-
-
 def test_no_log_goes_before_the_service_has_said_what_its_consumers_need() -> None:
     policy = RetentionPolicy(1, log_bytes=0, consumer_bytes=500)
     archive: Any = BusyArchive()
-    shelf: Any = Shelf(900)
+    shelf: Any = Shelf(900, 600, 300)
     loading, without, with_consumers = (Retention(policy, archive, shelf) for _ in range(3))
     assert loading.find_log_bound(900, None, 1000, 0) == 0, "the service may be loading a long snapshot"
     without.note_service_ready()
     assert without.find_log_bound(900, None, 1000, 0) == 900
     with_consumers.held_position = 700
     with_consumers.note_service_ready()
-    assert with_consumers.find_log_bound(900, None, 1000, 0) == 700
+    assert with_consumers.find_log_bound(900, None, 1000, 0) == 600, "where a snapshot says what was executed"
     with_consumers.held_position = 100
-    assert with_consumers.find_log_bound(900, None, 1000, 0) == 500, "no more than consumer_bytes"
+    assert with_consumers.find_log_bound(900, None, 1000, 0) == 300, "below 500: no more than consumer_bytes"
+    with_consumers.held_position = 950
+    assert with_consumers.find_log_bound(900, None, 1000, 0) == 900
+
+
+def test_no_snapshot_goes_before_the_service_has_said_what_its_consumers_need() -> None:
+    shelf = Shelf(900, 600, 300)
+    retention = retention_of(shelf, RetentionPolicy(1, log_bytes=0, consumer_bytes=500))
+    assert (retention.remove_snapshots(900, None, 1000), shelf.positions) == (0, [900, 600, 300])
+    retention.note_service_ready()
+    assert (retention.remove_snapshots(900, None, 1000), shelf.positions) == (2, [900])
+
+
+def test_the_snapshot_at_or_before_the_slowest_consumer_stays() -> None:
+    shelf = Shelf(900, 600, 300, 100)
+    retention = retention_of(shelf, RetentionPolicy(1, log_bytes=0, consumer_bytes=500))
+    retention.held_position = 599
+    assert (retention.remove_snapshots(900, None, 1000), shelf.positions) == (1, [900, 600, 300])
+    retention.held_position = 600
+    assert (retention.remove_snapshots(900, None, 1000), shelf.positions) == (1, [900, 600])
+    keeps_log = retention_of(shelf, RetentionPolicy(1, consumer_bytes=500))
+    keeps_log.held_position = 600
+    assert (keeps_log.remove_snapshots(900, None, 1000), shelf.positions) == (1, [900]), "the whole log is there"
+
+
+@pytest.mark.parametrize("every_bytes", [1, 7, 60, 124, 126, 400, 900])
+def test_what_waits_for_a_consumer_that_reads_nothing_is_bounded(every_bytes: int) -> None:
+    """Snapshots, and log; and there is always a snapshot at or below where the log begins, or its beginning."""
+    consumer_bytes = 500
+    shelf = Shelf()
+    retention = retention_of(shelf, RetentionPolicy(1, log_bytes=0, consumer_bytes=consumer_bytes))
+    retention.held_position = 50
+    bounds = []
+    for position in range(every_bytes, 6000, every_bytes):
+        shelf.add(position)
+        retention.remove_snapshots(position, None, position)
+        bounds.append(retention.find_log_bound(position, None, position, 0))
+        held = max(50, position - consumer_bytes)
+        assert bounds[-1] <= held
+        assert bounds[-1] in [*shelf.positions, 0]
+        assert bounds[-1] >= held - max(consumer_bytes // 4, every_bytes) - every_bytes
+        assert len(shelf.positions) <= 2 * 4 + 4
+    assert bounds == sorted(bounds)
+
+
+class Shelf:
+    """Snapshots at these positions."""
+
+    def __init__(self, *positions: int) -> None:
+        self.positions = list(positions)
+
+    def add(self, position: int) -> None:
+        self.positions.insert(0, position)
+
+    def valid(self) -> list[SnapshotEntry]:
+        return [entry(position) for position in self.positions]
+
+    def remove_below(self, log_position: int, spared: Collection[int] = ()) -> int:
+        before = len(self.positions)
+        self.positions = [one for one in self.positions if one >= log_position or one in spared]
+        return before - len(self.positions)
+
+
+def retention_of(shelf: Shelf, policy: RetentionPolicy) -> Retention:
+    archive: Any = BusyArchive()
+    given: Any = shelf
+    return Retention(policy, archive, given)
