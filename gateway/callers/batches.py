@@ -98,6 +98,7 @@ class LogBatches:
             from_position="live" if request.live else request.from_position,
             kinds=[KINDS[kind] for kind in request.kinds] or None,
             session_ids=list(request.session_ids) or None,
+            repeats=request.repeats,
             credentials=credentials,
         )
         self._until_position = request.until_position
@@ -166,6 +167,9 @@ def encode_entry(entry: LogEntry) -> Any:
     if entry.kind in NUMBERED:
         found.number = entry.values.number
         found.identity_position = entry.values.open_position
+        found.identity = entry.identity
+        if entry.is_repeat is not None:
+            found.is_repeat = entry.is_repeat
     return found
 
 

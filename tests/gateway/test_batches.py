@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -71,6 +72,26 @@ def test_batches_of_the_log_are_cut_and_their_positions_are_of_what_was_sent() -
         assert polled.batch.position == got[-1][0] == batches.place
         assert polled.fragment_count > 0 or not batches._filler.waiting, "what waits is not slept over"
     assert got == [(one.position, len(one.payload)) for one in items]
+
+
+def test_entries_say_whether_they_are_copies_where_that_is_known() -> None:
+    values: Any = SimpleNamespace(number=7, open_position=640)
+    request = LogEntry(64, EntryKind.REQUEST, 1, 1, 1, b"x", values)
+    items = [
+        request._replace(is_repeat=True, identity=bytes(16)),
+        request._replace(is_repeat=False),
+        request._replace(is_repeat=None),
+        LogEntry(64, EntryKind.MESSAGE, 1, 1, 1, b"x"),
+    ]
+    batches = batches_of(LogBatches, pb.SubscribeRequest(repeats=True), items)
+    found = batches.poll().batch.entries
+    assert [(one.is_repeat, one.HasField("is_repeat"), one.number) for one in found] == [
+        (True, True, 7),
+        (False, True, 7),
+        (False, False, 7),
+        (False, False, 0),
+    ]
+    assert [one.identity for one in found] == [bytes(16), b"", b"", b""]
 
 
 def test_batches_of_a_topic_are_cut_and_name_the_next_sequence() -> None:

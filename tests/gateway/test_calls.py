@@ -207,6 +207,10 @@ def test_the_log_is_followed_from_a_position_and_filtered(channel: grpc.Channel)
         (2, ADD, last.log_position),
     ]
     assert {one.kind for one in entries} == {"request"}
+    assert {(one.identity, one.HasField("is_repeat"), one.is_repeat) for one in mine} == {(identity, True, False)}
+    wanted.repeats = True
+    copies = [one for batch in sequencer.Subscribe(wanted, **shown(TRADER)) for one in batch.entries]
+    assert [one for one in copies if not one.is_repeat] == entries
     later = pb.SubscribeRequest(from_position=first.log_position, until_position=last.log_position)
     found = [one for batch in sequencer.Subscribe(later, **shown(TRADER)) for one in batch.entries]
     assert found[-1].position == last.log_position and min(one.position for one in found) > first.log_position
