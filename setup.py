@@ -56,7 +56,7 @@ if os.environ.get("ORDO_SANITIZE") == "1":
 
 
 def optimize_args(module_path: str) -> list[str]:
-    """What the compiler is told about speed, for a module given by its path without suffix."""
+    """Return what the compiler is told about speed, for a module given by its path without suffix."""
     if DEBUG:
         return ["-g", "-O0", "-fno-wrapv", *SANITIZE]
     if SANITIZE:
@@ -112,7 +112,7 @@ def extensions() -> list[Extension]:
 
 
 def translated(modules: list[Extension]) -> list[Extension]:
-    """The modules in C; as they are for commands that compile nothing, so that an sdist holds the .pyx and no .c."""
+    """Return the modules in C, or as they are for commands that compile nothing: an sdist holds the .pyx and no .c."""
     if {"sdist", "egg_info", "dist_info"} & set(sys.argv):
         return modules
     return cythonize(  # type: ignore[no-any-return, no-untyped-call]

@@ -188,7 +188,8 @@ class OutputClient(ClusterClient):
     def offer_unlogged(self, message: bytes) -> bool:
         """Send the leader a message that takes no place in the log.
 
-        Such a message is taken while others are not, and keeps no session alive."""
+        Such a message is taken while others are not, and keeps no session alive.
+        """
         ingress = self._link.leader_ingress
         return ingress is not None and ingress.offer(message) > 0
 

@@ -229,7 +229,7 @@ class ConsumerMember(Generic[Item]):
         return count
 
     def _check_start(self, check: PositionCheck, now_ns: int) -> int:
-        """Looks whether the log can be read from the position where a new consumer is to begin."""
+        """Look whether the log can be read from the position where a new consumer is to begin."""
         count = check.work(now_ns)
         check.check_allowed()
         if check.is_done:
@@ -362,7 +362,7 @@ class ConsumerMember(Generic[Item]):
         return count
 
     def _check_readable(self, follower: LogFollower) -> None:
-        """Raises ArchiveError when nothing can ever be read from where this consumer stands."""
+        """Raise ArchiveError when nothing can ever be read from where this consumer stands."""
         name = self.settings.name
         try:
             follower.check_allowed()

@@ -53,8 +53,11 @@ class ConsumerOrders(Closing):
         timeout_s: float = 10.0,
         archives: Sequence[ArchiveClientSettings] = (),
     ) -> None:
-        """`endpoints`: the first `host:port` of each member. `timeout_s`: of one call. `archives`: where the log is
-        read, to check positions; by default the members' last ports, with the client's credentials."""
+        """`endpoints`: the first `host:port` of each member.
+
+        `timeout_s`: of one call. `archives`: where the log is read, to check positions; by default the members' last
+        ports, with the client's credentials.
+        """
         check_list("endpoints", endpoints)
         self._timeout_ns = round(timeout_s * 1e9)
         self._transport = ClientTransport.embedded("consumer orders")
@@ -185,7 +188,7 @@ class ConsumerOrders(Closing):
             raise check.error
 
     def _look_up(self, search: StartSearch | PositionCheck, has_ended: Callable[[], bool]) -> None:
-        """Runs a search of the log to its end. Raises ArchiveError when it has none in time, or is not allowed."""
+        """Run a search of the log to its end. Raises ArchiveError when it has none in time, or is not allowed."""
         deadline_ns = self._transport.clock.now() + self._timeout_ns
         try:
             while not has_ended():

@@ -96,7 +96,6 @@ class LogReader(RecordingReader[LogEntry]):
         position any more (the message names the oldest that there is), when every node refuses the credentials, and at
         a request of which nobody knows any more whether it is a repeat.
         """
-
         if self._polled:
             self._check_open()
             return self._polled.hand_out(handler, limit)

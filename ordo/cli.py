@@ -345,7 +345,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _abort(error: BaseException) -> int:
-    """typer takes the end of any input for an interrupt."""
+    """Typer takes the end of any input for an interrupt."""
     if isinstance(error.__cause__, EOFError):
         return _fail(f"the input ended too early: {error.__cause__}".rstrip(": "), EXIT_FAILED)
     return EXIT_INTERRUPTED

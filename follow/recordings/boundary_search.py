@@ -1,5 +1,7 @@
-"""Where the records around a position of a recording begin, asked of one node: for the error that refuses a position,
-and for orders that are to move somebody to one."""
+"""Where the records around a position of a recording begin, asked of one node.
+
+For the error that refuses a position, and for orders that are to move somebody to one.
+"""
 
 from __future__ import annotations
 

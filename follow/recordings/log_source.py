@@ -1,6 +1,7 @@
 """One node as the source of a log reader: a session with its archive, and a replay of its log, or of a topic.
 
-A backup has a node's snapshots replayed in the same way, and records what comes instead of polling it."""
+A backup has a node's snapshots replayed in the same way, and records what comes instead of polling it.
+"""
 
 from __future__ import annotations
 
@@ -261,7 +262,10 @@ class LogSource:
         )
 
     def _on_started(self, reply: Reply) -> None:
-        """A node whose log ends before the position refuses it until it has caught up: it is asked how far it is."""
+        """Handle the start: a node whose log ends before the position refuses it until it has caught up.
+
+        It is asked how far it is.
+        """
         error = reply.error
         if isinstance(error, ArchiveError) and error.code == ErrorCode.INVALID_POSITION:
             if self.position > self.end_position:

@@ -51,11 +51,11 @@ class PositionVerdict:
             raise self._error
 
     def note_begun(self) -> None:
-        """A node has begun to send: nothing that is said after that counts."""
+        """Note that a node has begun to send: nothing that is said after that counts."""
         self._has_begun = True
 
     def note(self, source: LogSource, position: int, now_ns: int, topic: str | None = None) -> None:
-        """What a source says that has answered, or has ended."""
+        """Note what a source says that has answered, or has ended."""
         if self._has_begun or self._search is not None or self._error is not None:
             return
         if source.is_too_old:

@@ -231,7 +231,8 @@ class RangeReader(Closing):
     ) -> None:
         """`record_filter`: what nodes may leave out, with padding in its place (`ordo.follow.entries.record_filter`).
 
-        Raises ConfigurationError, TransportError; nodes are asked later."""
+        Raises ConfigurationError, TransportError; nodes are asked later.
+        """
         check_list("addresses", addresses)
         self.position = start
         self.end = end

@@ -1,6 +1,7 @@
 """Follows what all nodes record alike, without a gap and without a repeat: the committed log, or a topic of the feeds.
 
-The clock is handed in."""
+The clock is handed in.
+"""
 
 from __future__ import annotations
 
@@ -253,8 +254,11 @@ class RecordingFollower:
         return len(addresses) == len({settings.control_channel for settings in self._nodes})
 
     def _attend_probe(self, now_ns: int) -> None:
-        """Change to the other node when it spares the leader, or answers and this one does not, or has more and
-        nothing has come since it was asked."""
+        """Change to the other node when that is better.
+
+        It is when that node spares the leader, when it answers and this one does not, or when it has more and nothing
+        has come since it was asked.
+        """
         probe, source = self._probe, self._source
         if probe is None or source is None:
             return

@@ -145,8 +145,10 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._seen
 
     def _survey_up_to(self, after: int) -> Survey:
-        """What the nodes have in a run that ends with what is there now. A node that has just started is given time.
-        Raises DataLossError when that is less than was delivered."""
+        """Return what the nodes have in a run that ends with what is there now.
+
+        A node that has just started is given time. Raises DataLossError when that is less than was delivered.
+        """
         deadline_s = time.monotonic() + self._log.access.timeout_s
         while (found := self._survey()).end_position < after and self._options.fail_on_data_loss:
             if time.monotonic() >= deadline_s:
@@ -185,7 +187,7 @@ def _position_of(offset: dict[str, Any]) -> int:
 
 
 def check_start(position: int, ends: Sequence[int]) -> None:
-    """Raises PipelineError for a position to begin at that no recording has reached: nothing would come."""
+    """Raise PipelineError for a position to begin at that no recording has reached: nothing would come."""
     end = max(ends, default=position)
     if position > end:
         raise PipelineError(

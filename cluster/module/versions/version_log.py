@@ -82,9 +82,6 @@ class VersionLog:
         """Return what is in force for the state of a service at a position, and since when.
 
         Since NULL_VALUE means since before the snapshot.
-
-
-        Since before the snapshot.
         """
         for one in reversed(self.changes):
             if one.position <= log_position and one.concerns(service_id) and one.position not in self._skipped:
