@@ -108,8 +108,7 @@ class SnapshotShelf:
         return HeldSnapshot(entry.log_position, digest) if is_here and digest else None
 
     def remove_below(self, log_position: int, spared: Collection[int] = ()) -> int:
-        """Delete all snapshots older than a position, except those at spared positions and those being read; return how
-        many."""
+        """Delete the snapshots older than a position that are not spared and not being read; return how many."""
         doomed = [one for one in self._entries.values() if one.log_position < log_position]
         return sum(self._remove(one) for one in sorted(doomed) if one.log_position not in spared)
 

@@ -92,16 +92,21 @@ class Retention:
         return self._policy.purges_log
 
     def _find_consumers_start(self, commit_position: int) -> int | None:
-        """Return the position of the snapshot from which the slowest durable consumer learns what was executed, or 0
-        for the beginning of the log; None where no log has to wait for one."""
+        """Return the position of the snapshot that the slowest durable consumer starts from.
+
+        From it the consumer learns what was executed. 0 is the beginning of the log; None where no log has to wait.
+        """
         if not self.purges_log or self.held_position is None or self.held_position == NULL_VALUE:
             return None
         held = self._policy.find_held(self.held_position, commit_position)
         return next((one.log_position for one in self._shelf.valid() if one.log_position <= held), 0)
 
     def _find_spared(self, start: int, bound: int) -> set[int]:
-        """Return the positions of snapshots below `bound` that stay for consumers: `start`, and after it as many as it
-        takes to have one in each part of `consumer_bytes`, so that both their number and the log kept are bounded."""
+        """Return the positions of snapshots below `bound` that stay for consumers.
+
+        They are `start`, and after it as many as it takes to have one in each part of `consumer_bytes`, so that both
+        their number and the log kept are bounded.
+        """
         gap = self._policy.consumer_bytes // SPARED_PER_CONSUMER_BYTES
         older = sorted(one.log_position for one in self._shelf.valid() if start <= one.log_position < bound)
         spared = {start}
