@@ -15,6 +15,8 @@ CALLS = {
     "cluster status": "LookAtMembers",
     "cluster members": "Status",
     "cluster list": "Status",
+    "cluster leader": "Status",
+    "cluster wait": "LookAtMembers",
     "cluster add-learner": "AddLearner",
     "cluster promote": "Promote",
     "cluster demote": "Demote",
