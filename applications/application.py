@@ -19,7 +19,13 @@ from ordo.applications.checkpoints import Checkpoints
 from ordo.applications.difference_reports import DifferenceReports
 from ordo.applications.elected_outputs import ElectedRequests
 from ordo.applications.instance_reports import InstanceReports, InstanceState
-from ordo.applications.outputs import GROUP_INCARNATION, GroupRequests, OutputClient, group_identity
+from ordo.applications.outputs import (
+    GROUP_INCARNATION,
+    GroupRequests,
+    OutputClient,
+    RefusedOutput,
+    group_identity,
+)
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
@@ -118,13 +124,14 @@ class Application:
         on_difference: Callable[[Difference], object] | None = None,
         on_query_error: Callable[[Exception], object] = lambda error: None,
         find_snapshot: Callable[[], list[bytes] | None] | None = None,
+        on_refused: Callable[[RefusedOutput], None] | None = None,
     ) -> None:
         """`make_service`: of the settings' version, or for each version of the code that this instance has.
 
         `on_entry` hears of each entry after it was executed, `on_difference` of what a canary would have written
         otherwise, `on_query_error` of what `on_query` raised, which fails the query alone. `find_snapshot` gives what
-        an instance without a checkpoint begins with (ordo.applications.group_snapshots). The transport stays the
-        caller's.
+        an instance without a checkpoint begins with (ordo.applications.group_snapshots). `on_refused` hears of outputs
+        that the service in the cluster refused. The transport stays the caller's.
 
         Raises StorageError, SnapshotError, ConfigurationError, and what the service raises.
         """
@@ -132,6 +139,7 @@ class Application:
         self._transport = transport
         self._on_entry = on_entry
         self._on_difference = on_difference
+        self._on_refused = on_refused
         code = make_service if isinstance(make_service, Mapping) else {settings.app_version: make_service}
         versions, interval_ns = AppVersions(code), round(settings.report_interval_s * SECOND_NS)
         is_canary = settings.mode is AppMode.CANARY
@@ -162,6 +170,9 @@ class Application:
         self._is_closed = False
         self.trouble = ""
         """Why the last session was lost."""
+        self.outputs_refused = 0
+        """Outputs that the service in the cluster answered with Reject, as this instance was told since it started.
+        They count as executed, since they are not sent again."""
 
     def _load_state(self, find_snapshot: Callable[[], list[bytes] | None] | None) -> list[bytes] | None:
         """Return what this instance continues from.
@@ -226,7 +237,12 @@ class Application:
     def _state(self) -> InstanceState:
         executor = self.executor
         return InstanceState(
-            self.position, executor.cluster.outputs_made, self.outputs_executed, self.is_active, executor.app_version
+            self.position,
+            executor.cluster.outputs_made,
+            self.outputs_executed,
+            self.is_active,
+            executor.app_version,
+            self.outputs_refused > 0,
         )
 
     @property
@@ -317,10 +333,19 @@ class Application:
         except _TRANSIENT as error:
             self._lose_session(error, now_ns)
             return 1
+        self._take_refused(self._session.outputs)
         failure = self._session.outputs.failure
         if failure is not None:
             raise failure
         return count
+
+    def _take_refused(self, outputs: GroupRequests) -> None:
+        """Count what was refused, and tell whoever wants to hear of it."""
+        while outputs.refused:
+            one = outputs.refused.popleft()
+            self.outputs_refused += 1
+            if self._on_refused is not None:
+                self._on_refused(one)
 
     def _open_session(self) -> OutputClient:
         settings = self._settings

@@ -30,6 +30,8 @@ class InstanceState(NamedTuple):
     outputs_executed: int
     is_active: bool
     app_version: int
+    has_refused: bool = False
+    """Some of its outputs were refused by the service in the cluster."""
 
 
 class InstanceReports:
@@ -63,8 +65,12 @@ class InstanceReports:
             state.outputs_made,
             state.outputs_executed,
             state.app_version,
-            self._flags | (ReportFlag.ACTIVE if state.is_active else ReportFlag.NONE),
+            self._flags_of(state),
             self._newest_version,
         )
         if session.offer_report(encode_report(report, session.leadership_term_id)):
             self.reported, self._due_ns = state, now_ns + self._interval_ns
+
+    def _flags_of(self, state: InstanceState) -> ReportFlag:
+        active = ReportFlag.ACTIVE if state.is_active else ReportFlag.NONE
+        return self._flags | active | (ReportFlag.REFUSED if state.has_refused else ReportFlag.NONE)

@@ -25,6 +25,7 @@ GROUP_INCARNATION = 0
 """The same for all instances that write at the same time: none takes the identity from another."""
 OUTPUTS_UNDER_WAY_MAX = 1024
 QUESTIONS_MAX = 1024
+REFUSED_KEPT_MAX = 4096
 NULL_SESSION_ID = -1
 _OUTPUT = struct.Struct("<HHHHqqqqqqqqi4x")
 _OUTPUT_HEADER = (
@@ -61,6 +62,15 @@ class Output(NamedTuple):
         )
 
 
+class RefusedOutput(NamedTuple):
+    """An output that the service in the cluster answered with Reject: it changed nothing there."""
+
+    number: int
+    """Counted since the group's identity was opened, from 1."""
+    log_position: int
+    reason: str
+
+
 class _PendingOutput(PendingRequest):
     __slots__ = ("fields",)
 
@@ -80,6 +90,9 @@ class GroupRequests(ClientRequests):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._encode = self._encode_output
+        self.refused: deque[RefusedOutput] = deque(maxlen=REFUSED_KEPT_MAX)
+        """Outputs that the service in the cluster refused, and that nobody has taken from here yet."""
+        self._refused_numbers: deque[int] = deque(maxlen=OUTPUTS_UNDER_WAY_MAX)
 
     @property
     def failure(self) -> OrdoError | None:
@@ -123,6 +136,12 @@ class GroupRequests(ClientRequests):
         if self.open_position >= 0 and now_ns >= self._open_due_ns and self._session.leader_ingress is not None:
             self._send_open(now_ns)
 
+    def _note_refused(self, number: int, log_position: int, reason: bytes) -> None:
+        """Note a refusal once, however often its answer comes."""
+        if number not in self._refused_numbers:
+            self._refused_numbers.append(number)
+            self.refused.append(RefusedOutput(number, log_position, reason.decode(errors="replace")))
+
     def _encode_output(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
         assert isinstance(request, _PendingOutput)
         head = _OUTPUT.pack(*_OUTPUT_HEADER, *stamp, request.number, self._confirmed, *request.fields)
@@ -135,6 +154,7 @@ class GroupRequests(ClientRequests):
         """
         if values.open_position != self._counted_from:
             self._pending.clear()
+            self._refused_numbers.clear()
             self._number = self._confirmed = self._sent = self.executed = 0
         self._open_position = self._counted_from = values.open_position
         self._length_bytes_max = values.length_bytes_max - _OUTPUT.size
@@ -143,6 +163,8 @@ class GroupRequests(ClientRequests):
 
     def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
         if open_position == self._open_position and status not in (AnswerStatus.WAIT, AnswerStatus.UNKNOWN):
+            if status == AnswerStatus.REJECTED:
+                self._note_refused(number, log_position, payload)
             self.note_executed(number)
         else:
             super().on_answer(open_position, number, log_position, status, payload)

@@ -68,6 +68,12 @@ CONTAINER: dict[str, dict[str, Any]] = {
 }
 """Production in the 64 MiB of shared memory and with whatever address a container is given."""
 
+ON_ERROR = "stop"
+ON_ERROR_CHOICE = (
+    'an exception but Reject: "stop" ends each member there, "restore" goes back to a snapshot and skips the record'
+)
+"""In one line of at most 120 characters, for `on_error` in node.toml."""
+
 TABLES = {Profile.DEVELOPMENT: DEVELOPMENT, Profile.PRODUCTION: PRODUCTION, Profile.CONTAINER: CONTAINER}
 
 
@@ -123,22 +129,28 @@ def write_cluster(
         access = _write_token(tokens[0]) if tokens else {}
         for member_id, path in enumerate(configs):
             node = {"member_id": member_id, "data_dir": str(root.absolute() / f"node{member_id}"), **tables["node"]}
-            named: dict[str, Any] = (
-                {"service": {"class": STARTER_SERVICE if starts else service}} if starts or service else {}
-            )
+            code = STARTER_SERVICE if starts else service
+            named: dict[str, Any] = {"service": {**({"class": code} if code else {}), "on_error": ON_ERROR}}
             own_tables: dict[str, Any] = {"node": node, "members": members}
             if profile is not Profile.DEVELOPMENT:
                 metrics_port = members[member_id]["port"] + METRICS_PORT_OFFSET
                 own_tables["metrics"] = {"port": metrics_port, **tables.get("metrics", {})}
             if keys:
                 own_tables["encryption"] = {"key_file": keys[member_id].name, "trusted_file": TRUSTED_FILE}
-            path.write_text(render_config({**tables, **named, **own_tables, **access}))
+            path.write_text(_explain_choice(render_config({**tables, **named, **own_tables, **access})))
             load_config(path)
         for path in starters:
             path.write_text(_starter_text(path.name, members))
     except OSError as error:
         raise StorageError(f"{folder}: cannot write: {error.strerror}") from error
     return Written(configs, starters, keys, tokens, [f"{one['host']}:{one['port']}" for one in members])
+
+
+def _explain_choice(text: str) -> str:
+    """Return a node.toml whose line of `on_error` says what the choice is between."""
+    line = f'on_error = "{ON_ERROR}"'
+    assert line in text
+    return text.replace(line, f"# {ON_ERROR_CHOICE}\n{line}", 1)
 
 
 def container_config(member_id: int, hosts: Mapping[int, str], service: str, is_learner: bool) -> str:

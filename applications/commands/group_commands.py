@@ -39,9 +39,15 @@ def make_apps_table(found: list[dict[str, Any]]) -> Any:
         table.add_row(
             one["group"],
             one["instance"] or f"session {one['session']}",
-            "compares" if one["canary"] else "writes" if one["active"] else "follows",
+            _describe_part(one),
             *map(str, counts),
             str(waiting),
             f"{one['reported_ms'] / 1000:.1f} s",
         )
     return table
+
+
+def _describe_part(one: dict[str, Any]) -> str:
+    """Return what an instance does in its group, and whether some of what it wrote was refused."""
+    part = "compares" if one["canary"] else "writes" if one["active"] else "follows"
+    return f"{part}, refused" if one.get("refused") else part

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ordo.applications.application import Application, ApplicationSettings, AppMode
 from ordo.applications.canary import Difference
-from ordo.applications.outputs import Output
+from ordo.applications.outputs import Output, RefusedOutput
 from ordo.applications.snapshot_keeper import SnapshotKeeper, SnapshotPlace
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.container.service_loader import load_service
@@ -52,6 +52,7 @@ def run_application(
                 on_difference=lambda one: _log_difference(one, settings),
                 on_query_error=lambda error: _log_query_error(error, settings),
                 find_snapshot=None if keeper is None else keeper.find,
+                on_refused=lambda one: _log_refused(one, settings),
             ),
             settings,
         )
@@ -62,7 +63,8 @@ def run_application(
             is_in_order = True
         finally:
             application.close(save=is_in_order)
-            get_logger().info("app.ended", group=settings.group, position=application.position)
+            refused = application.outputs_refused
+            get_logger().info("app.ended", group=settings.group, position=application.position, refused=refused)
     finally:
         transport.close()
 
@@ -101,6 +103,12 @@ def _log_difference(one: Difference, settings: ApplicationSettings) -> None:
         difference=one.kind.text,
         written=_show(one.written),
         canary=_show(one.made),
+    )
+
+
+def _log_refused(one: RefusedOutput, settings: ApplicationSettings) -> None:
+    get_logger().warning(
+        "app.refused", group=settings.group, output=one.number, position=one.log_position, reason=one.reason
     )
 
 

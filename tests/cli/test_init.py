@@ -11,6 +11,7 @@ import pytest
 from ordo.cli import run
 from ordo.cluster.node.authentication import make_authenticator
 from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.init import write_cluster
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.security.authentication import Right
 from ordo.runtime.settings.settings_text import tables_of
@@ -35,6 +36,17 @@ def test_members_are_those_of_one_cluster_with_a_data_folder_each(tmp_path: Path
         endpoint for member in configs[0].member_list for endpoint in (member.ingress, member.log, member.archive)
     }
     assert len(endpoints) == 3 * len(configs)
+
+
+def test_the_choice_of_on_error_is_made_and_explained(tmp_path: Path) -> None:
+    for name, options in (("here", {}), ("there", {"hosts": ["10.0.0.1", "10.0.0.2"]})):
+        written = write_cluster(tmp_path / name, **options)  # type: ignore[arg-type]
+        for path in written.configs:
+            lines = path.read_text().splitlines()
+            at = lines.index('on_error = "stop"')
+            assert lines[at - 1].startswith("# an exception but Reject") and '"restore"' in lines[at - 1]
+            assert len(lines[at - 1]) <= 120
+            assert load_config(path).service.on_error == "stop"
 
 
 def test_hosts_are_for_production_and_one_machine_is_for_development(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 
 from ordo.applications.outputs import group_identity
 from ordo.ordering import Ordering
+from ordo.runtime.errors import Reject
 from ordo.service_api.native import Header
 from ordo.service_api.service import ClientSession, Cluster, ClusteredService
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
@@ -92,3 +93,14 @@ class Ledger(Ordering):
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         writer.write(json.dumps(self.outputs).encode())
+
+
+class Strict(Ordering):
+    """Refuses every second output of an application: those whose first word ends with `.1`."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if payload.split(b" ")[0].endswith(b".1"):
+            raise Reject("no second ones")
+        return super().on_session_message(session, timestamp, payload, header)

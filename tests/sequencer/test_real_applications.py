@@ -119,6 +119,33 @@ def test_everybody_can_see_the_instances(
     assert "--endpoints" in capsys.readouterr().err
 
 
+def test_outputs_that_the_service_refuses_are_counted_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were counted among the others, and nobody heard of it."""
+    with LocalCluster("tests.sequencer.applications:Strict", root=tmp_path / "cluster") as cluster:
+        cluster.await_leader(60)
+        instances = Instances(cluster, "tests.sequencer.applications:Numbered", tmp_path)
+        try:
+            instances.start("a")
+            with ClusterClient(cluster.ingress_endpoints) as client:
+                for _ in range(3):
+                    client.request(b"xx", timeout_s=30)
+            (found,) = look_until(
+                lambda rows: [(row["outputs_executed"], row["refused"]) for row in rows] == [(6, True)], cluster, capsys
+            )
+            assert found["outputs_made"] == 6
+            assert run(["apps", "--endpoints", ",".join(cluster.ingress_endpoints.values())]) == 0
+            assert "writes, refused" in " ".join(capsys.readouterr().out.split())
+            assert instances.end("a") == 0
+        finally:
+            instances.close()
+        lines = [json.loads(line) for line in instances.log("a").splitlines() if line.startswith("{")]
+        refused = [(one["output"], one["reason"]) for one in lines if one["event"] == "app.refused"]
+        assert refused == [(number, "no second ones") for number in (2, 4, 6)]
+        assert [one["refused"] for one in lines if one["event"] == "app.ended"] == [3]
+
+
 def positions_of(event: str, log: str) -> list[int]:
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
     return [int(one["position"]) for one in lines if one["event"] == event]

@@ -77,5 +77,6 @@ def _describe(report: InstanceReport, log_position: int, time: int) -> dict[str,
         "lag": log_position - report.position,
         "outputs_made": report.outputs_made,
         "outputs_executed": report.outputs_executed,
+        "refused": bool(report.flags & ReportFlag.REFUSED),
         "reported_ms": time - report.timestamp,
     }

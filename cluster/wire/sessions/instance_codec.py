@@ -30,6 +30,8 @@ class ReportFlag(IntFlag):
     """It writes its outputs into the log."""
     CANARY = 2
     """It only compares."""
+    REFUSED = 4
+    """The service in the cluster has refused some of the outputs that it wrote since it started."""
 
 
 class InstanceReport(NamedTuple):
