@@ -113,6 +113,10 @@ class Application:
     It belongs to the process that made it: elsewhere `work` raises ForkedError, and `close` does nothing.
     """
 
+    outputs_refused = 0
+    """Outputs that the service in the cluster answered with Reject, as this instance was told since it started. They
+    count as executed, since they are not sent again."""
+
     def __init__(
         self,
         make_service: Callable[[], Service] | Mapping[int, Callable[[], Service]],
@@ -170,9 +174,6 @@ class Application:
         self._is_closed = False
         self.trouble = ""
         """Why the last session was lost."""
-        self.outputs_refused = 0
-        """Outputs that the service in the cluster answered with Reject, as this instance was told since it started.
-        They count as executed, since they are not sent again."""
 
     def _load_state(self, find_snapshot: Callable[[], list[bytes] | None] | None) -> list[bytes] | None:
         """Return what this instance continues from.

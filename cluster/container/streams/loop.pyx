@@ -60,6 +60,8 @@ cdef enum:
 cdef int64_t TICK_INTERVAL_NS = 25_000_000
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFFLL
 NO_QUERY = INT64_MAX
+WHY_ANSWERS_WAIT = b"too many answers are kept: it is executed once clients have confirmed some"
+WHY_IDS_WAIT = b"the cluster keeps as many ids as it may, and this caller's are all new: it is executed once one is old enough"
 MESSAGE_CALLBACKS = ("on_session_message", "on_session_messages")
 
 
@@ -347,6 +349,7 @@ cdef class ContainerLoop(Agent):
         cdef int64_t number = ordo_get_i64(record + REQUEST_NUMBER)
         cdef Identity identity
         cdef int verdict
+        cdef bytes why_wait = WHY_ANSWERS_WAIT
         if session is None:
             return False
         identity = self.requests.find(open_position, session.encoded_principal, self.time)
@@ -356,6 +359,7 @@ cdef class ContainerLoop(Agent):
         verdict = self.requests.admit(identity, number, ordo_get_i64(record + REQUEST_CONFIRMED), self.time)
         if verdict == EXECUTE and request_digest_offset(record):
             verdict = self._admit_by_id(fragment, identity)
+            why_wait = WHY_IDS_WAIT
         if verdict == EXECUTE:
             self._current = session
             self._identity = identity
@@ -370,7 +374,7 @@ cdef class ContainerLoop(Agent):
             log_position, status, payload = identity.get_answer(number)
             session.answer(open_position, number, log_position, status, payload)
         elif verdict == WAIT:
-            session.answer(open_position, number, fragment.position, ANSWER_WAIT, b"too many answers are kept")
+            session.answer(open_position, number, fragment.position, ANSWER_WAIT, why_wait)
         return False
 
     cdef int _admit_by_id(self, const Fragment* fragment, Identity identity) except -1:
