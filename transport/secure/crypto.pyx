@@ -2,7 +2,7 @@
 
 from ordo.runtime.errors import ConfigurationError, DecodeError
 
-cdef extern from "transport/secure/libcrypto.h" nogil:
+cdef extern from "ordo/transport/secure/libcrypto.h" nogil:
     int ordo_lc_load()
     bint ordo_has_aes()
     void ordo_nonce(uint8_t* nonce, uint64_t number, bint is_big_endian)
