@@ -262,6 +262,20 @@ def test_too_many_new_ids_wait_and_take_no_number() -> None:
     assert identity.number == 2
 
 
+def test_a_request_that_waits_is_told_what_holds_it(node: ServiceNode, requests: RequestsById) -> None:
+    """It said that too many answers are kept, of which there were none."""
+    container = node.container(service := Adder())
+    container.set_requests(RequestTable(RequestLimits(), RequestIdLimits(ids_max=1)))
+    requests.open()
+    requests.send_by_id(1, b"payment 1", b"1")
+    requests.send_by_id(2, b"payment 2", b"1", confirmed=1)
+    run(node, container)
+    waits = [answer for answer in sent(node) if isinstance(answer, Answered) and answer.status == AnswerStatus.WAIT]
+    assert [(one.number, b"this caller's are all new" in one.payload) for one in waits] == [(2, True)]
+    assert service.total == 1
+    container.on_close()
+
+
 def test_snapshots_keep_ids_of_any_length_and_refuse_what_is_cut() -> None:
     ids = RequestIds()
     for principal in (b"", MINE, YOURS):
