@@ -76,7 +76,8 @@ class Feeds(ContainerFeeds):
     """Feeds without a transport."""
 
     def __init__(self) -> None:
-        self._topics, self._waiting, self.opened = {}, deque(), []
+        self._topics, self._waiting = {}, deque()
+        self.opened: list[str] = []
 
     def _open(self, topic: Any) -> None:
         self.opened.append(topic.name)
@@ -194,7 +195,7 @@ def test_identities_are_restored_field_by_field() -> None:
             continue
         assert other.snapshot() != states, name
     for index in range(4):
-        answer = list(states[1].answers[0])
+        answer: Any = list(states[1].answers[0])
         answer[index] = dropped(answer[index])
         other = RequestTable()
         try:
