@@ -42,6 +42,7 @@ def test_a_report_replaces_the_one_before_and_goes_with_its_session() -> None:
         "lag": 140,
         "outputs_made": 8,
         "outputs_executed": 7,
+        "refused": False,
         "reported_ms": 250,
     }
     assert (second["session"], second["active"]) == (6, False)
