@@ -25,7 +25,7 @@ from tools import (
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout that every check looks at."""
     checks = (check_assert, check_circles, check_docs, check_imports, check_nogil, check_rooms, check_stubs)
-    for module in (source, citations, check_vectors, *checks):
+    for module in (source, citations, check_prose, check_vectors, *checks):
         if hasattr(module, "ROOT"):
             monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
@@ -195,6 +195,15 @@ def test_sentences_that_only_their_author_understands(house: Path) -> None:
     assert sorted(line.split(": ")[0] for line in found) == [
         f"runtime/{name}:2" for name in ("a.py", "b.pyx", "c.pxd", "d.py", "e.py")
     ]
+
+
+def test_idioms_above_what_a_room_is_allowed(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for room in ("runtime", "archive"):
+        (house / room / "a.py").write_text('"""Adds ' + "so " + 'many records."""\nx = 1  # for ' + "who reads\n")
+    monkeypatch.setattr(check_prose, "ALLOWED", {"runtime": 2, "archive": 1})
+    found = texts(check_prose.check())
+    assert [line.split(": ")[0] for line in found] == ["archive/a.py:1", "archive/a.py:2"]
+    assert "archive has 2 idioms, 1 are allowed" in found[0]
 
 
 def test_python_objects_in_nogil_functions_and_performance_hints(house: Path) -> None:
