@@ -57,7 +57,7 @@ ERROR_MAX_RECORDINGS = 8
 
 
 class RecordingSubscription:
-    """Every image of one subscription becomes a recording, which stops when the image closes."""
+    """A subscription whose every image becomes a recording, which stops when the image closes."""
 
     def __init__(self, archive, channel, stream_id, on_record, on_stop):
         self.recordings = []
@@ -80,14 +80,14 @@ class RecordingSubscription:
             raise error
 
     def close(self):
-        """Stops its recordings and closes the subscription. Idempotent."""
+        """Stop the recordings and close the subscription. Idempotent."""
         for recording in list(self.recordings):
             self._archive.stop(recording)
         self._archive._unsubscribe(self)
 
 
 cdef class Archive(Agent):
-    """One folder of recordings, owned by this process.
+    """An archive: one folder of recordings, owned by this process.
 
     `sync`: "commit" acknowledges what is on the device, syncs are grouped and run on the sync queue; "none" what is in
     the page cache. `segment_length_bytes`: a power of two from 64 KiB to 1 GiB. `client`: the TransportClient that
@@ -141,7 +141,7 @@ cdef class Archive(Agent):
     # The duty cycle.
 
     cdef int record_work(self, int64_t now_ns) noexcept nogil:
-        """Records what images have: blocks recorded."""
+        """Record what images have; return how many blocks were recorded."""
         cdef int work = 0
         cdef int i
         for i in range(self._recording_count):
@@ -149,7 +149,7 @@ cdef class Archive(Agent):
         return work
 
     cdef int replay_work(self, int64_t now_ns) noexcept nogil:
-        """Publishes what replays may: blocks published."""
+        """Publish what replays may publish now; return how many blocks were published."""
         cdef int work = 0
         cdef int i
         for i in range(self._replay_count):
@@ -167,7 +167,7 @@ cdef class Archive(Agent):
         return False
 
     cpdef int do_work(self, int64_t now_ns) except -1:
-        """Records, replays, and closes what ended. Raises the error of a recording or replay nobody listens to."""
+        """Record, replay, and close what ended. Raises the error of a recording or replay that has no listener."""
         cdef int work
         with nogil:
             work = self.record_work(now_ns) + self.replay_work(now_ns)
@@ -187,7 +187,8 @@ cdef class Archive(Agent):
             self._replay_table[i] = <void*> self._replays[i]
 
     def _close_ended(self):
-        """Closes every recording and replay that asks for it: how many. Raises the first error nobody listens to."""
+        """Close every recording and replay that asks for it; return how many. Raises the first error that has no
+        listener."""
         ended = [session for session in [*self._recordings, *self._replays] if session.needs_attention]
         failure = None
         for session in ended:
@@ -202,7 +203,7 @@ cdef class Archive(Agent):
     # Recording.
 
     def record(self, Image image not None, *, recording_id=None, channel=None, on_stop=None):
-        """Records an image from its position on: a new recording, or more of one that is stopped.
+        """Record an image from its position on: as a new recording, or as more of one that is stopped.
 
         `channel`: what the catalog says of a new one, default the subscription's.
         To extend, the image must be at the stop position and have the recording's initial term id, term length, MTU
@@ -225,14 +226,14 @@ cdef class Archive(Agent):
         return recording
 
     def check_space(self):
-        """Raises StorageFullError when there is too little room to begin a recording."""
+        """Raise StorageFullError when there is too little room to begin a recording."""
         usable = self.storage.usable_bytes(self.directory)
         if usable <= self._low_space_bytes:
             raise StorageFullError(f"cannot record: path={self.directory} has usable={usable} bytes, needs more than "
                                    f"{self._low_space_bytes}; free some space")
 
     def _describe(self, Image image, channel):
-        """The descriptor of a new recording; the catalog gives the id."""
+        """Return the descriptor of a new recording; the catalog assigns the id."""
         return RecordingDescriptor(
             recording_id=-1, start_position=image.position, stop_position=NULL_POSITION,
             start_timestamp=self._now_ms(), stop_timestamp=NULL_TIMESTAMP, initial_term_id=image.log.initial_term_id,
@@ -275,7 +276,7 @@ cdef class Archive(Agent):
             recording_counter_key(descriptor, self.archive_id))
 
     def stop(self, Recording recording not None):
-        """Ends a recording: what was written becomes durable, the catalog gets the stop position. Blocks for the sync.
+        """End a recording: what was written becomes durable, the catalog gets the stop position. Blocks for the sync.
 
         Calls `on_stop`; without one, raises the error that ended the recording, if there was one.
         """
@@ -297,11 +298,11 @@ cdef class Archive(Agent):
             raise failure
 
     def recording(self, recording_id):
-        """The active Recording of an id, None when it is not being recorded."""
+        """Return the active Recording of an id, or None when it is not being recorded."""
         return next((active for active in self._recordings if active.recording_id == recording_id), None)
 
     def record_subscription(self, channel, stream_id, *, on_record=None, on_stop=None):
-        """Records every image of a subscription as a new recording: a RecordingSubscription.
+        """Record every image of a subscription as a new recording; return the RecordingSubscription.
 
         `on_record(recording)` when one starts, `on_stop(recording, error or None)` when it ended.
         """
@@ -321,7 +322,7 @@ cdef class Archive(Agent):
 
     def replay(self, recording_id, position=None, length=None, *, channel, stream_id, session_id=None,
                Counter limit=None, on_end=None):
-        """Publishes a recording from `position` (default its start): a Replay.
+        """Publish a recording from `position` (default its start); return the Replay.
 
         With `length` (bytes) it ends after it. Without, at the stop position; for a live recording it follows. Nothing
         at or above the value of `limit` (a Counter) is published. A subscriber that goes away ends it.
@@ -332,7 +333,7 @@ cdef class Archive(Agent):
         return self.begin_replay(plan, publication, limit=limit, on_end=on_end)
 
     def plan_replay(self, recording_id, position=None, length=None, *, channel, session_id=None):
-        """Checks what `replay` is asked for: a ReplayPlan. Changes nothing. Raises as `replay`."""
+        """Check what `replay` is asked for, without changing anything; return a ReplayPlan. Raises as `replay`."""
         if self._replay_count == SESSIONS_MAX:
             raise ArchiveError(f"{SESSIONS_MAX} replays are active already; stop one", code=ERROR_MAX_REPLAYS)
         descriptor = self.descriptor(recording_id)
@@ -348,8 +349,8 @@ cdef class Archive(Agent):
 
     def begin_replay(self, plan, ExclusivePublication publication not None, *, Counter limit=None,
                      block_length_bytes=None, revokes=False, on_end=None, RecordFilter record_filter=None):
-        """Replays a plan into a publication of its channel: a Replay. Checks the recording again, for it may have
-        changed since; the publication is closed when that fails.
+        """Replay a plan into a publication of its channel; return the Replay. Checks the recording again, for it may
+        have changed since; the publication is closed when that fails.
 
         `block_length_bytes`: at most so much is read at a time. `revokes`: a replay that ends before its time revokes
         its publication, so that subscribers can tell. `record_filter`: the messages to send; the others become padding.
@@ -376,7 +377,7 @@ cdef class Archive(Agent):
         return replay
 
     def _check_boundary(self, SegmentCursor cursor, int64_t position):
-        """Raises ArchiveError unless a frame begins at a position that has been recorded; CorruptFrameError where its
+        """Raise ArchiveError unless a frame begins at a position that has been recorded; CorruptFrameError where its
         segment file is missing, StorageError where that cannot be read."""
         cdef unsigned char[32] header
         cdef int64_t length = cursor.read(header, HEADER_LENGTH, position)
@@ -388,7 +389,7 @@ cdef class Archive(Agent):
                                f"{cursor.path_of(position)}; choose the position after a message", code=16)
 
     def stop_replay(self, Replay replay not None):
-        """Ends a replay and closes its publication. Calls `on_end`; without one, raises the replay's error."""
+        """End a replay and close its publication. Calls `on_end`; without one, raises the replay's error."""
         if replay not in self._replays:
             return
         self._replays.remove(replay)
@@ -400,16 +401,17 @@ cdef class Archive(Agent):
             raise replay.error
 
     def replays(self, recording_id=None):
-        """The active replays, of one recording or all."""
+        """Return the active replays, of one recording or all."""
         return [replay for replay in self._replays if recording_id in (None, replay.recording_id)]
 
     def reader(self, recording_id, position=None):
-        """A RecordingReader on a recording of this archive, live or stopped."""
+        """Return a RecordingReader on a recording of this archive, live or stopped."""
         return RecordingReader(self.storage, self.directory, self.descriptor(recording_id), position)
 
     def follower(self, recording_id, position=None):
-        """As `reader`, for who reads on the archive's thread what it records: what was written last comes from memory,
-        not from the files again. What it hands out is valid until the archive works. Takes 1 MiB while it is recorded."""
+        """Return a reader as `reader` does, for reading on the archive's thread what it records: the newest bytes come
+        from memory, not from the files again. What it hands out is valid until the archive works. Takes 1 MiB while it
+        is recorded."""
         reader = self.reader(recording_id, position)
         if recording_id not in self._tails:
             self._tails[recording_id] = RecordedTail()
@@ -422,14 +424,14 @@ cdef class Archive(Agent):
     # The catalog.
 
     def descriptor(self, recording_id):
-        """The RecordingDescriptor of an id. Raises UnknownRecordingError."""
+        """Return the RecordingDescriptor of an id. Raises UnknownRecordingError."""
         descriptor = self.catalog.get(recording_id)
         if descriptor.state is RecordingState.DELETED:
             raise UnknownRecordingError(f"recording {recording_id} is purged", code=5)
         return descriptor
 
     def recordings(self):
-        """The descriptors of all recordings, by ascending id."""
+        """Return the descriptors of all recordings, by ascending id."""
         return [descriptor for descriptor in self.catalog if descriptor.state is not RecordingState.DELETED]
 
     def _stopped(self, recording_id):
@@ -440,7 +442,7 @@ cdef class Archive(Agent):
         return descriptor
 
     def truncate(self, recording_id, position):
-        """Takes everything at and after `position` (bytes) from a stopped recording; durable when it returns.
+        """Take everything at and after `position` (bytes) from a stopped recording; durable when it returns.
 
         The position is one where a frame begins, or the stop position. Replays of the recording end. Returns the count
         of segment files removed. Raises UnknownRecordingError, ArchiveError, StorageError.
@@ -457,20 +459,21 @@ cdef class Archive(Agent):
         return clear_from(self.storage, self.directory, descriptor, position, is_durable=self.sync == "commit")
 
     def find_damage(self, recording_id, from_position=None):
-        """The first Damage of a stopped recording, None when it is whole: every message from `from_position` (default
-        the start; a message begins there) on is checked, what is before only for segment files that are missing."""
+        """Return the first Damage of a stopped recording, or None when it is whole: every message from `from_position`
+        (default the start; a message begins there) on is checked, what is before only for segment files that are
+        missing."""
         descriptor = self._stopped(recording_id)
         start = descriptor.start_position if from_position is None else from_position
         return find_damage(self.storage, self.directory, descriptor, start)
 
     def condemn(self, recording_id, position):
-        """What a stopped recording has from `position` on is damaged: it is INVALID and ends there, until it is
+        """Mark what a stopped recording has from `position` on as damaged: it is INVALID and ends there, until it is
         truncated. Nothing is deleted. Durable when it returns."""
         self._stopped(recording_id)
         self.catalog.update(recording_id, stop_position=position, state=RecordingState.INVALID)
 
     def detach_segments(self, recording_id, new_start_position):
-        """Moves the start of a recording, live or stopped, to the base of a segment above its first one, and at most
+        """Move the start of a recording, live or stopped, to the base of a segment above its first one, and at most
         that of its last (`segment_base(recording_id, position)` gives one). The files below stay.
 
         No replay may be below it. Raises UnknownRecordingError, ArchiveError.
@@ -485,23 +488,24 @@ cdef class Archive(Agent):
         self.catalog.update(recording_id, start_position=new_start_position)
 
     def delete_detached_segments(self, recording_id):
-        """Deletes the segment files below the start of a recording: the count of files. Raises
-        UnknownRecordingError."""
+        """Delete the segment files below the start of a recording; return how many. Raises UnknownRecordingError."""
         descriptor = self.descriptor(recording_id)
         return remove_below(self.storage, self.directory, recording_id,
                             base_of(descriptor, descriptor.start_position))
 
     def purge_segments(self, recording_id, new_start_position):
-        """Like `detach_segments` and then `delete_detached_segments`. Returns the number of files."""
+        """Detach segments and delete them, as `detach_segments` and then `delete_detached_segments` do. Returns the
+        number of files."""
         self.detach_segments(recording_id, new_start_position)
         return self.delete_detached_segments(recording_id)
 
     def segment_base(self, recording_id, position):
-        """Base position of the segment file that holds a position of a recording."""
+        """Return the base position of the segment file that holds a position of a recording."""
         return base_of(self.descriptor(recording_id), position)
 
     def purge(self, recording_id):
-        """Deletes a stopped recording that is not being replayed: the count of files. Its id is not given again."""
+        """Delete a stopped recording that is not being replayed; return the count of files. Its id is not given
+        again."""
         self._stopped(recording_id)
         if self.replays(recording_id):
             raise ArchiveError(f"recording {recording_id} is being replayed; stop that first",
@@ -513,7 +517,7 @@ cdef class Archive(Agent):
         return count
 
     def close(self):
-        """Stops everything in order and gives the folder back. Idempotent."""
+        """Stop everything in order and give the folder back. Idempotent."""
         if self.is_closed:
             return
         self.is_closed = True

@@ -1,4 +1,4 @@
-"""Records one image into segment files."""
+"""The recorder of one image into segment files."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from ordo.archive.segments.frames cimport Layout
@@ -8,7 +8,7 @@ from ordo.runtime.io.storage cimport SegmentFile, SyncQueue
 from ordo.transport.streams.image cimport Block, Image
 
 cdef class Recording:
-    """One image on its way into the segment files of one recording.
+    """A recorder that writes one image into the segment files of one recording.
 
     Invariants: start <= durable_position <= written_position; a byte below written_position is in its file (page
     cache), one below durable_position on the device (`sync = "commit"`) or written (`sync = "none"`); neither ever

@@ -1,4 +1,4 @@
-"""Records one image into segment files.
+"""The recorder of one image into segment files.
 
 Blocks of whole frames are copied into a staging buffer, each frame gets its checksum there (frames.pxd), and
 one write takes the block to the file. With `sync = "commit"` one sync is under way at a time; what arrived meanwhile
@@ -28,7 +28,7 @@ cdef int32_t _BLOCK_LENGTH_MAX = 256 * 1024     # of one write; the staging buff
 
 
 cdef class Recording:
-    """See recorder.pxd. Made by the archive.
+    """A recorder, made by the archive. See recorder.pxd.
 
     `descriptor` is the catalog's, `position` where the image joins, `file` the segment file that holds the position,
     `folder` the archive's folder as a file to sync, `queue` the sync queue or None for `sync = "none"`.
@@ -66,7 +66,7 @@ cdef class Recording:
             self._request(folder)           # the name of the file counts before anything in it does
 
     cdef int work(self) noexcept nogil:
-        """Records what the image has, at most 2 MiB: blocks recorded."""
+        """Record what the image has, at most 2 MiB; return how many blocks were recorded."""
         cdef Block block
         cdef int blocks = 0
         if not self.is_active or self.needs_attention:
@@ -90,7 +90,7 @@ cdef class Recording:
         return blocks
 
     cdef void _harvest(self) noexcept nogil:
-        """Takes what completed syncs made durable."""
+        """Take note of what completed syncs made durable."""
         if self._queue.completed() >= self._flight_ticket:
             self._flight_ticket = 0
             if self._flight_position > self.durable_position:
@@ -101,11 +101,11 @@ cdef class Recording:
             self.failure = self._queue.error()
 
     cdef int64_t _counted_position(self) noexcept nogil:
-        """End of what was written that may become durable."""
+        """Return the end of what was written and may become durable."""
         return self.written_position - self._last_padding
 
     cdef bint _peek(self, Block* block) noexcept nogil:
-        """The next block; a frame that crosses the end of the tail's ring comes alone."""
+        """Return the next block; a frame that crosses the end of the tail's ring comes alone."""
         cdef int32_t longest = align_frame(self._layout.mtu)
         cdef int64_t allowed = min(self.limit_position - self.image.position, <int64_t> _BLOCK_LENGTH_MAX)
         cdef int64_t rest
@@ -127,7 +127,7 @@ cdef class Recording:
         return True
 
     cdef int _record_block(self, const Block* block) noexcept nogil:
-        """Writes one block: 0, or -errno with nothing acknowledged."""
+        """Write one block; return 0, or -errno with nothing acknowledged."""
         cdef int32_t length
         cdef uint8_t* staging = self._staging
         if self._tail is not None:
@@ -156,7 +156,7 @@ cdef class Recording:
         return 0
 
     cdef int _stage(self, const Block* block, uint8_t* staging) noexcept nogil:
-        """Copies a block and gives every frame its checksum."""
+        """Copy a block and give every frame its checksum."""
         cdef int32_t offset = 0
         cdef int32_t length
         cdef uint8_t* frame
@@ -172,14 +172,14 @@ cdef class Recording:
         return 0
 
     cdef void _advance(self) noexcept nogil:
-        """Without syncs, what is written counts as durable."""
+        """Count what is written as durable, when nothing is synced."""
         if self._queue is None and self.failure == 0:
             self.durable_position = self._counted_position()
             if self.counter is not None:
                 self.counter.set_release(self.durable_position)
 
     cdef int _roll(self) noexcept with gil:
-        """Goes to the next segment file, which must be new: 0, or -errno with `error` set.
+        """Go to the next segment file, which must be new; return 0, or -errno with `error` set.
 
         The full file, then the folder's new name are synced in this order, so that a position in the next file is
         durable only when both are.
@@ -205,7 +205,8 @@ cdef class Recording:
         return self.failure
 
     cdef void _request(self, SegmentFile file) noexcept with gil:
-        """Asks for a sync of `file`; when it is done, everything written until now is durable, a PAD at its end aside."""
+        """Request a sync of `file`; when it is done, everything written until now is durable, except a PAD at its
+        end."""
         try:
             self._flight_ticket = self._queue.request(file)
             self._flight_position = self._counted_position()
@@ -214,12 +215,12 @@ cdef class Recording:
             self.failure = -EILSEQ
 
     def share(self, RecordedTail tail not None):
-        """What is written from now on is to be found there until more is written than it holds."""
+        """Keep in a tail what is written from now on, until more is written than it holds."""
         tail.prepare()
         self._tail = tail
 
     def settle(self):
-        """Ends recording: nothing is taken from the image any more, and what was written becomes durable.
+        """End the recording: nothing more is taken from the image, and what was written becomes durable.
 
         Blocks for a sync with `sync = "commit"`. Returns the stop position; `error` says why it stopped, if it failed.
         A failed recording stops at its durable position: what was acknowledged stays.
@@ -238,7 +239,7 @@ cdef class Recording:
         return self.durable_position
 
     def _sync_rest(self):
-        """Makes everything written durable at once, keeping the order of files and names."""
+        """Make everything written durable at once, keeping the order of files and names."""
         try:
             if self._flight_ticket and self._previous is not None:
                 self._previous.sync_now()

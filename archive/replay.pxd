@@ -1,4 +1,4 @@
-"""Publishes a stretch of a recording again, at its own positions."""
+"""The replay of a stretch of a recording, at its own positions."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from ordo.archive.segments.cursor cimport SegmentCursor

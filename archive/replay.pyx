@@ -1,4 +1,4 @@
-"""Publishes a stretch of a recording again, at its own positions (archive.md A8.2)."""
+"""The replay of a stretch of a recording, at its own positions (archive.md A8.2)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
@@ -45,7 +45,7 @@ cdef int32_t _BLOCK_LENGTH = 128 * 1024
 
 
 cdef class Replay:
-    """See replay.pxd. Made by the archive."""
+    """A replay, made by the archive. See replay.pxd."""
 
     def __cinit__(self):
         self._block = <uint8_t*> malloc(_BLOCK_LENGTH)
@@ -73,12 +73,12 @@ cdef class Replay:
         self._block_length_max = _BLOCK_LENGTH
 
     def limit_block(self, int64_t length_bytes):
-        """Reads at most so many bytes at a time, but always a whole MTU."""
+        """Limit how many bytes are read at a time; a whole MTU is always read."""
         self._block_length_max = <int32_t> max(min(length_bytes, <int64_t> _BLOCK_LENGTH),
                                                <int64_t> self.publication.mtu)
 
     cdef int work(self, int64_t now_ns) noexcept nogil:
-        """Publishes what may be published, at most 512 KiB: blocks published."""
+        """Publish what may be published, at most 512 KiB; return how many blocks were published."""
         cdef int published = 0
         cdef int turn
         cdef int64_t bound
@@ -104,7 +104,7 @@ cdef class Replay:
         return published
 
     cdef bint _has_subscriber(self, int64_t now_ns) noexcept nogil:
-        """False before the first subscriber is there, and, for good, when the last has gone."""
+        """Return whether there is a subscriber: false before the first one, and for good once the last has gone."""
         if self.publication.log.is_connected():
             self.is_connected = True
             return True
@@ -116,7 +116,7 @@ cdef class Replay:
         return False
 
     cdef int64_t _bound(self) noexcept nogil:
-        """Nothing from here on may be published now."""
+        """Return the position from which nothing may be published now."""
         cdef int64_t bound = self._stop_position
         if self._live is not None:
             bound = self._live.written_position if self._live.is_active else self._live.durable_position
@@ -132,7 +132,7 @@ cdef class Replay:
         return not self._live.is_active and self.position >= self._live.durable_position
 
     cdef void _prepare(self, int64_t bound) noexcept nogil:
-        """Reads and checks frames at `position`: whole data frames below the bound, or PADs."""
+        """Read and check frames at `position`: whole data frames below the bound, or PADs."""
         cdef Layout* layout = &self._cursor.layout
         cdef int64_t length = layout.term_length - (self.position & (layout.term_length - 1))
         cdef int32_t offset = 0
@@ -182,7 +182,7 @@ cdef class Replay:
             self._fault = FAULT_NONE        # the good frames go first; the next block begins with the fault
 
     cdef int32_t _pass_over(self, uint8_t* frame, int32_t offset, int32_t aligned, int32_t pad) noexcept nogil:
-        """Makes a frame part of a PAD; `pad` is the offset in the block of the one before it, NO_PAD: none.
+        """Make a frame part of a PAD; `pad` is the offset in the block of the frame before it, NO_PAD if there is none.
 
         Returns the same for the next frame. A block that begins with passed frames has nothing else in it, because a
         publication takes those as padding and the others as a block. Every PAD ends with a frame, where another replay
@@ -197,7 +197,7 @@ cdef class Replay:
         return offset
 
     cdef bint _publish(self) noexcept nogil:
-        """Offers what `_prepare` left; False when it must wait or the replay is over."""
+        """Offer what `_prepare` left; return False when it must wait or the replay is over."""
         if self._padding_length == 0:
             return self._offer(self._ready_length)
         while self._padding_length:
@@ -206,13 +206,13 @@ cdef class Replay:
         return True
 
     cdef int32_t _next_padding(self) noexcept nogil:
-        """The length of the PAD that goes out next. One of the recording that is longer than a publication may append
-        goes out as several: positions are what counts."""
+        """Return the length of the next PAD to send. A recorded PAD longer than a publication may append is sent in
+        several parts: positions are what counts."""
         cdef int32_t length = self.publication.max_message_length & ~(FRAME_ALIGNMENT - 1)
         return min(length, min(self._padding_length, align_frame(ordo_get_i32(self._block + self._padding_offset))))
 
     cdef bint _offer(self, int32_t length) noexcept nogil:
-        """Offers so much of the block, or a PAD of this length."""
+        """Offer this many bytes of the block, or a PAD of this length."""
         cdef int64_t result = ADMIN_ACTION
         cdef int attempt
         for attempt in range(3):
@@ -236,7 +236,7 @@ cdef class Replay:
         return False
 
     def settle(self):
-        """Ends the replay and closes its publication; `error` says why, when it did not end in order.
+        """End the replay and close its publication; `error` says why, when it did not end in order.
 
         A subscriber that goes away is in order; one that never came, and a damaged recording, are not.
         """

@@ -1,4 +1,4 @@
-"""For services written in Cython: the message callback without Python objects."""
+"""The base for services written in Cython: the message callback works without Python objects."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -33,12 +33,14 @@ cdef class SinkSession(NativeSession):
     cdef int64_t _offer(self, const uint8_t* payload, int64_t length_bytes) noexcept
 
 cdef class Header:
-    """Where the record being executed stands in the log. One object for all records: valid during the callback only."""
+    """The position in the log of the record being executed. One object for all records: valid during the callback
+    only."""
     cdef readonly int64_t position              # after the record
     cdef readonly int64_t leadership_term_id    # in which it was appended
 
 cdef class NativeClusteredService:
-    """Subclass in Cython and implement `on_message`; the other callbacks stay the Python ones of ClusteredService.
+    """A service in Cython: subclass and implement `on_message`; the other callbacks stay the Python ones of
+    ClusteredService.
 
     `session` is None for a message from a service. `payload` is valid during the call only.
     """

@@ -1,4 +1,4 @@
-"""For services written in Cython: the message callback without Python objects."""
+"""The base for services written in Cython: the message callback works without Python objects."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
@@ -31,7 +31,7 @@ cdef class SinkSession(NativeSession):
         return 0
 
     def reply(self, payload):
-        """An answer goes where offers go."""
+        """Answer the message being executed; answers go where offers go."""
         self.sink(self, to_bytes(payload, "what session.reply is given"))
 
     cdef int64_t _offer(self, const uint8_t* payload, int64_t length_bytes) noexcept:
@@ -48,7 +48,7 @@ cdef class Header:
         self.leadership_term_id = leadership_term_id
 
     def update(self, int64_t position, int64_t leadership_term_id):
-        """Points the flyweight at the next record; for whoever runs the service."""
+        """Point the flyweight at the next record; for whoever runs the service."""
         self.position = position
         self.leadership_term_id = leadership_term_id
 
@@ -62,42 +62,45 @@ cdef class NativeClusteredService:
         raise NotImplementedError(f"{type(self).__name__} must implement `cdef int on_message(...) except -1`")
 
     def on_session_message(self, NativeSession session, int64_t timestamp, const uint8_t[::1] payload, header):
-        """The same callback for callers in Python, such as `ordo.service_api.testing.harness.ServiceHarness`."""
+        """Execute a message for callers in Python, such as `ordo.service_api.testing.harness.ServiceHarness`."""
         cdef const uint8_t* data = &payload[0] if payload.shape[0] > 0 else NULL
         self.on_message(session, timestamp, data, payload.shape[0], header.position)
 
     def on_start(self, cluster, snapshot):
-        """Once, before any other callback. Restore the state from `snapshot` when there is one."""
+        """Start; called once, before any other callback. Restore the state from `snapshot` when there is one."""
 
     def on_session_open(self, session, timestamp):
-        """A client opened a session."""
+        """Handle the opening of a client's session."""
 
     def on_session_close(self, session, timestamp, close_reason):
-        """A session is gone; it is no longer in `cluster.client_sessions`."""
+        """Handle the closing of a session, which is no longer in `cluster.client_sessions`."""
 
     def on_timer_event(self, correlation_id, timestamp):
-        """A timer fired."""
+        """Handle a timer that fired."""
 
     def on_query(self, payload):
-        """A client asks for something that changes nothing: answer from the state, and leave the state alone."""
+        """Answer a client's query from the state, without changing the state."""
         raise NotImplementedError("the service answers no queries")
 
     def on_take_snapshot(self, writer):
-        """Write the whole state, the same bytes for the same state; `on_start` gets it back."""
+        """Write the whole state, with the same bytes for the same state; `on_start` gets it back."""
 
     def state_hash(self):
-        """A hash of the whole state, cheap to compute, the same bytes for the same state; called where overridden."""
+        """Return a hash of the whole state, cheap to compute, the same bytes for the same state; called where
+        overridden."""
         raise NotImplementedError(f"{type(self).__name__} has no state_hash")
 
     def on_role_change(self, role):
-        """This member became the leader or a follower. Not part of the state machine: members differ."""
+        """Handle the change of this member's role to leader or follower. Not part of the state machine: members
+        differ."""
 
     def on_terminate(self, cluster):
-        """Last callback of a service that was started."""
+        """Stop; the last callback of a service that was started."""
 
     def on_new_leadership_term(self, event):
-        """First record of each term."""
+        """Handle the first record of a leadership term."""
 
     def do_background_work(self, now_ns):
-        """Every duty cycle, with the monotonic clock. Not part of the state machine. Returns > 0 if work was done."""
+        """Do background work, in every duty cycle, given the monotonic clock. Not part of the state machine. Returns >
+        0 if work was done."""
         return 0

@@ -1,4 +1,4 @@
-"""Which requests were executed, and how they were answered: a function of the log (docs/CLIENT.md, Raft §6.3)."""
+"""The table of executed requests and their answers: a function of the log (docs/CLIENT.md, Raft §6.3)."""
 
 from libc.stdint cimport int32_t, int64_t
 

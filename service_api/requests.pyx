@@ -1,4 +1,4 @@
-"""Which requests were executed, and how they were answered. See requests.pxd.
+"""The table of executed requests and their answers. See requests.pxd.
 
 Nothing here depends on anything but the records that came before: every member that has executed the same log says the
 same of each request. Numbers of one identity are executed in order and without gaps, so one number tells what was
@@ -33,11 +33,12 @@ NO_IDENTITY = -1
 
 
 class RequestLimits(NamedTuple):
-    """The same on every member, for what is executed depends on them. Times in ms of cluster time."""
+    """The bounds of the table, the same on every member, since execution depends on them. Times in ms of cluster
+    time."""
 
     identities_max: int = 16_384
     idle_timeout: int = 7 * 24 * 3_600_000
-    """An identity that was not heard for so long has expired."""
+    """How long an identity may be silent before it has expired."""
     idle_timeout_crowded: int = 3_600_000
     """When there are `identities_max`, the one silent for longest makes room for a new one, if silent for this long."""
     answers_max: int = 65_536
@@ -51,11 +52,12 @@ class RequestLimits(NamedTuple):
 
 
 class OpenStatus(IntEnum):
-    """What became of an OpenIdentity; travels as i32."""
+    """The outcome of an OpenIdentity; travels as i32."""
 
     OK = 0
     EXPIRED = 1
-    """The client has used it before, and the cluster does not know it any more: what was under way may be executed."""
+    """The client has used the identity before, and the cluster does not know it any more: what was under way may be
+    executed."""
     SUPERSEDED = 2
     """Another client has opened it since."""
     FULL = 3
@@ -90,7 +92,7 @@ cdef class Identity:
         self._answers = {}
 
     def get_answer(self, int64_t number):
-        """(log position, status, payload) of a request; None when nothing is kept of it."""
+        """Return (log position, status, payload) of a request; None when nothing is kept of it."""
         answer = self._answers.get(number)
         if answer is None or answer[2]:
             return answer
@@ -128,8 +130,8 @@ cdef class RequestTable:
 
     def open(self, bytes name not None, bytes principal not None, int64_t incarnation, int64_t known_position,
              int64_t position, int64_t time):
-        """An OpenIdentity is executed: (OpenStatus, Identity or None). `known_position`: only the identity that was opened
-        there is taken over; 0: whichever there is; NO_IDENTITY: none."""
+        """Execute an OpenIdentity; return (OpenStatus, Identity or None). `known_position`: only the identity that was
+        opened there is taken over; 0: whichever there is; NO_IDENTITY: none."""
         cdef Identity identity = self._by_identity.get(name)
         if identity is not None and self._has_expired(identity, time):
             self._remove(identity)
@@ -158,7 +160,8 @@ cdef class RequestTable:
         return time - identity.last_time > self._idle_timeout
 
     def _make_room(self, time):
-        """Removes what has expired; else the one that was silent longest, if that is long enough. False: neither."""
+        """Remove what has expired; otherwise the identity that was silent longest, if that is long enough. Returns
+        False if neither exists."""
         expired = [identity for identity in self if self._has_expired(identity, time)]
         if not expired:
             oldest = min(self, key=lambda identity: identity.last_time)
@@ -181,7 +184,8 @@ cdef class RequestTable:
     # Requests
 
     cdef Identity find(self, int64_t open_position, bytes principal, int64_t time):
-        """Whose requests name this open position; None when it is nobody's any more, or not this principal's."""
+        """Return the identity whose requests name this open position; None when it is nobody's any more, or not this
+        principal's."""
         cdef Identity identity = self._by_position.get(open_position)
         if identity is None or identity.principal != principal:
             return None
@@ -191,7 +195,7 @@ cdef class RequestTable:
         return identity
 
     cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t time) except -1:
-        """What is to be done with a request; after EXECUTE `keep` or `admit_by_id` must follow."""
+        """Return what is to be done with a request; after EXECUTE, `keep` or `admit_by_id` must follow."""
         identity.last_time = time
         self._request_id = None
         self._confirm(identity, min(confirmed, identity.number))
@@ -209,8 +213,8 @@ cdef class RequestTable:
         return not self.ids.is_in_force or self._answer_count * ANSWER_OVERHEAD_BYTES >= self._kept_bytes_max
 
     cdef int admit_by_id(self, Identity identity, bytes request_id, bytes payload) except -1:
-        """As `admit`, for a request that it let through and that has an id. REPEATED: the answer is that of the id, and
-        kept for the number."""
+        """Admit a request as `admit` does, for one that it let through and that has an id. REPEATED: the answer is that
+        of the id, and kept for the number."""
         cdef bytes digest = digest_payload(payload)
         found = self.ids.find(identity.principal, request_id, digest, identity.last_time)
         if found is not None:
@@ -223,19 +227,20 @@ cdef class RequestTable:
 
     def judge(self, int64_t open_position, bytes principal not None, int64_t number, int64_t confirmed, int64_t time,
               bytes request_id=b"", bytes payload=b""):
-        """What `find`, `admit` and `admit_by_id` say to those that follow a log: the identity when its request is to be
-        executed, else None. `note` must follow. `request_id`: the digest of the id that the caller chose, if any."""
+        """Return the identity if its request is to be executed, otherwise None; for those that follow a log, it decides
+        what `find`, `admit` and `admit_by_id` decide. `note` must follow. `request_id`: the digest of the id that the
+        caller chose, if any."""
         cdef Identity identity = self.find(open_position, principal, time)
         if identity is None or self.admit(identity, number, confirmed, time) != EXECUTE:
             return None
         return identity if not request_id or self.admit_by_id(identity, request_id, payload) == EXECUTE else None
 
     def get(self, int64_t open_position):
-        """The identity whose requests name this open position; None when it is nobody's any more."""
+        """Return the identity whose requests name this open position, or None when it is nobody's any more."""
         return self._by_position.get(open_position)
 
     def note(self, Identity identity not None, int64_t log_position, int32_t status, bytes payload not None):
-        """The request that `judge` let through was executed."""
+        """Keep the answer of a request that `judge` let through, after its execution."""
         self.keep(identity, log_position, status, payload)
 
     cdef int _confirm(self, Identity identity, int64_t number) except -1:
@@ -250,7 +255,7 @@ cdef class RequestTable:
         return 0
 
     cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1:
-        """The next request of an identity was executed, or its answer is that of its id."""
+        """Note that the next request of an identity was executed, or that its answer is that of its id."""
         identity.number += 1
         self._keep(identity, identity.number, log_position, status, payload)
         if self._request_id is not None:
@@ -299,11 +304,11 @@ cdef class RequestTable:
     # Snapshots
 
     def snapshot(self):
-        """An IdentityState for each identity, in order of open position."""
+        """Return an IdentityState for each identity, in order of open position."""
         return [(<Identity> identity)._state() for identity in self]
 
     def restore(self, states):
-        """Takes what `snapshot` gave. Raises SnapshotError when answers are missing."""
+        """Restore what `snapshot` returned. Raises SnapshotError when answers are missing."""
         cdef Identity identity
         for state in states:
             identity = Identity(*state[:7])

@@ -97,7 +97,7 @@ _SO_SNDBUFFORCE = 32
 
 
 def pack_address(str host, int port):
-    """The kernel's form (sockaddr_in or sockaddr_in6) of a numeric address; raises TransportError for a name."""
+    """Return the kernel's form (sockaddr_in or sockaddr_in6) of a numeric address; raise TransportError for a name."""
     text, _, scope = host.partition("%")
     if ":" not in text:
         try:
@@ -116,7 +116,7 @@ def pack_address(str host, int port):
 
 
 def unpack_address(bytes packed):
-    """(host, port) of the kernel's form."""
+    """Return (host, port) of the kernel's form."""
     family, port = struct.unpack_from("=H", packed)[0], struct.unpack_from("!H", packed, 2)[0]
     if family == socket.AF_INET:
         return socket.inet_ntop(socket.AF_INET, packed[4:8]), port
@@ -141,7 +141,7 @@ def _interface_address(text):
 
 
 def _interfaces():
-    """(name, address with prefix) of the IPv4 and IPv6 interfaces."""
+    """Return (name, address with prefix) of the IPv4 and IPv6 interfaces."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -181,7 +181,7 @@ cdef class UdpChannel(DatagramChannel):
         return self._fd
 
     def close(self):
-        """Closes the socket; a second call does nothing."""
+        """Close the socket; a second call does nothing."""
         if self._fd >= 0:
             self._network._forget(self)
             c_close(self._fd)
@@ -189,7 +189,7 @@ cdef class UdpChannel(DatagramChannel):
             self.ready = False
 
     def reconnect(self, tuple address):
-        """Sends to, and hears, another (host, port) from now on."""
+        """Send to, and hear from, another (host, port) from now on."""
         with socket.fromfd(self._fd, socket.AF_INET6 if ":" in address[0] else socket.AF_INET,
                            socket.SOCK_DGRAM) as alias:
             try:
@@ -198,7 +198,7 @@ cdef class UdpChannel(DatagramChannel):
                 raise TransportError(f"cannot connect to {address[0]}:{address[1]}: {error.strerror}") from None
 
     def note_times(self):
-        """Has the kernel note when each datagram arrives. Raises TransportError."""
+        """Have the kernel note when each datagram arrives. Raises TransportError."""
         with socket.fromfd(self._fd, socket.AF_INET, socket.SOCK_DGRAM) as alias:
             try:
                 alias.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -208,7 +208,7 @@ cdef class UdpChannel(DatagramChannel):
         self._has_times = True
 
     def disable_segmentation(self):
-        """One datagram a message from now on, as on a device that cannot do better."""
+        """Send one datagram per message from now on, as on a device without segmentation."""
         self._segmentation = False
 
     def __dealloc__(self):
@@ -240,7 +240,7 @@ cdef class UdpChannel(DatagramChannel):
         return message + 1
 
     cdef int _prepare(self, SendItem* items, int count) noexcept nogil:
-        """Lays items out as messages, at most SEND_BATCH; an item that does not fit whole is left for the next batch."""
+        """Lay items out as messages, at most SEND_BATCH; an item that does not fit whole is left for the next batch."""
         cdef int message = 0, i, needed
         cdef uint32_t offset, length, segment
         for i in range(count):
@@ -268,7 +268,7 @@ cdef class UdpChannel(DatagramChannel):
         return message
 
     cdef int _send_alone(self, SendItem* items, int count) noexcept nogil:
-        """One item that has more segments than a batch holds: in pieces. 1 when whole."""
+        """Send one item that has more segments than a batch holds, in pieces; 1 when whole."""
         cdef SendItem piece = items[0]
         cdef uint32_t segment = items[0].segment_length_bytes
         cdef uint32_t left = items[0].length_bytes
@@ -284,7 +284,8 @@ cdef class UdpChannel(DatagramChannel):
         return 1
 
     cdef int _send_messages(self, mmsghdr* messages, int count) noexcept nogil:
-        """How many went, or -1 with errno. One alone goes by `sendto`, for which the kernel has less to copy."""
+        """Send messages; return how many were sent, or -1 with errno. A single one is sent with `sendto`, for which the
+        kernel has less to copy."""
         cdef msghdr* only = &messages.msg_hdr
         if count > 1 or only.msg_control != NULL:
             return sendmmsg(self._fd, messages, count, MSG_DONTWAIT | MSG_NOSIGNAL)
@@ -349,7 +350,7 @@ cdef class UdpChannel(DatagramChannel):
         return count
 
     cdef int _receive_batch(self, ReceiveItem* items, int slots) noexcept nogil:
-        """What is there by `recvmmsg`: how many, or -1 with errno."""
+        """Receive with `recvmmsg`; return how many datagrams, or -1 with errno."""
         cdef size_t control_length = CONTROL_LENGTH if self._network.coalescing or self._has_times else 0
         cdef mmsghdr* m
         cdef int i, count
@@ -373,8 +374,8 @@ cdef class UdpChannel(DatagramChannel):
         return count
 
     cdef void _note_batch(self, const ReceiveItem* items, int count) noexcept nogil:
-        """Counts the receives that found one datagram where the one before had found none: after some in a row, one alone
-        is asked for. Where `select` says when to receive, each finds something, and nothing would be saved."""
+        """Count the receives that found one datagram where the one before had found none: after some in a row, one
+        alone is asked for. Where `select` says when to receive, each finds something, and nothing would be saved."""
         if not self._was_empty or count > 1 or items.segment_length_bytes < items.length_bytes or self._has_times:
             self._alone = 0
         else:
@@ -384,7 +385,7 @@ cdef class UdpChannel(DatagramChannel):
         self._was_empty = False
 
     cdef int _receive_alone(self, ReceiveItem* item) noexcept nogil:
-        """One datagram by `recvfrom`, for which the kernel has less to copy than for a message with ancillary data, and
+        """Receive one datagram with `recvfrom`, for which the kernel has less to copy than with ancillary data, and
         does not look for a second: 1, or -1 with errno."""
         cdef ssize_t length
         item.source.length_bytes = sizeof(item.source.storage)
@@ -408,8 +409,8 @@ cdef class UdpChannel(DatagramChannel):
             setsockopt(self._fd, IPPROTO_UDP_LEVEL, UDP_GRO, &is_wanted, sizeof(is_wanted))
 
     cdef bint _stop_coalescing(self) noexcept nogil:
-        """Coalesced datagrams that were there before have lost their bounds for good: False, and all is as it was, when
-        something has come meanwhile.
+        """Turn receive coalescing off. Datagrams coalesced before have lost their bounds for good: returns False, with
+        nothing changed, when something has come meanwhile.
 
         What the kernel is about to put into the queue in this moment escapes the look. Frames carry their own lengths,
         so the driver takes it if all of it is of one stream and in its place, and else as a loss (`payload_length`).
@@ -439,7 +440,7 @@ cdef class UdpNetwork(DatagramNetwork):
         self._epoll = self._event = self._wake_socket = -1
 
     def __init__(self, int descriptors_kept=0):
-        """`descriptors_kept`: sockets leave so many of the process's descriptors to files."""
+        """Open a network whose sockets leave `descriptors_kept` of the process's descriptors to files."""
         cdef epoll_event event
         self._descriptors_kept = descriptors_kept
         self.is_asked_at_once = True
@@ -483,7 +484,7 @@ cdef class UdpNetwork(DatagramNetwork):
         free(self._buffers)
 
     def _lay_out_receives(self):
-        """What is the same for every receive."""
+        """Prepare what is the same for every receive."""
         cdef int i
         for i in range(RECEIVE_BATCH):
             self._received_vectors[i].iov_base = self._buffers + i * RECEIVE_SLOT_LENGTH
@@ -506,11 +507,11 @@ cdef class UdpNetwork(DatagramNetwork):
         return True
 
     def fileno(self):
-        """The epoll descriptor: readable when a channel or a waker is."""
+        """Return the epoll descriptor: readable when a channel or a waker is."""
         return self._epoll
 
     def resolve(self, str host, int port):
-        """(numeric host, port) of a name, waiting for it; raises TransportError when it has none."""
+        """Return (numeric host, port) of a name, waiting for it; raise TransportError when it has none."""
         try:
             return resolve(host), port
         except TransportError as error:
@@ -518,14 +519,14 @@ cdef class UdpNetwork(DatagramNetwork):
                                  "channel") from None
 
     def lookup(self, str host):
-        """The numeric address of a name without waiting: None while it is looked up, then `select` ends."""
+        """Return the numeric address of a name without waiting: None while it is looked up, then `select` ends."""
         if self._resolver is None:
             self._resolver = NameResolver(SystemClock(), self.wake)
         return self._resolver.lookup(host)
 
     def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
              int rcvbuf=0, int sndbuf=0):
-        """A channel bound to `bind` (host, port), connected or joined to a multicast `group` when given.
+        """Return a channel bound to `bind` (host, port), connected or joined to a multicast `group` when given.
 
         `rcvbuf` and `sndbuf` are bytes, 0 for the system's default; `interface` is the address multicast leaves from
         and joins on. Raises TransportError in one line when the address cannot be had.
@@ -549,7 +550,7 @@ cdef class UdpNetwork(DatagramNetwork):
             sock.close()
 
     def _check_room(self, sock, bind):
-        """New descriptors are the lowest free ones: a high one says that few are left."""
+        """Raise when few descriptors are left: new ones are the lowest free ones, so a high number says so."""
         if self._descriptors_kept == 0:
             return
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -689,7 +690,7 @@ cdef class UdpNetwork(DatagramNetwork):
         return marked
 
     cdef int wait(self, int64_t timeout_ns) noexcept nogil:
-        """Touches no channel, so another thread may open and close some meanwhile."""
+        """Wait for readiness without touching any channel, so that another thread may open and close some meanwhile."""
         cdef epoll_event events[EVENTS_MAX]
         cdef int count = self._wait(events, timeout_ns)
         if count < 0:
@@ -697,16 +698,16 @@ cdef class UdpNetwork(DatagramNetwork):
         return count
 
     def interface_address(self, str text):
-        """The numeric address of an `interface` parameter: address[:port][/prefix] or {name}[:port]."""
+        """Return the numeric address of an `interface` parameter: address[:port][/prefix] or {name}[:port]."""
         return _interface_address(text)
 
     def wake(self):
-        """Ends a `select` that waits, from any thread."""
+        """End a `select` that waits, from any thread."""
         cdef uint64_t one = 1
         c_write(self._event, &one, 8)
 
     def open_wake_socket(self, str path):
-        """A unix datagram socket at `path`: a byte sent to it ends a `select` that waits."""
+        """Return a unix datagram socket at `path`: a byte sent to it ends a `select` that waits."""
         cdef epoll_event event
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
@@ -722,7 +723,7 @@ cdef class UdpNetwork(DatagramNetwork):
         epoll_ctl(self._epoll, EPOLL_CTL_ADD, self._wake_socket, &event)
 
     def close(self):
-        """Closes every channel and the wakers; the network cannot be used afterwards."""
+        """Close every channel and the wakers; the network cannot be used afterwards."""
         if self._resolver is not None:
             self._resolver.close()
         for channel in list(self._channels.values()):

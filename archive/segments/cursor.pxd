@@ -5,7 +5,7 @@ from ordo.archive.segments.frames cimport Layout
 from ordo.runtime.io.storage cimport SegmentFile
 
 cdef class SegmentCursor:
-    """Reads at positions, keeps the segment file of the last read open."""
+    """A reader at positions that keeps the segment file of the last read open."""
     cdef Layout layout
     cdef readonly int64_t recording_id
     cdef readonly str directory

@@ -11,7 +11,8 @@ cdef int64_t _NO_FILE = -1
 
 
 cdef class SegmentCursor:
-    """See cursor.pxd. `storage` is the storage seam, `directory` the archive's folder, `descriptor` the recording's."""
+    """A reader at positions; see cursor.pxd. `storage` is the storage seam, `directory` the archive's folder,
+    `descriptor` the recording's."""
 
     def __init__(self, storage, str directory, descriptor):
         self._storage = storage
@@ -33,7 +34,7 @@ cdef class SegmentCursor:
         return self._file.read(data, length_bytes, offset)
 
     cdef int _open(self, int64_t base) noexcept with gil:
-        """Opens the segment file of a base position: 0, or -errno."""
+        """Open the segment file of a base position; return 0, or -errno."""
         self.forget()
         try:
             self._file = self._storage.open_segment(
@@ -48,10 +49,10 @@ cdef class SegmentCursor:
         return 0
 
     cpdef str path_of(self, int64_t position):
-        """Path of the segment file that holds `position`."""
+        """Return the path of the segment file that holds `position`."""
         return f"{self.directory}/{segment_name(self.recording_id, segment_base(&self.layout, position))}"
 
     cpdef void forget(self):
-        """Lets the open file go; the next read opens again."""
+        """Close the open file; the next read opens it again."""
         self._file = None
         self._file_base = _NO_FILE

@@ -1,4 +1,4 @@
-"""Clears the end of a segment file: a scan must find nothing behind the last frame."""
+"""Clearing of the end of a segment file: a scan must find nothing after the last frame."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
@@ -12,7 +12,7 @@ cdef int64_t _PAGE_LENGTH = 4096
 
 
 cdef int64_t _erase(SegmentFile file, int64_t offset, uint8_t* block, const uint8_t* zeros) noexcept nogil:
-    """Writes zeros over every page that holds something else: bytes written, or -errno. Holes stay holes."""
+    """Write zeros over every page that holds something else; return the bytes written, or -errno. Holes stay holes."""
     cdef int64_t erased = 0
     cdef int64_t length
     cdef int64_t start
@@ -43,7 +43,7 @@ cdef int64_t _erase(SegmentFile file, int64_t offset, uint8_t* block, const uint
 
 
 def erase_tail(SegmentFile file not None, int64_t offset):
-    """Zeroes a segment file from `offset` (bytes) to its end, from front to back; the bytes written.
+    """Zero a segment file from `offset` (bytes) to its end, from front to back; return the bytes written.
 
     Holes are not read, and blocks that are zero already are left alone, so a sparse file stays sparse. The caller
     syncs. Raises StorageError.

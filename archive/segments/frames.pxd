@@ -62,7 +62,7 @@ cdef inline int64_t segment_base(const Layout* layout, int64_t position) noexcep
     return position - ((position - layout.first_base) & (layout.segment_length - 1))
 
 cdef inline int check_header(const uint8_t* frame, int64_t position, const Layout* layout) noexcept nogil:
-    """The 32 header bytes against the position they were read at: a Fault."""
+    """Check the 32 header bytes against the position they were read at; return a Fault."""
     cdef int32_t length = ordo_get_i32(frame)
     cdef int32_t term_offset = <int32_t> (position & (layout.term_length - 1))
     cdef uint16_t frame_type = ordo_get_u16(frame + 6)
@@ -83,11 +83,12 @@ cdef inline int check_header(const uint8_t* frame, int64_t position, const Layou
     return FAULT_NONE
 
 cdef inline int32_t body_checksum(const uint8_t* frame, int32_t aligned_length) noexcept nogil:
-    """What Aeron's checksum covers: the payload and what fills it up to the alignment."""
+    """Return what Aeron's checksum covers: the payload and its padding up to the alignment."""
     return <int32_t> ordo_crc32c(0, frame + HEADER_LENGTH, aligned_length - HEADER_LENGTH)
 
 cdef inline int32_t header_mask(const uint8_t* frame) noexcept nogil:
-    """What the header of a data frame adds to its checksum. A PAD is taken for the data frame that it may have been."""
+    """Return what the header of a data frame adds to its checksum. A PAD is taken for the data frame that it may have
+    been."""
     cdef uint64_t words[4]
     cdef uint32_t crc
     cdef uint32_t mask
@@ -99,38 +100,39 @@ cdef inline int32_t header_mask(const uint8_t* frame) noexcept nogil:
     return <int32_t> mask if mask else MASK_OF_ZERO
 
 cdef inline int64_t pad_seal(const uint8_t* frame) noexcept nogil:
-    """The reserved value that a PAD is recorded with. A data frame is taken for the PAD that it may have been."""
+    """Return the reserved value that a PAD is recorded with. A data frame is taken for the PAD that it may have
+    been."""
     cdef uint64_t words[3]
     memcpy(words, frame, sizeof(words))
     words[0] &= 0xFFFFFFFFFFFFULL
     return <int64_t> (<uint64_t> PAD_SEAL << 32 | ordo_crc32c(0, words, sizeof(words)))
 
 cdef inline void seal_frame(uint8_t* frame, int32_t aligned_length) noexcept nogil:
-    """Gives a frame that is to be recorded what it is checked by."""
+    """Give a frame that is to be recorded its checksum."""
     if ordo_get_u16(frame + 6) == TYPE_DATA:
         ordo_put_i32(frame + CHECKSUM_OFFSET, body_checksum(frame, aligned_length) ^ header_mask(frame))
     else:
         ordo_put_i64(frame + RESERVED_OFFSET, pad_seal(frame))
 
 cdef inline int32_t stored_checksum(const uint8_t* frame) noexcept nogil:
-    """The checksum that stands in a frame with FAULT_CHECKSUM."""
+    """Return the checksum that stands in a frame with FAULT_CHECKSUM."""
     return ordo_get_i32(frame + (CHECKSUM_OFFSET if ordo_get_u16(frame + 6) == TYPE_DATA else RESERVED_OFFSET))
 
 cdef inline int32_t actual_checksum(const uint8_t* frame) noexcept nogil:
-    """The checksum that a frame with FAULT_CHECKSUM should have."""
+    """Return the checksum that a frame with FAULT_CHECKSUM should have."""
     if ordo_get_u16(frame + 6) == TYPE_DATA:
         return body_checksum(frame, align_frame(ordo_get_i32(frame))) ^ header_mask(frame)
     return <int32_t> pad_seal(frame)
 
 cdef inline int32_t body_needed(const uint8_t* frame, const Layout* layout) noexcept nogil:
-    """How many bytes of a frame with a good header `check_body` looks at."""
+    """Return how many bytes of a frame with a good header `check_body` looks at."""
     cdef int32_t aligned = align_frame(ordo_get_i32(frame))
     if ordo_get_u16(frame + 6) == TYPE_PAD and aligned > layout.mtu:
         return HEADER_LENGTH
     return aligned
 
 cdef inline int check_body(const uint8_t* frame, const Layout* layout) noexcept nogil:
-    """The payload of a frame with a good header, `body_needed` bytes of which are in memory: a Fault.
+    """Check the payload of a frame with a good header, `body_needed` bytes of which are in memory; return a Fault.
 
     A PAD short enough to have been a data frame must not carry the checksum of what it covers.
     """

@@ -1,4 +1,4 @@
-"""Where checked frames meet Python: layouts from descriptors, and the error that names a damaged frame."""
+"""The Python side of checked frames: layouts from descriptors, and the error that names a damaged frame."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
@@ -24,7 +24,7 @@ FAULT_REASONS = {
 
 
 cdef Layout layout_of(object descriptor) except *:
-    """The native form of a RecordingDescriptor."""
+    """Return the native form of a RecordingDescriptor."""
     cdef Layout layout
     layout.start_position = descriptor.start_position
     layout.term_length = descriptor.term_length
@@ -39,7 +39,7 @@ cdef Layout layout_of(object descriptor) except *:
 
 
 def reseal(uint8_t[::1] frames, int32_t stream_id):
-    """Gives whole recorded frames, one behind the other, another stream id and the checksums that go with it.
+    """Give whole recorded frames, one after the other, another stream id and the checksums that go with it.
 
     Returns how many of them had another stream id or checksum. A PAD may reach past the end. Raises ValueError where a
     length is none.
@@ -63,7 +63,7 @@ def reseal(uint8_t[::1] frames, int32_t stream_id):
 
 
 cdef str _values(int fault, int64_t position, const uint8_t* frame, const Layout* layout):
-    """`expected=.. actual=..` for a fault, from the frame's bytes; empty where there is nothing to compare."""
+    """Return `expected=.. actual=..` for a fault, from the frame's bytes; empty if there is nothing to compare."""
     cdef int32_t expected
     cdef int32_t actual
     if frame == NULL:
@@ -92,7 +92,7 @@ cdef str _values(int fault, int64_t position, const uint8_t* frame, const Layout
 
 cdef object frame_error(int fault, int64_t recording_id, str path, int64_t position, const uint8_t* frame,
                         const Layout* layout):
-    """The CorruptFrameError of one fault, a StorageError where the file cannot be read.
+    """Return the CorruptFrameError of one fault, or a StorageError if the file cannot be read.
 
     `frame` may be NULL; for a checksum it must be there whole.
     """

@@ -1,4 +1,4 @@
-"""Reads a recording's messages straight from its segment files."""
+"""The reader of a recording's messages straight from its segment files."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from ordo.archive.segments.cursor cimport SegmentCursor

@@ -1,4 +1,4 @@
-"""Reads a recording's messages straight from its segment files."""
+"""The reader of a recording's messages straight from its segment files."""
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free, malloc
@@ -47,7 +47,7 @@ class RecordedMessage(NamedTuple):
 
 
 cdef class RecordingReader:
-    """See reader.pxd.
+    """A reader of one recording. See reader.pxd.
 
     `storage` is the storage seam, `directory` the archive's folder, `descriptor` the recording's, `position` where a
     message begins (default: the start of the recording).
@@ -77,7 +77,8 @@ cdef class RecordingReader:
 
     @classmethod
     def open(cls, storage, str directory not None, recording_id, position=None):
-        """A reader in any process that can see the archive's folder; the catalog is opened read-only and closed."""
+        """Return a reader in any process that can see the archive's folder; the catalog is opened read-only and
+        closed."""
         catalog = Catalog.open(storage, directory, read_only=True)
         try:
             descriptor = catalog.get(recording_id)
@@ -86,12 +87,12 @@ cdef class RecordingReader:
         return cls(storage, directory, descriptor, position)
 
     def follow(self, RecordedTail tail not None):
-        """Takes from memory what is there of the recording. For readers on the recorder's thread; what `next` hands
-        out is valid until the recorder works."""
+        """Read from memory what is there of the recording. For readers on the recorder's thread; what `next` hands out
+        is valid until the recorder works."""
         self._tail = tail
 
     cpdef void seek(self, int64_t position):
-        """Goes to a position where a frame begins; reads the files anew from there."""
+        """Go to a position where a frame begins; read the files anew from there."""
         self.position = position
         self._scan = position
         self._block_position = position
@@ -142,7 +143,7 @@ cdef class RecordingReader:
         return 0
 
     cdef int _load(self, const uint8_t** frame, int64_t end, bint is_promised) except -1 nogil:
-        """The frame at `_scan`, whole and checked: 1, or 0 when it is not there or ends beyond `end`."""
+        """Load the frame at `_scan`, whole and checked; return 1, or 0 when it is not there or ends beyond `end`."""
         cdef Layout* layout = &self._cursor.layout
         cdef int64_t offset = self._scan - self._block_position
         cdef int64_t needed
@@ -177,7 +178,7 @@ cdef class RecordingReader:
         return 1
 
     cdef int _take_from_tail(self, const uint8_t* held, const uint8_t** frame, int64_t end) except -1 nogil:
-        """As `_load`, of a frame that is in memory. Its checksum was made there, from the bytes that are there."""
+        """Load a frame as `_load` does, from memory. Its checksum was made there, from the bytes that are there."""
         cdef int fault = check_header(held, self._scan, &self._cursor.layout)
         if fault != FAULT_NONE:
             return self._fail(fault, held)
@@ -187,7 +188,7 @@ cdef class RecordingReader:
         return 1
 
     cdef int _fill(self, int64_t needed, int64_t end, bint is_promised) except -1 nogil:
-        """Reads a block that begins at `_scan` and never reaches past `end`, where bytes may still change."""
+        """Read a block that begins at `_scan` and never reaches past `end`, after which bytes may still change."""
         cdef int64_t length = end - self._scan
         if length > _BLOCK_LENGTH:
             length = _BLOCK_LENGTH
@@ -200,7 +201,7 @@ cdef class RecordingReader:
         return 1
 
     cdef int _collect(self, const uint8_t* frame, int32_t length) except -1 nogil:
-        """Takes one fragment and goes past it: 1 when it ended a message, 0 otherwise."""
+        """Take one fragment and go past it; return 1 when it ended a message, 0 otherwise."""
         cdef uint8_t flags = frame[5]
         cdef int32_t payload_length = length - HEADER_LENGTH
         if not flags & FLAG_END and length != self._cursor.layout.mtu:
@@ -230,7 +231,7 @@ cdef class RecordingReader:
                           &self._cursor.layout)
 
     def messages(self, limit_position=NO_LIMIT):
-        """Iterates over RecordedMessage up to a limit position; each holds a copy of its payload."""
+        """Iterate over RecordedMessage up to a limit position; each holds a copy of its payload."""
         cdef Fragment fragment
         cdef int64_t limit = limit_position
         while self.next(&fragment, limit) == 1:
@@ -238,7 +239,7 @@ cdef class RecordingReader:
                                   fragment.start_position, fragment.position, fragment.term_id)
 
     def skip_messages(self, limit_position=NO_LIMIT):
-        """Reads up to a limit position without Python objects: (messages, payload bytes)."""
+        """Read up to a limit position without Python objects; return (messages, payload bytes)."""
         cdef Fragment fragment
         cdef int64_t limit = limit_position
         cdef int64_t count = 0

@@ -1,4 +1,4 @@
-"""Which messages of a recording a replay is to send (docs/LOG.md)."""
+"""The choice of messages of a recording that a replay sends (docs/LOG.md)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 
@@ -7,7 +7,7 @@ cdef enum:
     SESSIONS_MAX = 64
 
 cdef class RecordFilter:
-    """Chooses whole messages by what their SBE header and a field behind it say; without state but for the message
+    """A filter that chooses whole messages by their SBE header and a field after it; its only state is the message
     whose fragments are under way."""
     cdef int32_t _template_count
     cdef int32_t _session_count                    # 0: sessions do not matter

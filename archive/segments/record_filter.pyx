@@ -1,4 +1,4 @@
-"""Which messages of a recording a replay is to send (docs/LOG.md)."""
+"""The choice of messages of a recording that a replay sends (docs/LOG.md)."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from ordo.runtime.native.atomics cimport ordo_get_i64, ordo_get_u16
@@ -13,10 +13,11 @@ cdef enum:
 
 
 cdef class RecordFilter:
-    """See record_filter.pxd."""
+    """A filter of messages. See record_filter.pxd."""
 
     def __init__(self, list templates not None, list session_ids not None):
-        """`templates`: (schema id, template id, offset of the session id from the message's start, -1 for none).
+        """Choose messages; `templates`: (schema id, template id, offset of the session id from the message's start, -1
+        for none).
 
         Raises ArchiveError for too many of either, or none, and for a number outside its type.
         """
@@ -38,8 +39,8 @@ cdef class RecordFilter:
 
     @staticmethod
     def of_channel(channel):
-        """The filter in a replay channel, None without one: `records=<schema>:<template>[:<session offset>],...` and
-        `sessions=<id>,...`. Raises ArchiveError."""
+        """Return the filter in a replay channel, or None without one: `records=<schema>:<template>[:<session
+        offset>],...` and `sessions=<id>,...`. Raises ArchiveError."""
         records, sessions = channel.get("records"), channel.get("sessions")
         if not records:
             return None
@@ -54,14 +55,14 @@ cdef class RecordFilter:
         return RecordFilter([one if len(one) == 3 else (*one, -1) for one in templates], session_ids)
 
     cdef bint wants(self, const uint8_t* frame, int32_t length) noexcept nogil:
-        """Whether a data frame of `length` bytes is sent; call it for each frame in order, again for none but the
-        last. The middle of a message whose beginning was not seen is sent."""
+        """Return whether a data frame of `length` bytes is sent; call it for each frame in order, and repeat it only
+        for the last one. The middle of a message whose beginning was not seen is sent."""
         if frame[FRAME_FLAGS_OFFSET] & FLAG_BEGIN:
             self._wants_rest = self._wants_message(frame + HEADER_LENGTH, length - HEADER_LENGTH)
         return self._wants_rest
 
     cdef bint _wants_message(self, const uint8_t* message, int32_t length) noexcept nogil:
-        """What is too short to tell is left to the reader."""
+        """Return whether a message is wanted; one that is too short to tell is left to the reader."""
         cdef int index
         cdef int32_t offset
         if length < SBE_HEADER_LENGTH:

@@ -1,4 +1,4 @@
-"""Walks recorded frames and checks every one."""
+"""The scan that walks recorded frames and checks every one."""
 
 from libc.stdint cimport int64_t, uint8_t
 from ordo.archive.segments.cursor cimport SegmentCursor
@@ -12,7 +12,7 @@ cdef struct ScanResult:
     int64_t frame_offset           # of the faulty frame in the buffer, -1 when its bytes are not there
 
 cdef class FrameScanner:
-    """Checks the frames of a recording natively, a block at a time."""
+    """A scanner that checks the frames of a recording natively, a block at a time."""
     cdef readonly SegmentCursor cursor
     cdef uint8_t* buffer
     cdef int64_t capacity_bytes

@@ -1,4 +1,4 @@
-"""Walks recorded frames and checks every one: recovery and verification stand on it."""
+"""The scan that walks recorded frames and checks every one; recovery and verification use it."""
 
 from libc.errno cimport EIO, ENOENT
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -25,14 +25,14 @@ cdef int64_t _BLOCK_LENGTH = 1024 * 1024
 
 
 cdef int fault_of_read(int64_t result) noexcept nogil:
-    """The Fault behind a failed or short read."""
+    """Return the Fault of a failed or short read."""
     if result >= 0:
         return FAULT_TRUNCATED
     return FAULT_MISSING_FILE if result == -ENOENT else <int> result
 
 
 cdef class FrameScanner:
-    """Checks frames from a position that starts one; memory for one block of 1 MiB."""
+    """A scanner of frames from a position that starts one, with memory for one block of 1 MiB."""
 
     def __cinit__(self):
         self.capacity_bytes = _BLOCK_LENGTH
@@ -47,7 +47,7 @@ cdef class FrameScanner:
         self.cursor = cursor
 
     cdef void scan(self, int64_t from_position, int64_t to_position) noexcept nogil:
-        """Leaves in `result` how far frames are good, starting no frame at or after `to_position`."""
+        """Leave in `result` how far frames are good, starting no frame at or after `to_position`."""
         cdef int64_t position = from_position
         cdef int64_t length, read
         cdef bint is_refused
@@ -71,7 +71,8 @@ cdef class FrameScanner:
         self.result.end_position = position
 
     cdef int64_t _read_pages(self, int64_t length, int64_t position) noexcept nogil:
-        """What can be read of a block that cannot be read in one piece: up to the page that the device refuses."""
+        """Read as much as possible of a block that cannot be read in one piece, up to the page that the device
+        refuses."""
         cdef int64_t done = 0
         cdef int64_t piece, read
         while done < length:
@@ -83,7 +84,7 @@ cdef class FrameScanner:
         return done
 
     cdef int64_t _check_block(self, int64_t start, int64_t length, int64_t to_position) noexcept nogil:
-        """Checks the frames of one block: the position after the last good one. At least one, or a fault."""
+        """Check the frames of one block, at least one; return the position after the last good one, or set a fault."""
         cdef Layout* layout = &self.cursor.layout
         cdef int64_t offset = 0
         cdef int64_t needed
@@ -108,29 +109,30 @@ cdef class FrameScanner:
         return start + offset
 
     def run(self, int64_t from_position, int64_t to_position):
-        """Scans with the GIL released; (end position, good frames, CorruptFrameError or None). Raises StorageError where
-        the files cannot be read: what is there is not known then."""
+        """Scan with the GIL released; return (end position, good frames, CorruptFrameError or None). Raises
+        StorageError if the files cannot be read: what is there is not known then."""
         with nogil:
             self.scan(from_position, to_position)
         return self.result.end_position, self.result.frame_count, self.damage()
 
     @property
     def ended_in_hole(self):
-        """The last scan ended where nothing was ever written."""
+        """Whether the last scan ended where nothing was ever written."""
         return self.result.fault == FAULT_ABSENT
 
     @property
     def end_position(self):
-        """How far the frames of the last scan are good, also where `run` raised."""
+        """The position up to which the frames of the last scan are good, also where `run` raised."""
         return self.result.end_position
 
     @property
     def recording_end(self):
-        """Where a recording ends that has the frames of the last scan: a PAD counts when a frame follows it."""
+        """The position where a recording with the frames of the last scan ends: a PAD counts when a frame follows
+        it."""
         return self.result.last_position if self.result.last_is_padding else self.result.end_position
 
     def damage(self):
-        """The CorruptFrameError of the last scan, None when it reached its end."""
+        """Return the CorruptFrameError of the last scan, or None when it reached its end."""
         cdef const uint8_t* frame = NULL
         cdef int64_t position = self.result.end_position
         if self.result.fault == FAULT_NONE:

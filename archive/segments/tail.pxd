@@ -1,4 +1,4 @@
-"""The end of a recording that is in memory already, for readers on the recorder's thread."""
+"""The end of a recording that is still in memory, for readers on the recorder's thread."""
 
 from libc.stdint cimport int64_t, uint8_t
 

@@ -1,4 +1,4 @@
-"""The end of a recording that is in memory already. See tail.pxd."""
+"""The end of a recording that is still in memory. See tail.pxd."""
 
 from libc.stdlib cimport free, malloc
 
@@ -14,7 +14,7 @@ cdef class RecordedTail:
         free(self._ring)
 
     def prepare(self):
-        """Takes the memory, if it was not taken: before the first block is placed."""
+        """Allocate the memory if that was not done yet, before the first block is placed."""
         if self._ring == NULL:
             self._ring = <uint8_t*> malloc(TAIL_LENGTH + TAIL_OVERHANG)
             if self._ring == NULL:
@@ -24,7 +24,7 @@ cdef class RecordedTail:
         return TAIL_LENGTH - (position & _MASK)
 
     cdef uint8_t* place(self, int64_t position, int64_t length_bytes) noexcept nogil:
-        """What the block overwrites is not here any more, whatever becomes of the block."""
+        """Return where to put a block; what it overwrites is not here any more, whatever becomes of the block."""
         self.begin = max(self.begin, position + length_bytes - TAIL_LENGTH)
         return self._ring + (position & _MASK)
 
@@ -41,10 +41,10 @@ cdef class RecordedTail:
         return self._ring + (position & _MASK)
 
     cpdef void forget(self):
-        """Nothing is here: what is written next need not follow on what was."""
+        """Forget everything: what is written next need not follow on what was."""
         self.begin = self.end = _NOWHERE
 
     @property
     def span(self):
-        """(begin, end): frames that begin at these positions are here."""
+        """The pair (begin, end): frames that begin at these positions are here."""
         return self.begin, self.end

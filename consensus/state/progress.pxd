@@ -1,4 +1,4 @@
-"""What the steady state needs of consensus: positions in, commit position out, without the interpreter.
+"""The part of consensus that the steady state needs: positions in, commit position out, without the interpreter.
 
 One Progress belongs to one ConsensusCore. In state CLOSED the shell updates it natively (AppendPosition and
 CommitPosition as they arrive, the own durable position as it grows) and the core reads it at its next tick; in every

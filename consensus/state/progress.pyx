@@ -1,4 +1,4 @@
-"""What the steady state needs of consensus: see progress.pxd."""
+"""The part of consensus that the steady state needs; see progress.pxd."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -35,7 +35,7 @@ cdef class Progress:
         self._own_index = self.index_of(self.member_id)
 
     def stop(self):
-        """Neither leading nor following: nothing is counted or notified; commit and own position stay."""
+        """Stop counting: this member neither leads nor follows; commit and own position stay."""
         self.is_leader = False
         self.is_following = False
         self.leader_member_id = <int32_t> NULL_VALUE
@@ -68,13 +68,13 @@ cdef class Progress:
     # -- native ---------------------------------------------------------------------------------------------------
 
     cdef bint active_at(self, int32_t index, int64_t now_ns) noexcept nogil:
-        """Whether the member at an index is this one, or was heard within the activity timeout."""
+        """Return whether the member at an index is this one, or was heard within the activity timeout."""
         if index == self._own_index:
             return True
         return self._activity_ns[index] >= 0 and self._activity_ns[index] + self.activity_timeout_ns > now_ns
 
     cdef int32_t index_of(self, int32_t member_id) noexcept nogil:
-        """Index of a member, or -1."""
+        """Return the index of a member, or -1."""
         cdef int32_t index
         for index in range(self.member_count):
             if self._member_ids[index] == member_id:
@@ -82,7 +82,8 @@ cdef class Progress:
         return -1
 
     cdef void on_append_position(self, int32_t member_id, int64_t term, int64_t position, int64_t now_ns) noexcept nogil:
-        """Leader: a follower acknowledged `position`. Only acknowledgements of the own term count (Raft §5.3)."""
+        """Count, as the leader, a follower's acknowledgement of `position`. Only acknowledgements of the own term count
+        (Raft §5.3)."""
         cdef int32_t index = self.index_of(member_id)
         if index < 0 or index == self._own_index:
             return
@@ -97,7 +98,7 @@ cdef class Progress:
             self._positions[index] = position
 
     cdef int64_t quorum_position(self, int64_t now_ns) noexcept nogil:
-        """Highest position that a quorum of voters heard lately has durably, not beyond the own log."""
+        """Return the highest position that a quorum of voters heard lately has durably, not beyond the own log."""
         cdef int64_t sorted_positions[MEMBERS_MAX]
         cdef int64_t position
         cdef int32_t index, slot
@@ -121,7 +122,7 @@ cdef class Progress:
         return position if position < self.own_position else self.own_position
 
     cdef int64_t advance_commit(self, int64_t own_position, int64_t now_ns) noexcept nogil:
-        """Leader: the commit position after the own log grew to `own_position` (Raft §5.3, §5.4.2)."""
+        """Return, for a leader, the commit position after the own log grew to `own_position` (Raft §5.3, §5.4.2)."""
         cdef int64_t quorum
         if own_position > self.own_position:
             self.own_position = own_position
@@ -133,7 +134,7 @@ cdef class Progress:
         return self.commit_position
 
     cdef void on_commit_notified(self, int64_t term, int64_t position, int32_t leader, int64_t now_ns) noexcept nogil:
-        """Follower: the leader of `term` committed `position`; a sign of life as well."""
+        """Take, as a follower, the commit position of the leader of `term`; it is a sign of life as well."""
         if term > self.leadership_term_id:
             if term > self.higher_term_seen:
                 self.higher_term_seen = term
@@ -146,13 +147,13 @@ cdef class Progress:
             self.notified_position = position
 
     cdef void on_commit_hint(self, int64_t position) noexcept nogil:
-        """Follower: a record of the own log says that everything up to `position` is committed. No sign of life: the
+        """Take, as a follower, the commit position that a record of the own log states. It is no sign of life: the
         record may be old."""
         if self.is_following and position > self.notified_position:
             self.notified_position = position
 
     cdef int64_t follower_commit(self, int64_t own_position) noexcept nogil:
-        """Follower: the commit position after the own log grew to `own_position`: never beyond either."""
+        """Return, for a follower, the commit position after the own log grew to `own_position`: never beyond either."""
         cdef int64_t position
         if own_position > self.own_position:
             self.own_position = own_position
@@ -164,7 +165,7 @@ cdef class Progress:
         return self.commit_position
 
     cdef bint has_active_quorum(self, int64_t now_ns) noexcept nogil:
-        """Leader: a quorum of voters, itself included, was heard within the activity timeout."""
+        """Return, for a leader, whether a quorum of voters, itself included, was heard within the activity timeout."""
         cdef int32_t index
         cdef int32_t active = 0
         for index in range(self.member_count):
@@ -173,53 +174,55 @@ cdef class Progress:
         return active >= self.quorum_threshold
 
     cdef void note_sent(self, int64_t position, int64_t now_ns) noexcept nogil:
-        """A CommitPosition (leader) or AppendPosition (follower) with `position` was sent to everyone it concerns."""
+        """Note that a CommitPosition (leader) or AppendPosition (follower) with `position` was sent to everyone it
+        concerns."""
         self.last_sent_position = position
         self.last_sent_ns = now_ns
 
     # -- the same for Python --------------------------------------------------------------------------------------
 
     def touch(self, int32_t member_id, int64_t now_ns):
-        """Leader: a member was heard but acknowledges nothing: it is joining again, so its old position is void."""
+        """Note, as the leader, that a member was heard which acknowledges nothing: it is joining again, so its old
+        position is void."""
         index = self.index_of(member_id)
         if index >= 0 and index != self._own_index:
             self._activity_ns[index] = now_ns
             self._positions[index] = NULL_VALUE
 
     def member_position(self, int32_t member_id):
-        """Position a member acknowledged in this term, or -1."""
+        """Return the position that a member acknowledged in this term, or -1."""
         index = self.index_of(member_id)
         return NULL_VALUE if index < 0 else self._positions[index]
 
     def is_active(self, int32_t member_id, int64_t now_ns):
-        """Whether a member was heard within the activity timeout."""
+        """Return whether a member was heard within the activity timeout."""
         index = self.index_of(member_id)
         return index >= 0 and self.active_at(index, now_ns)
 
     def append_position_received(self, int32_t member_id, int64_t term, int64_t position, int64_t now_ns):
-        """`on_append_position` for Python."""
+        """Call `on_append_position` from Python."""
         self.on_append_position(member_id, term, position, now_ns)
 
     def commit_notified(self, int64_t term, int64_t position, int32_t leader, int64_t now_ns):
-        """`on_commit_notified` for Python."""
+        """Call `on_commit_notified` from Python."""
         self.on_commit_notified(term, position, leader, now_ns)
 
     def compute_quorum_position(self, int64_t now_ns):
-        """`quorum_position` for Python."""
+        """Call `quorum_position` from Python."""
         return self.quorum_position(now_ns)
 
     def advance_leader_commit(self, int64_t own_position, int64_t now_ns):
-        """`advance_commit` for Python."""
+        """Call `advance_commit` from Python."""
         return self.advance_commit(own_position, now_ns)
 
     def advance_follower_commit(self, int64_t own_position):
-        """`follower_commit` for Python."""
+        """Call `follower_commit` from Python."""
         return self.follower_commit(own_position)
 
     def quorum_is_active(self, int64_t now_ns):
-        """`has_active_quorum` for Python."""
+        """Call `has_active_quorum` from Python."""
         return self.has_active_quorum(now_ns)
 
     def sent(self, int64_t position, int64_t now_ns):
-        """`note_sent` for Python."""
+        """Call `note_sent` from Python."""
         self.note_sent(position, now_ns)

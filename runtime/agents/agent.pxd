@@ -1,7 +1,8 @@
-"""Agents: everything that runs."""
+"""The base class of everything that runs."""
 
 from libc.stdint cimport int64_t
 
 cdef class Agent:
-    """`on_start`, `do_work(now_ns) -> work count`, `on_close`, `role_name`. Never sleeps, starts no thread, reads no clock."""
+    """A component with `on_start`, `do_work(now_ns) -> work count`, `on_close` and `role_name`. Never sleeps, starts no
+    thread, reads no clock."""
     cpdef int do_work(self, int64_t now_ns) except -1

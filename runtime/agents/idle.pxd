@@ -1,10 +1,10 @@
-"""What a duty cycle does when there was nothing to do."""
+"""Idle strategies: what a thread does after a duty cycle that found no work."""
 
 from libc.stdint cimport int64_t
 from ordo.runtime.agents.wake cimport ParkFlag
 
 cdef class Parker:
-    """How a duty cycle waits. `prepare` announces, one more duty cycle runs, then `park` or `cancel`.
+    """A way to wait between duty cycles. `prepare` announces it, one more duty cycle runs, then `park` or `cancel`.
 
     `wakes` says that work ends the wait early; without it parks grow from short to long.
     """
@@ -22,7 +22,7 @@ cdef class IdleStrategy:
     cdef object _failure(self)
 
 cdef class BackoffIdle(IdleStrategy):
-    """Spins, yields, then parks."""
+    """An idle strategy that spins, yields, then parks."""
     cdef readonly Parker parker
     cdef readonly int64_t spins_max
     cdef readonly int64_t yields_max

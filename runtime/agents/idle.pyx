@@ -1,4 +1,4 @@
-"""What a duty cycle does when there was nothing to do."""
+"""Idle strategies: what a thread does after a duty cycle that found no work."""
 
 from posix.time cimport nanosleep, timespec
 
@@ -14,7 +14,7 @@ _BACKOFF_SPINS, _BACKOFF_PARK_NS_MIN = 10, 1_000
 
 
 cdef class Parker:
-    """Sleeps, and is never woken early."""
+    """A parker that sleeps, and is never woken early."""
 
     cdef void prepare(self) noexcept nogil:
         pass
@@ -29,11 +29,11 @@ cdef class Parker:
         pass
 
     def wake(self):
-        """Ends a park of another thread, where the parker can be woken."""
+        """End a park of another thread, if the parker can be woken."""
 
 
 cdef class FutexParker(Parker):
-    """Parks on the futex of a ParkFlag."""
+    """A parker on the futex of a ParkFlag."""
 
     def __init__(self, ParkFlag flag not None):
         self.flag = flag
@@ -55,7 +55,7 @@ cdef class FutexParker(Parker):
 
 
 cdef class CallableParker(Parker):
-    """Parks through `park(timeout_ns)`; `prepare()`, `cancel()` and `wake()` are optional callables."""
+    """A parker that calls `park(timeout_ns)`; `prepare()`, `cancel()` and `wake()` are optional callables."""
     cdef object _park
     cdef object _prepare
     cdef object _cancel
@@ -104,7 +104,7 @@ cdef class IdleStrategy:
         return None
 
     def after(self, int work_count, int64_t timeout_ns=-1):
-        """Idles once after a duty cycle, without the GIL. `timeout_ns` caps a park; -1 leaves it to the strategy."""
+        """Idle once after a duty cycle, without the GIL. `timeout_ns` caps a park; -1 leaves it to the strategy."""
         with nogil:
             self.idle(work_count, timeout_ns)
         failure = self._failure()
@@ -112,11 +112,11 @@ cdef class IdleStrategy:
             raise failure
 
     def wake(self):
-        """Ends a park of another thread, where the strategy can be woken."""
+        """End a park of another thread, if the strategy can be woken."""
 
 
 cdef class BusySpinIdle(IdleStrategy):
-    """Never gives the core away."""
+    """An idle strategy that never gives up the core."""
 
     cdef void idle(self, int work_count, int64_t timeout_ns) noexcept nogil:
         if work_count == 0:
@@ -124,11 +124,11 @@ cdef class BusySpinIdle(IdleStrategy):
 
 
 cdef class NoOpIdle(IdleStrategy):
-    """Does nothing at all."""
+    """An idle strategy that does nothing at all."""
 
 
 cdef class YieldIdle(IdleStrategy):
-    """Lets other threads of the core go first."""
+    """An idle strategy that lets other threads of the core run first."""
 
     cdef void idle(self, int work_count, int64_t timeout_ns) noexcept nogil:
         if work_count == 0:
@@ -136,7 +136,7 @@ cdef class YieldIdle(IdleStrategy):
 
 
 cdef class SleepIdle(IdleStrategy):
-    """Sleeps the same time again and again; nothing wakes it."""
+    """An idle strategy that always sleeps the same time; nothing wakes it."""
 
     def __init__(self, int64_t sleep_ns):
         self.sleep_ns = sleep_ns
@@ -148,7 +148,8 @@ cdef class SleepIdle(IdleStrategy):
 
 
 def make_idle(str name, Parker parker not None, int64_t park_ns_max):
-    """The strategy of this name: one of IDLE_STRATEGIES. `parker` is for "park"; no rest is longer than `park_ns_max`.
+    """Return the idle strategy of this name, one of IDLE_STRATEGIES. `parker` is for "park"; no rest is longer than
+    `park_ns_max`.
 
     park: spins, yields, then waits until woken. backoff: the same, but sleeps, longer each time. sleep, yield, spin and
     noop do only that.
@@ -166,7 +167,8 @@ def make_idle(str name, Parker parker not None, int64_t park_ns_max):
 
 
 cdef class BackoffIdle(IdleStrategy):
-    """Spins briefly, then yields, then parks until its parker is woken, `park_ns_max` passed or the caller's timeout.
+    """An idle strategy that spins briefly, then yields, then parks until its parker is woken, `park_ns_max` or the
+    caller's timeout has passed.
 
     `park` is a Parker, or a callable that takes timeout_ns. Counts of each are in `spin_count`, `yield_count`,
     `park_count`.

@@ -1,13 +1,13 @@
-"""Whether a thread looks for more before it parks."""
+"""The decision whether a thread polls again before it parks."""
 
 cimport cython
 from libc.stdint cimport int64_t
 
 @cython.final
 cdef class Spinning:
-    """Turns without work that follow on one that moved something, each of which gives the core away: to be woken costs
-    the sender of a datagram and its receiver more than a few looks do, as long as something comes soon. So the last
-    steps decide: behind steps that came fast one after the other there are `turns_max` such turns, else none."""
+    """A count of idle turns to take before parking, each of which yields the core: to be woken costs the sender of a
+    datagram and its receiver more than a few polls do, as long as something comes soon. So the last steps decide: after
+    steps in quick succession there are `turns_max` such turns, otherwise none."""
     cdef readonly int64_t turns_max
     cdef readonly int64_t turns_left
     cdef int64_t _moved

@@ -1,4 +1,4 @@
-"""Whether a thread looks for more before it parks."""
+"""The decision whether a thread polls again before it parks."""
 
 from ordo.runtime.native.atomics cimport sched_yield
 
@@ -14,7 +14,7 @@ cdef class Spinning:
         self._moved_ns = -FAST_NS - 1
 
     cpdef void note(self, int64_t moved, int64_t now_ns) noexcept nogil:
-        """A turn has done something. `moved` changes with each step: of a node, whenever its log has grown or
+        """Note that a turn has done something. `moved` changes with each step: of a node, whenever its log has grown or
         more of it is committed."""
         if moved == self._moved:
             return
@@ -27,7 +27,7 @@ cdef class Spinning:
         self.turns_left = self.turns_max if self._score > 0 else 0
 
     cpdef bint take(self) noexcept nogil:
-        """Takes one of the turns that are left: gives the core away. Returns False where none is."""
+        """Take one of the remaining idle turns and yield the core. Returns False when none is left."""
         if self.turns_left == 0:
             return False
         self.turns_left -= 1

@@ -1,9 +1,9 @@
-"""Whose an object is: the process that made it, and the thread that is in it."""
+"""Ownership of an object: the process that made it, and the thread that is using it."""
 
 from libc.stdint cimport int64_t
 
 cdef class Origin:
-    """The process that made an object; a copy of it made by fork has the object, and may not use it."""
+    """The process that made an object; a copy in a forked child may not be used."""
     cdef readonly str what
     cdef readonly int pid
     cdef int64_t _forks
@@ -11,7 +11,7 @@ cdef class Origin:
     cpdef int check(self) except -1
 
 cdef class Use(Origin):
-    """One thread at a time in an object, which another one may end meanwhile."""
+    """A lock that admits one thread at a time to an object, which another thread may close meanwhile."""
     cdef readonly bint is_closed
     cdef readonly int depth                # calls of the thread that is in it, one inside the other
     cdef unsigned long _thread

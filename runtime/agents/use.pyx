@@ -1,4 +1,4 @@
-"""Whose an object is: the process that made it, and the thread that is in it.
+"""Ownership of an object: the process that made it, and the thread that is using it.
 
 What holds sockets, mappings, locks or numbers belongs to the process that made it. A child made by `fork` has a copy of
 the object that shares all of these with the parent: two processes would send in one stream, under one number, and the
@@ -42,13 +42,13 @@ os.register_at_fork(after_in_child=_note_fork)
 
 
 def watch(one):
-    """Has `one.on_forked()` called in every child that this process makes by fork, as long as the object lives."""
+    """Have `one.on_forked()` called in every child that this process makes by fork, as long as the object lives."""
     _watched.add(one)
 
 
 cdef class Origin:
     def __init__(self, str what not None):
-        """`what` the object is, for the error: "cluster-client"."""
+        """Guard an object; `what` names it in errors, such as "cluster-client"."""
         self.what = what
         self.pid = os.getpid()
         self._forks = forks
@@ -62,7 +62,7 @@ cdef class Origin:
         return self._forks != forks
 
     cpdef int check(self) except -1:
-        """Raises ForkedError in a process that was forked from the one that made the object."""
+        """Raise ForkedError in a process that was forked from the one that made the object."""
         if self._forks != forks:
             raise ForkedError(f"{self.what}: opened in process {self.pid}, and this is process {os.getpid()}, forked "
                               "from it; open one here")
@@ -75,11 +75,11 @@ cdef class Use(Origin):
         self._left = []
 
     def mark_closed(self):
-        """Nobody may enter any more, but for what is under way and for its end."""
+        """Refuse new entries; what is under way may finish, and the end may still enter."""
         self.is_closed = True
 
     cpdef int enter(self) except -1:
-        """The calling thread takes the object; waits while another one has it.
+        """Enter the object with the calling thread; wait while another thread is in it.
 
         Raises ForkedError, and TransportError once it is closed.
         """
@@ -105,7 +105,7 @@ cdef class Use(Origin):
         return 0
 
     cpdef bint try_enter(self):
-        """`enter` that neither waits nor raises: False where it cannot."""
+        """Enter without waiting or raising; return whether the thread has entered."""
         if self._forks != forks or self.is_closed or self.depth or self._waiting:
             return False
         self._thread = PyThread_get_thread_ident()
@@ -113,7 +113,7 @@ cdef class Use(Origin):
         return True
 
     cpdef int leave(self) except -1:
-        """The end of what `enter` began. The thread that leaves last does what was left to it."""
+        """Leave what `enter` entered. The thread that leaves last does the work that was left to it."""
         try:
             if self.depth == 1 and self._left and self._forks == forks:
                 self._do_left()
@@ -131,8 +131,8 @@ cdef class Use(Origin):
             self._ending = False
 
     def end(self, work, *, bint at_once=False):
-        """Does `work` with nobody else in the object: at once, or, where this thread is in it, when it leaves; with
-        `at_once` also then: for the end of a part whose owner's call is under way, and knows of it.
+        """Do `work` with nobody else in the object: at once, or when this thread leaves it, if it is in it. With
+        `at_once` it is done at once even then: for the end of a part whose owner's call is under way, and knows of it.
 
         Nothing is done in a process that was forked from the one that made the object: it is the other's. Raises
         TransportError where another thread does not leave in time; it does the work when it leaves.

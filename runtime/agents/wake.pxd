@@ -1,4 +1,4 @@
-"""Waking a parked duty cycle: a flag in shared memory, and a futex or the sockets behind it."""
+"""Wake-ups of a parked duty cycle: a flag in shared memory, and a futex or the sockets that it parks on."""
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -22,7 +22,8 @@ cdef class ParkFlag:
     cdef void wake_futex(self) noexcept nogil
 
 cdef class Waker:
-    """Wakes whoever parks on one flag: by futex, or by eight bytes written to a descriptor it selects on."""
+    """A waker of the thread that parks on one flag: by futex, or by eight bytes written to a descriptor that it selects
+    on."""
     cdef ParkFlag flag
     cdef readonly int descriptor
     cdef bint wake(self) noexcept nogil                               # True when somebody had to be woken

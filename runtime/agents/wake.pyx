@@ -1,4 +1,4 @@
-"""Waking a parked duty cycle: a flag in shared memory, and a futex or the sockets behind it."""
+"""Wake-ups of a parked duty cycle: a flag in shared memory, and a futex or the sockets that it parks on."""
 
 from posix.unistd cimport write
 
@@ -8,7 +8,7 @@ from ordo.runtime.native.counters cimport Counter
 
 
 cdef class ParkFlag:
-    """A park flag in a Counter that the thread that parks shares with those that wake it."""
+    """A park flag in a Counter, shared between the thread that parks and those that wake it."""
 
     def __init__(self, Counter counter):
         self.word = counter.address
@@ -36,29 +36,30 @@ cdef class ParkFlag:
 
     @property
     def parked(self):
-        """0, or the kind announced."""
+        """The kind of park that was announced, 0 when awake."""
         return ordo_load_acquire_i64(self.word)
 
     def announce_parked(self, int64_t kind):
-        """`announce` for Python."""
+        """Announce a park, as `announce` does for native code."""
         self.announce(kind)
 
     def set_awake(self):
-        """`awake` for Python."""
+        """Mark the thread as awake, as `awake` does for native code."""
         self.awake()
 
     def wait(self, int64_t timeout_ns):
-        """Waits on the futex without the GIL until woken, at most `timeout_ns`; at once when the flag is not 1."""
+        """Wait on the futex without the GIL until woken, at most `timeout_ns`; at once when the flag is not 1."""
         with nogil:
             self.wait_futex(timeout_ns)
 
     def take_parked(self):
-        """`take` for Python."""
+        """Take the flag, as `take` does for native code."""
         return self.take()
 
 
 cdef class Waker:
-    """`descriptor` is an eventfd or a connected datagram socket, or -1 for a flag that is only parked on its futex."""
+    """A waker for a flag; `descriptor` is an eventfd or a connected datagram socket, or -1 for a flag that is only
+    parked on its futex."""
 
     def __init__(self, ParkFlag flag not None, int descriptor=-1):
         self.flag = flag
@@ -74,5 +75,5 @@ cdef class Waker:
         return kind != PARK_AWAKE
 
     def wake_parked(self):
-        """`wake` for Python."""
+        """Wake the thread, as `wake` does for native code."""
         return self.wake()

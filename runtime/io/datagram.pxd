@@ -30,7 +30,7 @@ cdef class DatagramChannel:
     cdef int receive(self, ReceiveItem* items, int capacity) noexcept nogil # items filled, or -errno
 
 cdef class DatagramNetwork:
-    """Opens channels and waits for all of them together."""
+    """A network that opens channels and waits for all of them together."""
     cdef bint is_asked_at_once        # a receive that finds nothing costs no more than a select
     cdef int select(self, int64_t timeout_ns) noexcept nogil  # marks ready channels; 0 = look only; count, or -errno
     cdef int wait(self, int64_t timeout_ns) noexcept nogil    # until a select would find something; marks nothing

@@ -15,7 +15,7 @@ cdef enum:
 
 
 cdef class DatagramChannel:
-    """Beside what datagram.pxd declares, a channel has `local_address`, the bound (host, port), and `close()`."""
+    """One socket. Beside what datagram.pxd declares, it has `local_address`, the bound (host, port), and `close()`."""
 
     cdef int send(self, SendItem* items, int count) noexcept nogil:
         return -ENOSYS
@@ -24,14 +24,15 @@ cdef class DatagramChannel:
         return -ENOSYS
 
     def close(self):
-        """Closes the socket. Idempotent."""
+        """Close the socket. Idempotent."""
 
     def key_name(self, bytes packed not None):
-        """The name of the key that the peer at a packed sockaddr has proven to have; "" without encryption."""
+        """Return the name of the key that the peer at a packed sockaddr has proven to have; "" without encryption."""
         return ""
 
     def send_bytes(self, bytes payload, bytes to=b"", int segment_length_bytes=0):
-        """`send` for Python: one item, to a packed sockaddr (b"": connected). Items sent: 1 or 0. Raises OSError."""
+        """Send one item to a packed sockaddr (b"": connected), as `send` does for native code. Returns the items sent,
+        1 or 0. Raises OSError."""
         cdef SendItem item
         cdef SocketAddress address
         memset(&address, 0, sizeof(address))
@@ -49,11 +50,12 @@ cdef class DatagramChannel:
         return result
 
     def note_times(self):
-        """Has the kernel note when each datagram arrives: `time_ns` of a ReceiveItem. Raises TransportError."""
+        """Have the kernel note when each datagram arrives: `time_ns` of a ReceiveItem. Raises TransportError."""
         raise NotImplementedError(type(self).__name__)
 
     def receive_bytes(self, int capacity=16):
-        """`receive` for Python: a list of (datagram, packed sockaddr), one entry a datagram. Raises OSError."""
+        """Receive a list of (datagram, packed sockaddr), one entry per datagram, as `receive` does for native code.
+        Raises OSError."""
         if not 0 < capacity <= BATCH_MAX:
             raise ValueError(f"capacity={capacity}, allowed 1..{BATCH_MAX}")
         cdef ReceiveItem* items = <ReceiveItem*> calloc(capacity, sizeof(ReceiveItem))
@@ -76,7 +78,7 @@ cdef class DatagramChannel:
 
 
 cdef class DatagramNetwork:
-    """`open` gives channels, `select` waits for all of them.
+    """A network: `open` gives channels, `select` waits for all of them.
 
     The contract of `open`: a channel bound to `bind`, connected to `connect` or joined to a multicast `group` (each a
     (host, port) with a numeric host) when given; `interface` is the address multicast leaves from and joins on; `ttl`,
@@ -94,11 +96,11 @@ cdef class DatagramNetwork:
         raise NotImplementedError(type(self).__name__)
 
     def resolve(self, str host, int port):
-        """(numeric host, port) of a name; raises TransportError when it has none."""
+        """Return (numeric host, port) of a name; raise TransportError when it has none."""
         raise NotImplementedError(type(self).__name__)
 
     def select_channels(self, int64_t timeout_ns):
-        """`select` for Python, without the GIL: the number of channels marked ready. Raises OSError."""
+        """Wait for channels without the GIL; return the number of channels marked ready. Raises OSError."""
         cdef int count
         with nogil:
             count = self.select(timeout_ns)
@@ -107,11 +109,12 @@ cdef class DatagramNetwork:
         return count
 
     def close(self):
-        """Closes every channel."""
+        """Close every channel."""
 
 
 cdef class PythonDatagramChannel(DatagramChannel):
-    """Implement `send_datagram(payload, to) -> bool` and `receive_datagram() -> (payload, source) | None` in Python.
+    """A channel in Python: implement `send_datagram(payload, to) -> bool` and `receive_datagram() -> (payload, source)
+    | None`.
 
     Addresses are packed sockaddrs. An OSError becomes -errno; any other error -EIO, kept in `failure`. False from
     `send_datagram` ends the batch, as a full socket does.

@@ -24,7 +24,8 @@ cdef class FileSegment(SegmentFile):
     cdef void _close_now(self) noexcept
 
 cdef class SyncQueue:
-    """Runs `SegmentFile.sync` off the duty cycle: on a thread in production, after a virtual delay in simulation.
+    """A queue that runs `SegmentFile.sync` off the duty cycle: on a thread in production, after a virtual delay in
+    simulation.
 
     `request(file)` asks for one sync and returns a ticket; tickets complete in order. `completed()` is the last ticket
     done; an error sticks in `error` (-errno) until the queue is closed. A completion wakes the parked duty cycle.
@@ -36,7 +37,8 @@ cdef class SyncQueue:
 cdef struct SyncThread
 
 cdef class ThreadSyncQueue(SyncQueue):
-    """One native thread. Everything requested during one sync goes with the next, one fdatasync a file."""
+    """A sync queue with one native thread. Everything requested during one sync goes with the next, one fdatasync per
+    file."""
     cdef SyncThread* _thread
     cdef list _held                     # (ticket, file) not reaped yet
     cdef ParkFlag _flag

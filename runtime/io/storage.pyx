@@ -60,7 +60,7 @@ cdef class SegmentFile:
         return -ENOSYS
 
     def write_bytes(self, const uint8_t[::1] data, int64_t offset):
-        """`write` for Python. Raises StorageError, StorageFullError."""
+        """Write at an offset, as `write` does for native code. Raises StorageError, StorageFullError."""
         cdef int result = 0
         if data.shape[0] > 0:
             result = self.write(&data[0], data.shape[0], offset)
@@ -68,7 +68,8 @@ cdef class SegmentFile:
             raise storage_error(-result, "write", self.path)
 
     def read_bytes(self, int64_t length_bytes, int64_t offset):
-        """`read` for Python: up to `length_bytes`, fewer at the end of the file. Raises StorageError."""
+        """Read up to `length_bytes`, fewer at the end of the file, as `read` does for native code. Raises
+        StorageError."""
         buffer = bytearray(length_bytes)
         cdef uint8_t[::1] view = buffer
         cdef int64_t count = 0
@@ -79,7 +80,7 @@ cdef class SegmentFile:
         return bytes(buffer[:count])
 
     def sync_now(self):
-        """`sync` for Python, without the GIL. Raises StorageError."""
+        """Sync the file without the GIL, as `sync` does for native code. Raises StorageError."""
         cdef int result
         with nogil:
             result = self.sync()
@@ -87,7 +88,7 @@ cdef class SegmentFile:
             raise storage_error(-result, "sync", self.path)
 
     def close(self):
-        """Closes the file. Idempotent."""
+        """Close the file. Idempotent."""
 
     def __enter__(self):
         return self
@@ -175,24 +176,24 @@ cdef class SyncQueue:
         return -ENOSYS
 
     def request_sync(self, SegmentFile file not None):
-        """`request` for Python."""
+        """Request a sync, as `request` does for native code."""
         return self.request(file)
 
     @property
     def last_completed(self):
-        """The last ticket done, 0 at the start."""
+        """The last ticket that is done, 0 at the start."""
         return self.completed()
 
     @property
     def sticky_error(self):
-        """0, or -errno of the first sync that failed."""
+        """The -errno of the first sync that failed, 0 while none has."""
         return self.error()
 
     def measure(self, Histogram durations not None):
-        """From now on `durations` gets how long each sync takes, where syncs take time."""
+        """Record in `durations` how long each sync takes from now on, where syncs take time."""
 
     def close(self):
-        """Finishes what was requested and ends the thread, if there is one. Idempotent."""
+        """Finish what was requested and end the thread, if there is one. Idempotent."""
 
 
 cdef struct SyncThread:
@@ -270,7 +271,7 @@ cdef void* _run_sync_thread(void* argument) noexcept nogil:
 
 
 cdef int _start_without_signals(SyncThread* self) noexcept nogil:
-    """Starts the thread with every signal blocked: signals are for threads that Python can interrupt."""
+    """Start the thread with every signal blocked: signals are for threads that Python can interrupt."""
     cdef sigset_t all_signals, before
     sigfillset(&all_signals)
     pthread_sigmask(SIG_SETMASK, &all_signals, &before)
@@ -281,8 +282,9 @@ cdef int _start_without_signals(SyncThread* self) noexcept nogil:
 
 @cython.no_gc_clear     # the flag and the files stay until the thread has ended
 cdef class ThreadSyncQueue(SyncQueue):
-    """`flag` and `wake_descriptor` say how the owner parks: a completion takes the flag and wakes the futex, or writes
-    eight bytes to the descriptor. With a descriptor alone every completion writes. Takes FileSegments only.
+    """A sync queue with one thread. `flag` and `wake_descriptor` say how the owner parks: a completion takes the flag
+    and wakes the futex, or writes eight bytes to the descriptor. With a descriptor alone every completion writes. Takes
+    FileSegments only.
 
     After an error nothing completes any more: what the disk holds is unknown.
     """
@@ -377,7 +379,7 @@ cdef class ThreadSyncQueue(SyncQueue):
 
 
 def storage_error(int code, str action, str path):
-    """The StorageError of an errno, caused by its OSError: one line that names action and path."""
+    """Return the StorageError of an errno, caused by its OSError: one line that names action and path."""
     kind = {errno.ENOSPC: StorageFullError, errno.EDQUOT: StorageFullError, errno.ENOENT: StorageMissingError,
             errno.EEXIST: StorageExistsError}.get(code, StorageError)
     advice = "; free some space on its device" if kind is StorageFullError else ""
@@ -390,14 +392,14 @@ class Transaction:
     """Changes to a MetadataStore that become durable together, or not at all."""
 
     def get(self, key):
-        """The value as this transaction sees it, or None."""
+        """Return the value as this transaction sees it, or None."""
         raise NotImplementedError
 
     def put(self, key, value):
         raise NotImplementedError
 
     def delete(self, key):
-        """Removes a key; a missing one is no error."""
+        """Remove a key; a missing one is no error."""
         raise NotImplementedError
 
 
@@ -405,19 +407,19 @@ class MetadataStore:
     """Small keys and values in atomic, durable transactions. Keys are 1..511 bytes, kept in byte order."""
 
     def get(self, key):
-        """The committed value, or None."""
+        """Return the committed value, or None."""
         raise NotImplementedError
 
     def items(self, prefix=b""):
-        """The committed (key, value) pairs whose key begins with `prefix`, in key order, as a list."""
+        """Return the committed (key, value) pairs whose key begins with `prefix`, in key order, as a list."""
         raise NotImplementedError
 
     def transaction(self):
-        """A context manager that gives a Transaction: durable at its end, nothing of it after an exception."""
+        """Return a context manager that gives a Transaction: durable at its end, nothing of it after an exception."""
         raise NotImplementedError
 
     def close(self):
-        """Closes the store. Idempotent."""
+        """Close the store. Idempotent."""
         raise NotImplementedError
 
 
@@ -425,7 +427,7 @@ class DirectoryLock:
     """A folder held by this process; `close` gives it back."""
 
     def close(self):
-        """Gives the folder back. Idempotent."""
+        """Give the folder back. Idempotent."""
         raise NotImplementedError
 
     def __enter__(self):
@@ -436,60 +438,62 @@ class DirectoryLock:
 
 
 class Storage:
-    """The seam. Paths are strings; every failure is a StorageError whose cause is the OSError, if there was one."""
+    """The seam between Ordo and a file system. Paths are strings; every failure is a StorageError whose cause is the
+    OSError, if there was one."""
 
     def open_segment(self, path, length_bytes, create=False, writable=True):
-        """A SegmentFile of `length_bytes`. `create` makes a sparse file that must be new (StorageExistsError);
-        without it the file must be there (StorageMissingError), and may be shorter."""
+        """Open a SegmentFile of `length_bytes`. `create` makes a sparse file that must be new (StorageExistsError);
+        without it the file must exist (StorageMissingError), and may be shorter."""
         raise NotImplementedError(type(self).__name__)
 
     def open_metadata(self, path, read_only=False):
-        """A MetadataStore in the file `path`, created when missing. `read_only` is for other processes."""
+        """Open the MetadataStore in the file `path`, created when missing. `read_only` is for other processes."""
         raise NotImplementedError(type(self).__name__)
 
     def list_files(self, directory):
-        """Names of the files in a folder, sorted; [] when the folder is missing."""
+        """Return the names of the files in a folder, sorted; [] when the folder is missing."""
         raise NotImplementedError(type(self).__name__)
 
     def exists(self, path):
-        """Whether a file is there. Raises StorageError where that cannot be known."""
+        """Return whether a file is there. Raises StorageError where that cannot be known."""
         raise NotImplementedError(type(self).__name__)
 
     def remove(self, path):
-        """Removes a file; a missing one is no error."""
+        """Remove a file; a missing one is no error."""
         raise NotImplementedError(type(self).__name__)
 
     def rename(self, source, target):
-        """Moves a file over `target` atomically; durable after `sync_directory`."""
+        """Move a file over `target` atomically; durable after `sync_directory`."""
         raise NotImplementedError(type(self).__name__)
 
     def sync_directory(self, directory):
-        """Makes names created, renamed and removed in a folder durable."""
+        """Make names created, renamed and removed in a folder durable."""
         raise NotImplementedError(type(self).__name__)
 
     def usable_bytes(self, directory):
-        """Bytes this process may still write on the folder's device."""
+        """Return how many bytes this process may still write on the folder's device."""
         raise NotImplementedError(type(self).__name__)
 
     def make_directory(self, directory):
-        """Makes a folder and its parents; an existing one is no error."""
+        """Make a folder and its parents; an existing one is no error."""
         raise NotImplementedError(type(self).__name__)
 
     def remove_directory(self, directory):
-        """Removes a folder with everything in it; a missing one is no error."""
+        """Remove a folder with everything in it; a missing one is no error."""
         raise NotImplementedError(type(self).__name__)
 
     def lock_directory(self, directory):
-        """A DirectoryLock; StorageInUseError names the folder and the live process that holds it."""
+        """Lock a folder and return its DirectoryLock; StorageInUseError names the folder and the live process that
+        holds it."""
         raise NotImplementedError(type(self).__name__)
 
     def sync_queue(self, flag=None, wake_descriptor=-1):
-        """A SyncQueue for files of this storage; see ThreadSyncQueue for the arguments."""
+        """Return a SyncQueue for files of this storage; see ThreadSyncQueue for the arguments."""
         raise NotImplementedError(type(self).__name__)
 
 
 class FileDirectoryLock(DirectoryLock):
-    """An flock on the folder's LOCK file, which holds the pid for people to read. It ends with the process."""
+    """A flock on the folder's LOCK file, which holds the pid for people to read. It ends with the process."""
 
     def __init__(self, directory):
         self._descriptor = -1
@@ -514,7 +518,7 @@ class FileDirectoryLock(DirectoryLock):
         watch(self)
 
     def on_forked(self):
-        """In a child made by fork: lets go of the descriptor, with which the lock would outlive the parent."""
+        """Close the descriptor in a forked child, with which the lock would outlive the parent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -527,7 +531,8 @@ class FileDirectoryLock(DirectoryLock):
 
 
 class FileStorage(Storage):
-    """Real files. `metadata_factory(path, read_only) -> MetadataStore`; `ordo.archive.store.lmdb_store.open_lmdb` in production."""
+    """A storage of real files. `metadata_factory(path, read_only) -> MetadataStore`;
+    `ordo.archive.store.lmdb_store.open_lmdb` in production."""
 
     def __init__(self, metadata_factory=None):
         self._metadata_factory = metadata_factory

@@ -1,4 +1,4 @@
-"""Clocks are injected: nothing outside this module asks the operating system for the time."""
+"""Injected clocks: nothing outside this module asks the operating system for the time."""
 
 from libc.stdint cimport int64_t
 
@@ -10,6 +10,6 @@ cdef class SystemClock(Clock):
     pass
 
 cdef class VirtualClock(Clock):
-    """Advanced by its owner only; epoch may be skewed against the monotonic time."""
+    """A clock that only its owner advances; epoch time may be skewed against the monotonic time."""
     cdef int64_t now_ns
     cdef int64_t epoch_offset_ns

@@ -1,4 +1,4 @@
-"""Clocks are injected: nothing outside this module asks the operating system for the time.
+"""Injected clocks: nothing outside this module asks the operating system for the time.
 
 Native code calls `nano_time` and `epoch_time_ns`; Python calls `now()`, `epoch_ns()` and `epoch_ms()`.
 """
@@ -14,15 +14,15 @@ cdef class Clock:
         return 0
 
     def now(self):
-        """Monotonic time in ns; only differences mean something."""
+        """Return the monotonic time in ns; only differences mean something."""
         return self.nano_time()
 
     def epoch_ns(self):
-        """Wall clock in ns since 1970."""
+        """Return the wall clock in ns since 1970."""
         return self.epoch_time_ns()
 
     def epoch_ms(self):
-        """Wall clock in ms since 1970."""
+        """Return the wall clock in ms since 1970."""
         return self.epoch_time_ns() // 1_000_000
 
 
@@ -37,7 +37,7 @@ cdef class SystemClock(Clock):
 
 
 cdef class VirtualClock(Clock):
-    """Time that moves only by `advance`. `epoch_offset_ns` is wall clock minus monotonic time."""
+    """A clock that moves only by `advance`. `epoch_offset_ns` is wall clock minus monotonic time."""
 
     def __init__(self, int64_t now_ns=0, int64_t epoch_offset_ns=1_700_000_000_000_000_000):
         self.now_ns = now_ns
@@ -50,11 +50,11 @@ cdef class VirtualClock(Clock):
         return self.now_ns + self.epoch_offset_ns
 
     def advance(self, int64_t delta_ns):
-        """Moves both times forward; `delta_ns` is at least 0."""
+        """Move both times forward; `delta_ns` is at least 0."""
         if delta_ns < 0:
             raise ValueError(f"delta_ns={delta_ns}, at least 0: monotonic time never goes back")
         self.now_ns += delta_ns
 
     def step_epoch(self, int64_t delta_ns):
-        """Steps the wall clock alone, forwards or backwards, as an administrator or NTP would."""
+        """Step the wall clock alone, forwards or backwards, as an administrator or NTP would."""
         self.epoch_offset_ns += delta_ns

@@ -26,7 +26,7 @@ cdef class CountersReader:
     cpdef Counter counter(self, int32_t counter_id)
 
 cdef class CountersManager(CountersReader):
-    """The one writer of the metadata: allocates and frees counters."""
+    """The one writer of the metadata, which allocates and frees counters."""
     cdef Clock clock
     cdef readonly int64_t reuse_timeout_ms
     cdef readonly int32_t high_water_mark

@@ -58,7 +58,8 @@ cdef class Counter:
         return True
 
     cpdef bint compare_and_set(self, int64_t expected, int64_t desired):
-        """Atomic among all processes that map the counter."""
+        """Set the value if it is `expected`, atomically among all processes that map the counter; return whether it was
+        set."""
         return ordo_cas_i64(self.address, expected, desired)
 
     @property
@@ -66,15 +67,15 @@ cdef class Counter:
         return self.get()
 
     def set(self, int64_t value):
-        """Stores with release; for the counter's one writer."""
+        """Store the value with release order; for the counter's one writer."""
         self.set_release(value)
 
     def increment(self, int64_t delta=1):
-        """Adds without an atomic operation, for the counter's one writer; the new value."""
+        """Add without an atomic operation, for the counter's one writer; return the new value."""
         return self.add(delta)
 
     def propose_maximum(self, int64_t value):
-        """Raises the value to `value`; False when it is there already."""
+        """Raise the value to `value`; return False when it is that high already."""
         return self.propose_max(value)
 
     def __repr__(self):
@@ -82,7 +83,7 @@ cdef class Counter:
 
 
 cpdef Counter local_counter(int64_t value=0):
-    """A counter outside every counters file, for one process; its id is NULL_COUNTER_ID."""
+    """Return a counter outside every counters file, for one process; its id is NULL_COUNTER_ID."""
     cdef Memory memory = allocate(COUNTER_VALUE_LENGTH)
     cdef Counter counter = Counter.__new__(Counter)
     counter.address = <int64_t*> memory.data
@@ -121,7 +122,7 @@ cdef class CountersReader:
         return 0 if address == NULL else ordo_load_acquire_i64(address + 1)
 
     cpdef Counter counter(self, int32_t counter_id):
-        """The counter of an id, whatever its state. Raises IndexError outside 0..max_counter_id."""
+        """Return the counter of an id, whatever its state. Raises IndexError outside 0..max_counter_id."""
         cdef int64_t* address = self.address(counter_id)
         if address == NULL:
             raise IndexError(f"counter_id={counter_id}, allowed 0..{self.max_counter_id}")
@@ -132,17 +133,18 @@ cdef class CountersReader:
         return counter
 
     def get_value(self, int32_t counter_id):
-        """The value, loaded with acquire. Raises IndexError outside 0..max_counter_id."""
+        """Return the value, loaded with acquire. Raises IndexError outside 0..max_counter_id."""
         return self.counter(counter_id).value
 
     def is_active(self, int32_t counter_id, registration_id=None):
-        """True when the counter is allocated (and still has that registration id)."""
+        """Return whether the counter is allocated (and still has that registration id)."""
         if self.state(counter_id) != COUNTER_ALLOCATED:
             return False
         return registration_id is None or self.registration(counter_id) == registration_id
 
     def describe(self, int32_t counter_id):
-        """A CounterDescriptor, or None when the counter is not allocated. Consistent: state is read again after."""
+        """Return a CounterDescriptor, or None when the counter is not allocated. It is consistent: the state is read
+        again at the end."""
         if self.state(counter_id) != COUNTER_ALLOCATED:
             return None
         cdef uint8_t* record = self.metadata + <int64_t> counter_id * COUNTER_METADATA_LENGTH
@@ -162,7 +164,7 @@ cdef class CountersReader:
         return descriptor if self.state(counter_id) == COUNTER_ALLOCATED else None
 
     def __iter__(self):
-        """The allocated counters in the order of their ids."""
+        """Iterate over the allocated counters in the order of their ids."""
         for counter_id in range(self.max_counter_id + 1):
             if self.state(counter_id) == COUNTER_UNUSED:
                 return
@@ -171,7 +173,7 @@ cdef class CountersReader:
                 yield descriptor
 
     def find_all(self, int32_t type_id):
-        """The ids of the allocated counters of a type, ascending."""
+        """Return the ids of the allocated counters of a type, ascending."""
         cdef int32_t counter_id, state
         cdef uint8_t* record
         found = []
@@ -185,7 +187,7 @@ cdef class CountersReader:
         return found
 
     def find(self, int32_t type_id, bytes key=b"", registration_id=None, owner_id=None):
-        """The id of the first allocated counter of a type, NULL_COUNTER_ID if none.
+        """Return the id of the first allocated counter of a type, NULL_COUNTER_ID if there is none.
 
         `key` is compared with the beginning of the counter's key; `registration_id` and `owner_id` when given.
         """
@@ -201,7 +203,7 @@ cdef class CountersReader:
 
 
 cdef class CountersManager(CountersReader):
-    """Allocates and frees. `metadata` is at least 4 times as long as `values`; both zeroed when new.
+    """The one writer of counters. `metadata` is at least 4 times as long as `values`; both zeroed when new.
 
     A freed counter is used again `reuse_timeout_ms` after, so that readers of a stale id see RECLAIMED first.
     """
@@ -216,7 +218,8 @@ cdef class CountersManager(CountersReader):
 
     def allocate(self, int32_t type_id, str label, bytes key=b"", *, int64_t registration_id=0, int64_t owner_id=0,
                  int64_t reference_id=0, int64_t value=0):
-        """A new Counter. Raises CountersFullError. A label over 380 ASCII characters is cut; a key is 0..112 bytes."""
+        """Allocate a counter. Raises CountersFullError. A label over 380 ASCII characters is cut; a key is 0..112
+        bytes."""
         if len(key) > COUNTER_KEY_LENGTH_MAX:
             raise ValueError(f"key_length_bytes={len(key)}, at most {COUNTER_KEY_LENGTH_MAX}")
         cdef int32_t counter_id = self._next_id()
@@ -236,7 +239,7 @@ cdef class CountersManager(CountersReader):
         return self.counter(counter_id)
 
     def free(self, int32_t counter_id):
-        """Gives a counter back. Raises ValueError when it is not allocated."""
+        """Free a counter. Raises ValueError when it is not allocated."""
         if self.state(counter_id) != COUNTER_ALLOCATED:
             raise ValueError(f"counter_id={counter_id} is not allocated")
         cdef uint8_t* record = self.metadata + <int64_t> counter_id * COUNTER_METADATA_LENGTH
@@ -247,18 +250,18 @@ cdef class CountersManager(CountersReader):
 
     @property
     def available(self):
-        """Counters that are not allocated; some of them may wait for their reuse."""
+        """The number of counters that are not allocated; some of them may wait for their reuse."""
         return self.max_counter_id - self.high_water_mark + len(self._freed)
 
     def append_label(self, int32_t counter_id, str text):
-        """Adds to a label as far as there is room."""
+        """Add to a label as far as there is room."""
         descriptor = self.describe(counter_id)
         if descriptor is None:
             raise ValueError(f"counter_id={counter_id} is not allocated")
         self._write_label(self.metadata + <int64_t> counter_id * COUNTER_METADATA_LENGTH, descriptor.label + text)
 
     def set_key(self, int32_t counter_id, bytes key):
-        """Replaces a key of 0..112 bytes."""
+        """Replace a key of 0..112 bytes."""
         if len(key) > COUNTER_KEY_LENGTH_MAX or self.address(counter_id) == NULL:
             raise ValueError(f"counter_id={counter_id} key_length_bytes={len(key)}, at most {COUNTER_KEY_LENGTH_MAX}")
         padded = key.ljust(COUNTER_KEY_LENGTH_MAX, b"\0")
@@ -292,8 +295,8 @@ cdef class CountersManager(CountersReader):
         return self.high_water_mark
 
     cdef bint _reserve(self, int32_t counter_id) noexcept:
-        """Whether the counters of this and the next ids have memory, and the record after them, whose state says to
-        readers where counters end. Several at a time: it is a call to the system."""
+        """Return whether there is memory for the counters of this and the next ids, and for the record after them,
+        whose state tells readers where counters end. Reserves several at a time, since it is a system call."""
         cdef Memory metadata = self._owner[0], values = self._owner[1]
         cdef int32_t last_id
         for last_id in (min(counter_id + RESERVED_AT_ONCE - 1, self.max_counter_id), counter_id):

@@ -30,7 +30,8 @@ cdef inline int64_t _aligned(int64_t length_bytes) noexcept nogil:
 
 
 cdef class DistinctErrorLog:
-    """The one writer. `counter`, when given, is incremented for every observation (system counter 15)."""
+    """The one writer of an error log. `counter`, when given, is incremented for every observation (system counter
+    15)."""
     cdef Memory _memory
     cdef Clock _clock
     cdef Counter _counter
@@ -48,7 +49,7 @@ cdef class DistinctErrorLog:
             self._next = <int64_t> offset + _aligned(TEXT_OFFSET + len(observation.text.encode()))
 
     def record(self, error):
-        """Counts one observation of an exception or a text. False when a new error finds no room."""
+        """Count one observation of an exception or a text. Returns False when there is no room for a new error."""
         text = error if isinstance(error, str) else "".join(traceback.format_exception(error)).rstrip()
         if self._counter is not None:
             self._counter.add(1)
@@ -79,7 +80,8 @@ cdef class DistinctErrorLog:
 
 
 def read_errors(Memory memory not None, int64_t since_ms=0):
-    """The ErrorObservations last seen at or after `since_ms` (epoch), in the order of their first observation."""
+    """Return the ErrorObservations last seen at or after `since_ms` (epoch), in the order of their first
+    observation."""
     return [found for _, found in _scan(memory) if found.observation_count > 0 and found.last_ms >= since_ms]
 
 

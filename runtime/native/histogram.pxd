@@ -16,7 +16,7 @@ cdef enum:
 
 
 cdef inline void note_duration(int64_t* cells, int64_t duration_ns) noexcept nogil:
-    """Counts one duration in the histogram that begins at `cells`."""
+    """Count one duration in the histogram that begins at `cells`."""
     cdef int octave = FIRST_OCTAVE
     cdef int bucket = 0
     if duration_ns >= 1 << FIRST_OCTAVE:
@@ -28,6 +28,6 @@ cdef inline void note_duration(int64_t* cells, int64_t duration_ns) noexcept nog
 
 
 cdef class Histogram:
-    """`cells` points into `memory`, which it keeps."""
+    """A histogram in shared memory: `cells` points into `memory`, which it keeps alive."""
     cdef int64_t* cells
     cdef Memory _memory

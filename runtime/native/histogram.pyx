@@ -8,7 +8,8 @@ LENGTH_BYTES = HISTOGRAM_LENGTH
 
 
 cdef class Histogram:
-    """`offset` is where it begins in the memory, a multiple of 8; writable memory only where it is written."""
+    """A histogram in shared memory. `offset` is where it begins, a multiple of 8; the memory is writable only for its
+    writer."""
 
     def __init__(self, Memory memory not None, Py_ssize_t offset):
         if offset < 0 or offset % 8 or offset + HISTOGRAM_LENGTH > memory.length_bytes:
@@ -17,12 +18,12 @@ cdef class Histogram:
         self.cells = <int64_t*> (memory.data + offset)
 
     def note(self, int64_t duration_ns):
-        """Counts one duration. Only its one writer may do this."""
+        """Count one duration; for the histogram's one writer."""
         if not self._memory.writable:
             raise ValueError("the memory of this histogram is for reading")
         note_duration(self.cells, duration_ns)
 
     def read(self):
-        """Sum of all durations in ns, and how many there are by bucket."""
+        """Return the sum of all durations in ns, and how many there are by bucket."""
         cdef int index
         return self.cells[0], tuple([self.cells[1 + index] for index in range(BUCKET_COUNT)])

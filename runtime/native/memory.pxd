@@ -22,7 +22,7 @@ cdef class Memory:
     cpdef Memory slice(self, Py_ssize_t offset, Py_ssize_t length_bytes, bint writable=*)
 
 cdef class MemoryProvider:
-    """Where log buffers and the counters file live: files below /dev/shm, or plain memory in simulation."""
+    """The place of log buffers and the counters file: files below /dev/shm, or plain memory in simulation."""
     cpdef Memory create(self, str path, Py_ssize_t length_bytes, bint sparse=*)
     cpdef Memory open(self, str path, bint writable=*)
     cpdef void remove(self, str path)

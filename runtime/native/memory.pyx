@@ -54,7 +54,7 @@ cdef class Memory:
             free(data)
 
     def close(self):
-        """Gives the memory back. Idempotent. Raises MemoryInUseError while views or slices are out."""
+        """Free the memory. Idempotent. Raises MemoryInUseError while views or slices are out."""
         if self._views > 0:
             raise MemoryInUseError(
                 f"memory is in use: path={self.path or '(allocation)'} views={self._views}; release the views first")
@@ -70,8 +70,8 @@ cdef class Memory:
         return <size_t> self.data
 
     cdef bint reserve(self, Py_ssize_t offset, Py_ssize_t length_bytes) noexcept nogil:
-        """Has the system give a sparse file its pages for a range. A write to a page that the file system has no room
-        for would end the process with SIGBUS, and so would a read."""
+        """Have the file system allocate the pages of a range in a sparse file. Touching a page that there is no room
+        for would end the process with SIGBUS."""
         cdef size_t first, last
         if self._file_offset < 0 or length_bytes <= 0:
             return True
@@ -96,7 +96,8 @@ cdef class Memory:
         return True
 
     def reserve_range(self, Py_ssize_t offset, Py_ssize_t length_bytes, bint with_madvise=True):
-        """Gives a range of a mapped, sparse file its pages. Raises StorageFullError when there is no room for them.
+        """Allocate the pages of a range in a mapped, sparse file. Raises StorageFullError when there is no room for
+        them.
 
         `with_madvise=False` is the way of kernels before 5.14.
         """
@@ -107,7 +108,7 @@ cdef class Memory:
                                    f"{_advice(os.path.dirname(self.path))}")
 
     cpdef Memory slice(self, Py_ssize_t offset, Py_ssize_t length_bytes, bint writable=True):
-        """A part as a Memory of its own; keeps this one open until it is closed or dropped."""
+        """Return a part as a Memory of its own; keeps this one open until it is closed or dropped."""
         if self.data == NULL:
             raise MemoryInUseError(f"memory is closed: path={self.path}")
         if offset < 0 or length_bytes < 0 or offset > self.length_bytes - length_bytes:
@@ -145,7 +146,7 @@ cdef class Memory:
 
 
 cpdef Memory allocate(Py_ssize_t length_bytes):
-    """Zeroed memory of this process, aligned to a cache line. `length_bytes` is at least 1."""
+    """Return zeroed memory of this process, aligned to a cache line. `length_bytes` is at least 1."""
     if length_bytes < 1:
         raise ValueError(f"length_bytes={length_bytes}, at least 1")
     cdef Memory memory = Memory.__new__(Memory)
@@ -167,15 +168,15 @@ cpdef Memory allocate(Py_ssize_t length_bytes):
 
 cdef class MemoryProvider:
     cpdef Memory create(self, str path, Py_ssize_t length_bytes, bint sparse=True):
-        """A new zeroed file. Raises StorageExistsError, StorageFullError (before anything is written)."""
+        """Create a zeroed file and map it. Raises StorageExistsError, StorageFullError (before anything is written)."""
         raise NotImplementedError(type(self).__name__)
 
     cpdef Memory open(self, str path, bint writable=True):
-        """An existing file, whole. Raises StorageMissingError; an empty file is a StorageError."""
+        """Map an existing file as a whole. Raises StorageMissingError; an empty file is a StorageError."""
         raise NotImplementedError(type(self).__name__)
 
     cpdef void remove(self, str path):
-        """Removes the name; mappings stay valid. A missing file is no error."""
+        """Remove the name; mappings stay valid. A missing file is no error."""
         raise NotImplementedError(type(self).__name__)
 
     cpdef bint exists(self, str path):
@@ -191,12 +192,12 @@ cdef class MemoryProvider:
         raise NotImplementedError(type(self).__name__)
 
     cpdef void remove_directory(self, str directory):
-        """Removes a folder with everything in it; a missing one is no error."""
+        """Remove a folder with everything in it; a missing one is no error."""
         raise NotImplementedError(type(self).__name__)
 
 
 def check_usable_bytes(str directory, int64_t needed_bytes, int64_t usable_bytes):
-    """Raises StorageFullError with one clear line when `needed_bytes` do not fit."""
+    """Raise StorageFullError with one clear line when `needed_bytes` do not fit."""
     if needed_bytes <= usable_bytes:
         return
     raise StorageFullError(
@@ -227,7 +228,7 @@ cdef Memory _map(int descriptor, str path, Py_ssize_t length_bytes, bint writabl
 
 
 cdef class FileMemoryProvider(MemoryProvider):
-    """Files mapped into memory, shared with other processes."""
+    """A provider of files mapped into memory, shared with other processes."""
 
     cpdef Memory create(self, str path, Py_ssize_t length_bytes, bint sparse=True):
         if length_bytes < 1:
@@ -307,7 +308,7 @@ cdef class FileMemoryProvider(MemoryProvider):
 
 
 cdef class HeapMemoryProvider(MemoryProvider):
-    """Files that live in this process only: every agent of one simulated node shares one provider.
+    """A provider of files that live in this process only: every agent of one simulated node shares one.
 
     `capacity_bytes` limits their sum. Each `create` and `open` gives a handle of its own; the bytes live until the
     file is removed and the last handle is closed or dropped.
@@ -353,7 +354,7 @@ cdef class HeapMemoryProvider(MemoryProvider):
         return sorted([name for name in self._files if name.startswith(prefix)])
 
     cpdef void make_directory(self, str directory):
-        """Folders are implied by the names of their files."""
+        """Do nothing: folders are implied by the names of their files."""
 
     cpdef void remove_directory(self, str directory):
         for name in self.list_files(directory):

@@ -11,7 +11,8 @@ cdef int64_t BYTES_MAX = 0x7FFFFFFFFFFFFFFFLL
 
 
 cdef class NativeVector:
-    """`item_bytes` is the size of one item, a pointer's if not given; `count_max` is the most items there may be."""
+    """An array of C items. `item_bytes` is the size of one item, a pointer's if not given; `count_max` is the most
+    items there may be."""
 
     def __cinit__(self, int64_t item_bytes=sizeof(void*), count_max=None):
         if item_bytes < 1:

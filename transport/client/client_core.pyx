@@ -7,7 +7,7 @@ cdef class ClientCore(Agent):
     """Base of TransportClient, which implements `_service(now_ns) -> work count`."""
 
     cpdef int do_work(self, int64_t now_ns) except -1:
-        """One duty cycle: responses of the driver, image callbacks, keepalive and lingering logs."""
+        """Run one duty cycle: responses of the driver, image callbacks, keepalive and lingering logs."""
         if self._receiver is None:
             return self._rest()
         if now_ns < self._next_chore_ns and not self._pending_callbacks and not self._receiver.has_message():
@@ -18,7 +18,7 @@ cdef class ClientCore(Agent):
         return self._receiver is not None and (self._pending_callbacks or self._receiver.has_message())
 
     def wake_driver(self) -> None:
-        """Call after writing into log buffers, once a batch: wakes the driver if it is parked."""
+        """Wake the driver if it is parked; call this once per batch after writing into log buffers."""
         if self.waker is not None:
             self.waker.wake()
 
@@ -38,7 +38,7 @@ cdef class ClientCore(Agent):
         self._pending_callbacks = pending
 
     def _rest(self):
-        """A duty cycle after the end."""
+        """Run a duty cycle of a client that has ended."""
         return 0
 
     def _service(self, now_ns):
@@ -52,18 +52,18 @@ cdef class ClientCounter(Counter):
         raise TypeError("a ClientCounter is made by TransportClient.add_counter")
 
     def close(self) -> None:
-        """Gives the counter back to the driver. Idempotent. Do not write it any more."""
+        """Give the counter back to the driver. Idempotent. Do not write it any more."""
         if not self.closed:
             self.closed = True
             self._client.on_counter_closed(self)
 
     def force_close(self) -> None:
-        """Closes without telling the driver."""
+        """Close without telling the driver."""
         self.closed = True
 
 
 def make_client_counter(CountersReader counters not None, int counter_id, int64_t registration_id, client):
-    """The ClientCounter of an allocated counter."""
+    """Return the ClientCounter of an allocated counter."""
     cdef Counter found = counters.counter(counter_id)
     cdef ClientCounter counter = ClientCounter.__new__(ClientCounter)
     counter.address = found.address

@@ -37,7 +37,7 @@ cdef class BroadcastTransmitter:
         self.max_message_length = <int32_t> (self.capacity // 8)
 
     def transmit(self, int32_t type_id, const uint8_t[::1] payload not None) -> None:
-        """Sends one message to every reader. Raises TransportError for a bad type or length."""
+        """Send one message to every reader. Raises TransportError for a bad type or length."""
         cdef Py_ssize_t length = payload.shape[0]
         if type_id < 1:
             raise TransportError(f"broadcast message type={type_id}, at least 1")
@@ -64,7 +64,8 @@ cdef class BroadcastTransmitter:
         ordo_store_release_i64(self.trailer + BROADCAST_TAIL, tail + aligned)
 
     cdef void _announce(self, int64_t tail_intent) noexcept nogil:
-        """Readers that are about to be overwritten must see this before the first byte changes."""
+        """Announce how far the next write reaches; readers about to be overwritten must see this before the first byte
+        changes."""
         ordo_store_release_i64(self.trailer + BROADCAST_TAIL_INTENT, tail_intent)
         ordo_fence_release()
 
@@ -83,14 +84,15 @@ cdef class BroadcastReceiver:
         self.lapped_count = 0
 
     cpdef bint has_message(self) noexcept nogil:
-        """A message (or padding before one) waits."""
+        """Return whether a message (or padding before one) waits."""
         return ordo_load_acquire_i64(self.trailer + BROADCAST_TAIL) > self.cursor
 
     cdef bint _lapped(self) noexcept nogil:
         return self.cursor + self.capacity <= ordo_load_acquire_i64(self.trailer + BROADCAST_TAIL_INTENT)
 
     def receive(self) -> tuple | None:
-        """The next (type id, payload), or None. When lapped it goes on at the latest message; see `lapped_count`."""
+        """Return the next (type id, payload), or None. A lapped receiver goes on at the latest message; see
+        `lapped_count`."""
         cdef int64_t index, length
         cdef int32_t type_id
         cdef int attempt
@@ -120,7 +122,7 @@ cdef class BroadcastReceiver:
         return None
 
     cdef bint _validate(self) noexcept nogil:
-        """True when what was just read was not being overwritten meanwhile; otherwise resynchronises."""
+        """Return whether what was just read was not being overwritten meanwhile; resynchronise if it was."""
         ordo_fence_full()
         if self._lapped():
             self._resync()

@@ -88,21 +88,22 @@ cdef class CncFile:
         return ordo_get_i32(self.memory.data + OFFSET_PAGE_SIZE) or 4096
 
     def transmitter(self) -> BroadcastTransmitter:
-        """The driver's way to its clients; make one only."""
+        """Return the transmitter of the broadcast to clients, for the driver; make only one."""
         return BroadcastTransmitter(self.to_clients)
 
     def receiver(self) -> BroadcastReceiver:
-        """A client's way from the driver."""
+        """Return a receiver of the driver's broadcast, for a client."""
         return BroadcastReceiver(self.to_clients)
 
     def mark_ready(self, int64_t now_ms) -> None:
-        """Driver, once counters are in place: takes correlation id 0, sets the heartbeat, and publishes the version."""
+        """Open the file to clients, once the counters are in place: the driver takes correlation id 0, sets the
+        heartbeat and publishes the version."""
         self.to_driver.next_correlation_id()
         self.to_driver.consumer_heartbeat_ms = now_ms
         ordo_store_release_i32(self.memory.data + OFFSET_VERSION, VERSION)
 
     def append_label(self, int32_t counter_id, str text) -> None:
-        """Adds to the label of an allocated counter as far as there is room; a client does so for its heartbeat."""
+        """Add to the label of an allocated counter as far as there is room; a client does so for its heartbeat."""
         cdef uint8_t* record
         cdef int32_t length
         cdef bytes added = text.encode("ascii", "replace")
@@ -115,7 +116,7 @@ cdef class CncFile:
         ordo_store_release_i32(record + LABEL_LENGTH_OFFSET, length + <int32_t> len(added))
 
     def close(self) -> None:
-        """Unmaps the file. Rings, receivers, counters and slices taken from it must not be used any more."""
+        """Unmap the file. Rings, receivers, counters and slices taken from it must not be used any more."""
         self.to_driver = None
         for part in (self.to_clients, self.counters_metadata, self.counters_values, self.error_log):
             part.close()
@@ -136,7 +137,7 @@ def create_cnc(
     page_size: int = 4096,
     reserve: bool = False,
 ) -> CncFile:
-    """Creates the file with a filled header and version 0; `mark_ready` opens it to clients. Lengths in bytes.
+    """Create the file with a filled header and version 0; `mark_ready` opens it to clients. Lengths in bytes.
 
     `reserve` has the pages of everything but the counters, which have theirs as they are allocated.
     """
@@ -165,7 +166,7 @@ def create_cnc(
 
 
 def map_cnc(MemoryProvider memory not None, path: str, writable: bool = True) -> CncFile | None:
-    """The file if it is complete and its version is set, whether or not its driver is alive; None otherwise.
+    """Return the file if it is complete and its version is set, whether or not its driver is alive; None otherwise.
 
     Raises TransportError when the major version differs from ours.
     """
@@ -191,7 +192,8 @@ def map_cnc(MemoryProvider memory not None, path: str, writable: bool = True) ->
 
 
 def try_open_cnc(MemoryProvider memory not None, path: str, now_ms: int, driver_timeout_ms: int) -> CncFile | None:
-    """The file of a live driver, or None: not there, not ready, or no heartbeat within the timeout (§2.2, §7.1)."""
+    """Return the file of a live driver, or None if it is missing, not ready, or without a heartbeat within the timeout
+    (§2.2, §7.1)."""
     cnc = map_cnc(memory, path)
     if cnc is None:
         return None
@@ -203,7 +205,7 @@ def try_open_cnc(MemoryProvider memory not None, path: str, now_ms: int, driver_
 
 
 def describe_version(version: int) -> str:
-    """`major.minor.patch`."""
+    """Return a version as `major.minor.patch`."""
     return f"{version >> 16 & 0xFF}.{version >> 8 & 0xFF}.{version & 0xFF}"
 
 

@@ -43,7 +43,8 @@ cdef class ManyToOneRing:
     # --- producer -------------------------------------------------------------------------------------------------
 
     cdef int64_t _reserve(self, int64_t required, int64_t* padding_index, int64_t* padding) noexcept nogil:
-        """Moves the tail past `required` bytes. Returns their index or RING_INSUFFICIENT, and the padding that was claimed."""
+        """Move the tail past `required` bytes. Returns their index or RING_INSUFFICIENT, and the padding that was
+        claimed."""
         cdef int64_t head = ordo_load_acquire_i64(self.trailer + RING_HEAD_CACHE)
         cdef int64_t tail, to_end, index, claimed
         while True:  # a failed CAS means that another producer got on
@@ -73,7 +74,7 @@ cdef class ManyToOneRing:
                 return index
 
     cpdef int64_t claim(self, int32_t type_id, int32_t length) noexcept nogil:
-        """Reserves a record of `length` payload bytes (at most `max_message_length`) and a type of at least 1."""
+        """Reserve a record of `length` payload bytes (at most `max_message_length`) and a type of at least 1."""
         cdef int32_t record_length = length + RECORD_HEADER_LENGTH
         cdef int64_t padding_index = 0
         cdef int64_t padding = 0
@@ -90,16 +91,16 @@ cdef class ManyToOneRing:
         return index
 
     cpdef void commit(self, int64_t index) noexcept nogil:
-        """Makes a claimed record visible."""
+        """Make a claimed record visible."""
         ordo_store_release_i32(self.buffer + index, -ordo_get_i32(self.buffer + index))
 
     cpdef void abort(self, int64_t index) noexcept nogil:
-        """Turns a claimed record into padding."""
+        """Turn a claimed record into padding."""
         ordo_put_i32(self.buffer + index + 4, RECORD_PADDING)
         ordo_store_release_i32(self.buffer + index, -ordo_get_i32(self.buffer + index))
 
     def write(self, int32_t type_id, const uint8_t[::1] payload not None) -> bool:
-        """Writes one message; False when there is no room now. Raises TransportError for a bad type or length."""
+        """Write one message; False when there is no room now. Raises TransportError for a bad type or length."""
         cdef Py_ssize_t length = payload.shape[0]
         if type_id < 1:
             raise TransportError(f"ring message type={type_id}, at least 1")
@@ -114,11 +115,11 @@ cdef class ManyToOneRing:
         return True
 
     def start_correlation_ids(self, int64_t first):
-        """Ids are `first` and up from now on; by the driver, before it lets clients in."""
+        """Start correlation ids at `first`; the driver calls this before it lets clients in."""
         ordo_store_release_i64(self.trailer + RING_CORRELATION, first)
 
     cpdef int64_t next_correlation_id(self) noexcept nogil:
-        """An id unique for the life of the driver."""
+        """Return an id unique for the life of the driver."""
         return ordo_fetch_add_i64(self.trailer + RING_CORRELATION, 1)
 
     # --- consumer -------------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ cdef class ManyToOneRing:
         return ordo_load_acquire_i32(self.buffer + (head & self.mask)) > 0
 
     def read(self, handler, int limit=1) -> int:
-        """Hands up to `limit` messages to `handler(type_id, payload: bytes)` and returns how many were taken.
+        """Hand up to `limit` messages to `handler(type_id, payload: bytes)` and return how many were taken.
 
         A handler that returns False leaves its message in place and ends the read. A message whose handler raises
         is taken. Raises TransportError when a record contradicts the format.
@@ -167,7 +168,7 @@ cdef class ManyToOneRing:
         return count
 
     def unblock(self) -> bool:
-        """Turns a record that its producer left unfinished at the head into padding; only the consumer may call it."""
+        """Turn a record that its producer left unfinished at the head into padding; only the consumer may call it."""
         cdef int64_t head = ordo_load_acquire_i64(self.trailer + RING_HEAD)
         cdef int64_t tail = ordo_load_acquire_i64(self.trailer + RING_TAIL)
         cdef int64_t index = head & self.mask

@@ -96,7 +96,7 @@ cdef class MediaDriver(Agent):
     # --- start and end --------------------------------------------------------------------------------------------
 
     def on_start(self):
-        """Makes the folder, its files and the counters, and lets clients in."""
+        """Make the folder, its files and the counters, and let clients in."""
         left = claim(self.config, self.memory, self.clock)
         try:
             self._build()
@@ -166,7 +166,8 @@ cdef class MediaDriver(Agent):
             rate_per_source=config.setups_per_source_rate, burst_per_source=config.setups_per_source_burst)
 
     def _open_networks(self):
-        """Parts on threads of their own have sockets of their own, for a network's buffers and epoll are not shared."""
+        """Open the sockets; parts on threads of their own get networks of their own, since a network's buffers and
+        epoll are not shared."""
         is_threaded = self.config.threading_mode in ("shared-network", "dedicated")
         if self.network is None:
             self.network = UdpNetwork()
@@ -182,7 +183,7 @@ cdef class MediaDriver(Agent):
             self._encrypt()
 
     def _encrypt(self):
-        """Each network gets keys of its own, for each has its own thread."""
+        """Give each network its own keys, since each has its own thread."""
         from ordo.transport.secure.keys import Keyring  # only where asked for: every command line starts a driver
         from ordo.transport.secure.network import SecureNetwork
 
@@ -196,7 +197,7 @@ cdef class MediaDriver(Agent):
         self.receive_network = sealed[id(self.receive_network)]
 
     def on_close(self):
-        """Ends its threads, tells clients, closes sockets and files, removes the folder unless told otherwise.
+        """End the driver's threads, tell clients, close sockets and files, and remove the folder unless told otherwise.
 
         In a process that was forked from the driver's it does nothing: all of these are the other's.
         """
@@ -233,7 +234,7 @@ cdef class MediaDriver(Agent):
         self._memories = []
 
     def _collect_ipc(self):
-        """The native loop's view of the IPC publications."""
+        """Return the native loop's view of the IPC publications."""
         cdef IpcPublication publication
         self._ipc_kept = list(self.conductor.publications.ipc.values())
         self.ipc = PointerArray()
@@ -246,14 +247,14 @@ cdef class MediaDriver(Agent):
             self._on_termination()
 
     def record_error(self, error):
-        """Into the driver's error log (which counts repetitions), and to the error handler."""
+        """Record an error in the driver's error log (which counts repetitions), and pass it to the error handler."""
         if self.error_log is not None:
             self.error_log.record(error)
         if self._error_handler is not None:
             self._error_handler(error)
 
     def _report(self, text):
-        """What a user should see now: into the error log, and the log of the process."""
+        """Report what a user should see now, in the error log and in the process's log."""
         self.record_error(text)
         tell("warning", "driver.encryption", directory=self.directory, text=text)
 
@@ -273,7 +274,7 @@ cdef class MediaDriver(Agent):
         return work
 
     cdef int _timed_work(self, int64_t now_ns) noexcept nogil:
-        """All parts, one after the other: the end of one is the beginning of the next."""
+        """Run all parts, one after the other, timing each from the end of the one before."""
         cdef int64_t begun_ns = self.clock.nano_time()
         cdef int work = self.receiver.receive(now_ns) + self.sender.receive(now_ns)
         begun_ns = self._note_part(COUNTER_RECEIVER_CYCLE, begun_ns)
@@ -286,7 +287,7 @@ cdef class MediaDriver(Agent):
         return sent
 
     cdef int64_t _note_part(self, int counter, int64_t begun_ns) noexcept nogil:
-        """How long a part took until now, which is returned."""
+        """Record how long a part took until now; return now."""
         cdef int64_t now_ns = self.clock.nano_time()
         note_cycle(self.system, counter, now_ns - begun_ns)
         return now_ns
@@ -295,8 +296,8 @@ cdef class MediaDriver(Agent):
         return self.network.select(timeout_ns)
 
     cdef void look(self, int64_t now_ns) noexcept nogil:
-        """A driver that spins and has few sockets asks those that receive, which saves a system call where there is
-        something, or where nothing can be; now and then it looks at all."""
+        """Look for datagrams. A driver that spins and has few sockets asks the receiving ones directly, which saves a
+        system call; now and then it polls all of them."""
         if self.is_selected:
             self.is_selected = False
         elif self._may_ask(now_ns):
@@ -349,7 +350,7 @@ cdef class MediaDriver(Agent):
                 or self.ring.has_message())
 
     cdef int _python_work(self, int64_t now_ns) noexcept:
-        """Commands, images to build, timers. Errors go to the error log; the driver goes on."""
+        """Run what is in Python: commands, images to build, timers. Errors go to the error log; the driver goes on."""
         cdef int work = 0
         try:
             if self.name_is_pending:
@@ -376,7 +377,8 @@ cdef class MediaDriver(Agent):
         return work
 
     cdef int _read_commands(self) except -1:
-        """Several a duty cycle: whoever waits for one must not wait through a cycle for each of thousands before it."""
+        """Read several commands per duty cycle, so that no client waits a whole cycle for each of thousands before
+        it."""
         cdef int64_t until_ns = self.clock.nano_time() + COMMANDS_NS
         cdef int count = 0
         while count < COMMANDS_PER_CYCLE_MAX and self.ring.read(self.conductor.on_command, 1):
@@ -386,7 +388,7 @@ cdef class MediaDriver(Agent):
         return count
 
     def _look_for_encryption(self, int64_t now_ns):
-        """Somebody encrypts what this driver cannot read: one line for each host, once a minute."""
+        """Report hosts whose encrypted datagrams this driver cannot read, one line for each once a minute."""
         for part in (self.sender, self.receiver):
             packed = part.take_encrypted_source()
             if not packed:
@@ -401,7 +403,8 @@ cdef class MediaDriver(Agent):
                          "[encryption] block, too")
 
     def _reload_keys(self):
-        """Keys may change while the driver runs; files that cannot be used change nothing."""
+        """Read the key files again; they may change while the driver runs, and files that cannot be used change
+        nothing."""
         try:
             if self.keyring.reload():
                 tell("info", "driver.keys", directory=self.directory, trusted=len(self.keyring.trusted))
@@ -548,7 +551,7 @@ cdef class MediaDriver(Agent):
         return ready
 
     def park(self, int64_t now_ns, int64_t timeout_ns):
-        """Waits on the sockets, at most `timeout_ns` and not beyond the next deadline, unless there is work.
+        """Wait on the sockets, at most `timeout_ns` and not beyond the next deadline, unless there is work.
 
         While something comes again and again it looks a few times more before that, and gives the core away before each
         look. The number of channels that became ready.
@@ -576,11 +579,11 @@ cdef class MediaDriver(Agent):
         return ready
 
     def next_deadline_ns(self, int64_t now_ns):
-        """When something is due without being told: heartbeats, status messages, NAKs, timers."""
+        """Return when something is due by time (ns): heartbeats, status messages, NAKs, timers."""
         return self.next_deadline(now_ns)
 
     def wake(self):
-        """Ends a `park`, from any thread."""
+        """End a `park`, from any thread."""
         self.network.wake()
 
     # --- looking inside -------------------------------------------------------------------------------------------
@@ -591,5 +594,5 @@ cdef class MediaDriver(Agent):
         return self.context.counters if self.context is not None else None
 
     def system_counter(self, int index):
-        """Value of a system counter (cnc-and-driver-protocol.md §5.4)."""
+        """Return the value of a system counter (cnc-and-driver-protocol.md §5.4)."""
         return self.system.value(index)

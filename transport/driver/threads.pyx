@@ -77,7 +77,7 @@ cdef class DriverThread:
         ordo_store_release_i32(&self.is_stopped, 1)
 
     def join(self, double timeout_s):
-        """True when it has ended in time."""
+        """Wait for the thread to end; return whether it has in time."""
         self.thread.join(timeout_s)
         return not self.thread.is_alive()
 
@@ -111,7 +111,7 @@ class DriverThreads:
             thread.start()
 
     def close(self):
-        """Ends them. Raises TransportError when one does not end."""
+        """End the threads. Raises TransportError when one does not end."""
         for thread in self._threads:
             thread.stop()
         if not all([thread.join(_STOP_TIMEOUT_S) for thread in self._threads]):

@@ -71,7 +71,7 @@ cdef class SecureChannel(DatagramChannel):
         return self.inner.fileno()
 
     def close(self):
-        """Closes the socket and forgets its keys; a second call does nothing."""
+        """Close the socket and forget its keys; a second call does nothing."""
         self.inner.close()
         self.on_close(self)
         self.ready = False
@@ -80,11 +80,11 @@ cdef class SecureChannel(DatagramChannel):
             self._forget(key)
 
     def note_times(self):
-        """See DatagramChannel.note_times."""
+        """Note the arrival time of datagrams; see DatagramChannel.note_times."""
         self.inner.note_times()
 
     def reconnect(self, tuple address):
-        """Sends to, and hears, another (host, port) from now on."""
+        """Send to, and hear from, another (host, port) from now on."""
         self.inner.reconnect(address)
         for key in list(self.peers):
             self._forget(key)
@@ -116,7 +116,7 @@ cdef class SecureChannel(DatagramChannel):
             self.by_index.remove(session.local_index)
 
     def key_name(self, bytes packed not None):
-        """The name of the key that an address proved last; empty where there is none."""
+        """Return the name of the key that an address proved last; empty where there is none."""
         cdef SecurePeer probe = SecurePeer(packed, 0)
         peer = self.peers.get(self.context.key_of(&probe.address))
         if peer is None or peer.packed != packed or peer.current is None:
@@ -125,7 +125,7 @@ cdef class SecureChannel(DatagramChannel):
         return "" if key is None else key.name
 
     def peer_names(self):
-        """(host, port) of those with keys."""
+        """Return (host, port) of each peer with keys."""
         return [peer.name for peer in self.peers.values() if peer.current is not None]
 
     cdef void* _peer_of(self, const SocketAddress* to) noexcept nogil:
@@ -138,7 +138,7 @@ cdef class SecureChannel(DatagramChannel):
         return found
 
     def expire(self):
-        """Forgets keys and peers that are not used any more; called every few seconds."""
+        """Forget keys and peers that are not used any more; called every few seconds."""
         cdef SecurePeer peer
         cdef int64_t now_ns = self.context.now_ns
         for key, peer in list(self.peers.items()):
@@ -150,7 +150,7 @@ cdef class SecureChannel(DatagramChannel):
                 self._forget(key)
 
     def check_trust(self):
-        """After a change of the keys: ends sessions of keys that are not trusted any more, renews the others."""
+        """End the sessions of keys that are not trusted any more and renew the others, after the keys changed."""
         cdef SecurePeer peer
         trusted = self.context.keyring.trusted
         for peer in self.peers.values():
@@ -187,7 +187,7 @@ cdef class SecureChannel(DatagramChannel):
         return count if sent == self.ends[self.queued - 1] else sent
 
     cdef bint _is_ready(self, void* peer) noexcept nogil:
-        """Whether there are keys, and no new ones due."""
+        """Return whether there are keys, and no new ones are due."""
         cdef int64_t now_ns = self.context.now_ns
         if (<SecurePeer> peer).current is None or now_ns >= (<SecurePeer> peer).current.expire_ns:
             return False
@@ -196,7 +196,7 @@ cdef class SecureChannel(DatagramChannel):
                 or now_ns < (<SecurePeer> peer).attend_ns)
 
     cdef int _flush(self, int done) noexcept nogil:
-        """Sends the queue: the count of items that are whole, `done` of them before, or -errno."""
+        """Send the queue; return the count of items that are whole, `done` of them before, or -errno."""
         cdef int sent = self.inner.send(self.queue, self.queued)
         if sent == self.queued:
             return self.ends[self.queued - 1]
@@ -205,7 +205,8 @@ cdef class SecureChannel(DatagramChannel):
         return done if done > 0 else sent
 
     cdef int _queue_sealed(self, void* peer, SendItem* item, int index) noexcept nogil:
-        """1, or 1 + items sent when the queue had to go out first; 0 or -errno when it could not."""
+        """Seal an item into the queue: 1, or 1 + items sent when the queue had to be sent first; 0 or -errno when it
+        could not be."""
         cdef const uint8_t* data = item.data
         cdef uint32_t left = item.length_bytes, segment = item.segment_length_bytes, chunk, step, length
         cdef uint8_t* out
@@ -253,7 +254,7 @@ cdef class SecureChannel(DatagramChannel):
                 self.context.report("error", str(type(error)), f"encryption: {error}")
 
     cdef _want_keys(self, const SocketAddress* to, SendItem* item):
-        """Begins a handshake when one is due; keeps the datagrams when there are no keys at all."""
+        """Begin a handshake when one is due; keep the datagrams when there are no keys at all."""
         cdef SecurePeer peer
         cdef void* found = self._peer_of(to)
         cdef uint32_t offset, step
@@ -275,7 +276,7 @@ cdef class SecureChannel(DatagramChannel):
             peer.held.append(((<const char*> item.data)[:item.length_bytes], item.segment_length_bytes))
 
     def _call(self, SecurePeer peer):
-        """The first datagram of a handshake."""
+        """Send the first datagram of a handshake."""
         context = self.context
         peer.call(Calling(self._new_index(), context.random_bytes(8)))
         peer.attempt_count += 1
@@ -340,7 +341,7 @@ cdef class SecureChannel(DatagramChannel):
 
     cdef int _take(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source,
                    uint8_t* out) noexcept nogil:
-        """Bytes of frames; 0 for a datagram that has none."""
+        """Open one datagram; return the bytes of its frames, 0 when it has none."""
         if not has_mark(datagram, length):
             self._refuse_plain(datagram, length, source)
         elif datagram[0] == KIND_DATA:
@@ -401,7 +402,7 @@ cdef class SecureChannel(DatagramChannel):
 
     cdef void _answer(self, uint8_t kind, const uint8_t* datagram, uint32_t length,
                       const SocketAddress* source) noexcept nogil:
-        """A hint of 16 bytes, to no more than so many a second, and never longer than what it answers."""
+        """Answer with a hint of 16 bytes, limited per second, and never longer than what it answers."""
         cdef uint8_t reply[HEAD_LENGTH]
         if length < HEAD_LENGTH or self.context.notices_left <= 0:
             return
@@ -410,7 +411,7 @@ cdef class SecureChannel(DatagramChannel):
         self._send_one(reply, HEAD_LENGTH, source)
 
     cdef bint _is_expected(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil:
-        """Whether an answer is one to what this socket sent there: nobody off the path knows index and number."""
+        """Return whether a hint answers what this socket sent there: nobody off the path knows index and number."""
         cdef void* peer = self._peer_of(source)
         cdef uint8_t kind = datagram[0]
         cdef uint32_t index = get_u32(datagram + 4)
@@ -482,13 +483,15 @@ cdef class SecureChannel(DatagramChannel):
         self._send_bytes(peer, peer.calling.init(keyring.own, KeyPair.of(self.context.random_bytes(32))))
 
     def _is_anothers(self, SecurePeer peer, bytes public):
-        """Whether an address belongs to a key of another name, which was heard lately and may have streams open."""
+        """Return whether an address belongs to a key of another name that was heard lately and may have open
+        streams."""
         if peer.current is None or self.context.now_ns - peer.heard_ns >= HEARD_LATELY_NS:
             return False
         return not self.context.keyring.trusted.are_one(peer.current.identity, public)
 
     def _refuse_another(self, SecurePeer peer, bytes public):
-        """Both sides try again, until the address has been quiet or the key that was heard there is not trusted."""
+        """Refuse another key at an address in use. Both sides try again until the address has been quiet, or its old
+        key is not trusted any more."""
         host, port = peer.name
         self.context.count(COUNTER_HANDSHAKES_REFUSED)
         self.context.report("another", host, f"encryption: {host}:{port} shows the key {public_text(public)}, but a key "
@@ -537,7 +540,8 @@ cdef class SecureChannel(DatagramChannel):
 
     def _make_session(self, int suite, tuple keys, uint32_t local_index, uint32_t remote_index, bytes identity,
                       bint is_confirmed):
-        """The side that began renews earlier; both with some chance in it, so that not all are due together."""
+        """Make a session. The side that began renews earlier, both with some randomness, so that not all are due
+        together."""
         cdef int64_t rekey_ns = self.context.rekey_ns
         chance = int.from_bytes(self.context.random_bytes(2), "little") / 65536
         cdef int64_t after_ns = int(rekey_ns * ((0.8 if is_confirmed else 1.1) + 0.2 * chance))
@@ -549,7 +553,7 @@ cdef class SecureChannel(DatagramChannel):
         return session
 
     cdef bint _confirm(self, void* session) noexcept nogil:
-        """Whether a session counts, now that something arrived on it."""
+        """Adopt a session on which something arrived; return whether it counts now."""
         with gil:
             try:
                 return self._adopt(<SecurePeer> (<SecureSession> session).peer, <SecureSession> session)
@@ -558,7 +562,7 @@ cdef class SecureChannel(DatagramChannel):
                 return False
 
     def _adopt(self, SecurePeer peer, SecureSession session):
-        """Seals with a session from now on, first what has waited for one.
+        """Seal with a session from now on, beginning with what has waited for one.
 
         False for a session that came too late: its key is not trusted there any more, or the address is another's.
         """

@@ -53,7 +53,7 @@ cdef class SecureContext:
         self.on_report = on_report
 
     def load_own(self):
-        """The own key, where native code finds it."""
+        """Return the own key, where native code finds it."""
         cdef bytes public = self.keyring.own.public
         memcpy(self.own_public, <const char*> public, 32)
 
@@ -61,7 +61,7 @@ cdef class SecureContext:
         return <bytes> self.entropy(length)
 
     def turn_cookies(self):
-        """What was a cookie stays one until the next turn."""
+        """Change the cookie keys; cookies made with the current key stay valid until the next change."""
         cdef bytes fresh = self.random_bytes(32)
         memcpy(&self.cookie_keys[32], self.cookie_keys, 32)
         memcpy(self.cookie_keys, <const char*> fresh, 32)
@@ -70,7 +70,7 @@ cdef class SecureContext:
         self.notices_left = count
 
     def report(self, str kind, str host, str text):
-        """Once a minute for each kind and host; a flood of forged ones is cut off."""
+        """Report an event once a minute for each kind and host; a flood of forged ones is cut off."""
         now_s = self.now_ns // 1000000000
         key = (kind, host)
         if now_s - self.reported.get(key, now_s - REPORT_AGAIN_S) < REPORT_AGAIN_S:
@@ -88,7 +88,7 @@ cdef class SecureContext:
             count_event(self.system, index, 1)
 
     cdef bint make_cookie(self, const SocketAddress* source, const uint8_t* head, int key, uint8_t* out) noexcept nogil:
-        """Of an address, and of index and nonce of a handshake (bytes 4 to 15 of its datagrams)."""
+        """Make the cookie of an address, and of index and nonce of a handshake (bytes 4 to 15 of its datagrams)."""
         cdef uint8_t text[34]
         memset(text, 0, sizeof(text))
         memcpy(text, source.storage + 2, 2)
@@ -108,7 +108,7 @@ cdef class SecureContext:
         return False
 
     cdef bint admit(self, const SocketAddress* source) noexcept nogil:
-        """Whether a host may have one more handshake now; hosts share buckets by a salted hash."""
+        """Return whether a host may have one more handshake now; hosts share buckets by a salted hash."""
         cdef uint64_t host = get_u32(source.storage + 4) if source.length_bytes <= 16 else get_u64(source.storage + 8)
         cdef Bucket* bucket = &self.buckets[((host * self.salt) >> 32) % BUCKETS]
         cdef int64_t earned = (self.now_ns - bucket.filled_ns) / (1000000000 / HANDSHAKES_PER_S)
@@ -121,7 +121,8 @@ cdef class SecureContext:
         return True
 
     cdef int64_t key_of(self, const SocketAddress* address) noexcept nogil:
-        """Exact for IPv4; for IPv6 a salted hash, so that whoever finds something compares the address."""
+        """Return a lookup key of an address: exact for IPv4, a salted hash for IPv6, so that a match has to compare the
+        address."""
         cdef uint64_t port = address_port(address)
         if address.length_bytes <= 16:
             return <int64_t> (<uint64_t> get_u32(address.storage + 4) << 16 | port)

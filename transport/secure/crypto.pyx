@@ -26,7 +26,7 @@ cdef bint _is_loaded = False
 
 
 def load():
-    """Finds libcrypto. Raises ConfigurationError in one line when the machine has none that fits."""
+    """Find libcrypto. Raises ConfigurationError in one line when the machine has none that is suitable."""
     global _is_loaded
     if _is_loaded:
         return
@@ -37,7 +37,7 @@ def load():
 
 
 def preferred_suite():
-    """AES-256-GCM where the processor has instructions for it, else ChaCha20-Poly1305."""
+    """Return AES-256-GCM where the processor has instructions for it, otherwise ChaCha20-Poly1305."""
     return SUITE_AES if ordo_has_aes() else SUITE_CHACHA
 
 
@@ -48,7 +48,7 @@ def _check_key(bytes key not None):
 
 
 def public_key(bytes secret):
-    """The X25519 public key of a secret one."""
+    """Return the X25519 public key of a secret one."""
     cdef uint8_t found[KEY_LENGTH]
     _check_key(secret)
     if not ordo_x25519_public(<const uint8_t*> <const char*> secret, found):
@@ -57,7 +57,7 @@ def public_key(bytes secret):
 
 
 def shared_secret(bytes secret, bytes other):
-    """X25519. Raises DecodeError for a public key that would give anybody the result."""
+    """Return the X25519 shared secret. Raises DecodeError for a public key that would give anybody the result."""
     cdef uint8_t found[KEY_LENGTH]
     _check_key(secret)
     _check_key(other)
@@ -103,7 +103,7 @@ cdef class Aead:
         return ordo_open(self._context, nonce, ad, ad_length, sealed, length, out)
 
     def seal_bytes(self, uint64_t number, bytes ad, bytes plain):
-        """Sealed bytes and tag."""
+        """Return sealed bytes and tag."""
         cdef bytearray out = bytearray(len(plain) + TAG_LENGTH)
         if not self.is_sealing or not self.seal(number, <const uint8_t*> <const char*> ad, len(ad),
                                                 <const uint8_t*> <const char*> plain, len(plain), <uint8_t*> <char*> out):
@@ -111,7 +111,7 @@ cdef class Aead:
         return bytes(out)
 
     def open_bytes(self, uint64_t number, bytes ad, bytes sealed):
-        """What was sealed. Raises DecodeError for anything else."""
+        """Return the plain bytes of what was sealed. Raises DecodeError for anything else."""
         cdef bytearray out = bytearray(max(1, len(sealed)))
         cdef int length = len(sealed) - TAG_LENGTH
         if self.is_sealing or length < 0 or not self.open(

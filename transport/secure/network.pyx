@@ -37,16 +37,16 @@ cdef class SecureNetwork(DatagramNetwork):
         self.keys_version = keyring.version
 
     def attach(self, SystemCounters system, on_report):
-        """What is refused is counted there, and what users should know is said there."""
+        """Set the counter for refused datagrams, and the function that reports to users."""
         self.context.attach(system, on_report)
 
     def __getattr__(self, name):
-        """What has nothing to do with encryption: names, wakers, file descriptors."""
+        """Take over what has nothing to do with encryption: names, wakers, file descriptors."""
         return getattr(self.inner, name)
 
     def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
              int rcvbuf=0, int sndbuf=0):
-        """See DatagramNetwork.open. Raises ChannelError for multicast."""
+        """Open an encrypted channel; see DatagramNetwork.open. Raises ChannelError for multicast."""
         if group is not None or (connect is not None and ipaddress.ip_address(connect[0].split("%")[0]).is_multicast):
             raise ChannelError(f"{(group or connect)[0]}: multicast cannot be encrypted; use unicast or control-mode "
                                "(several destinations), or a driver without [encryption]")
@@ -74,7 +74,7 @@ cdef class SecureNetwork(DatagramNetwork):
         return self.inner.wait(timeout_ns)
 
     cdef void _care(self) noexcept:
-        """Once a second: closed sockets, old keys, cookies."""
+        """Clean up once a second: closed sockets, old keys, cookies."""
         try:
             self.context.refill_notices(NOTICES_PER_S)
             if self.keys_version != self.context.keyring.version:
@@ -91,7 +91,7 @@ cdef class SecureNetwork(DatagramNetwork):
             self.context.report("error", str(type(error)), f"encryption: {error}")
 
     def forget(self, channel):
-        """A channel was closed."""
+        """Forget a channel that was closed."""
         if channel in self.channels:
             self.channels.remove(channel)
         self.pointers.remove(<void*> channel)
@@ -100,7 +100,7 @@ cdef class SecureNetwork(DatagramNetwork):
         return self.inner.resolve(host, port)
 
     def close(self):
-        """Closes every channel."""
+        """Close every channel."""
         for channel in list(self.channels):
             channel.close()
         self.inner.close()

@@ -22,13 +22,13 @@ cdef class SecureSession:
         self.expire_ns = expire_ns
 
     cdef bint seal(self, const uint8_t* plain, uint32_t length, uint8_t* out) noexcept nogil:
-        """`length` + OVERHEAD_LENGTH bytes."""
+        """Seal a datagram into `length` + OVERHEAD_LENGTH bytes."""
         put_head(out, KIND_DATA, self.remote_index, self.sent_count)
         self.sent_count += 1
         return self.sealing.seal(self.sent_count - 1, NULL, 0, plain, <int> length, out + HEAD_LENGTH)
 
     cdef int open(self, const uint8_t* datagram, uint32_t length, uint8_t* out) noexcept nogil:
-        """Bytes of plain text, or an OPENED_ reason."""
+        """Open a datagram; return the bytes of plain text, or an OPENED_ reason."""
         cdef uint64_t number = get_u64(datagram + 8)
         if not self.is_new(number):
             return OPENED_REPLAYED
@@ -57,7 +57,7 @@ cdef class SecureSession:
         self.window[last % WINDOW_WORDS] |= <uint64_t> 1 << (number & 63)
 
     def take(self, uint64_t number):
-        """Whether a number is new, and if so, notes it. For tests."""
+        """Return whether a number is new, and if so, note it. For tests."""
         found = self.is_new(number)
         if found:
             self.note(number)
@@ -78,7 +78,7 @@ cdef class SecurePeer:
         self.held = []
 
     def call(self, calling):
-        """A handshake begins."""
+        """Note that a handshake begins."""
         self.calling = calling
         self.is_calling = True
         self.calling_index = calling.index
@@ -92,7 +92,7 @@ cdef class SecurePeer:
         return [one for one in (self.current, self.previous, self.next) if one is not None]
 
     def adopt(self, SecureSession session not None):
-        """A session to seal with from now on; the one that falls out, or None."""
+        """Seal with a session from now on; return the one that falls out, or None."""
         dropped = self.previous
         self.previous = self.current
         self.current = session
@@ -102,7 +102,7 @@ cdef class SecurePeer:
         return dropped
 
     def await_proof(self, SecureSession session not None):
-        """A session that counts when something arrives on it; the one that falls out, or None."""
+        """Add a session that counts once something arrives on it; return the one that falls out, or None."""
         dropped = self.next
         self.next = session
         session.peer = <void*> self

@@ -46,7 +46,8 @@ cdef enum:
 
 
 cdef inline int32_t frame_length_within(const uint8_t* frame, int64_t room) noexcept nogil:
-    """The length of a frame that may be read; 0 where there is none, or what cannot be one (log-buffer.md §8).
+    """Return the length of a frame that may be read; 0 where there is none, or what is there cannot be one
+    (log-buffer.md §8).
 
     Any process that maps the log can write into it, so a length is believed only as far as its term reaches.
     """
@@ -159,34 +160,35 @@ cdef class Image:
     # --- Python: polling --------------------------------------------------------------------------------------------
 
     def poll(self, handler, int limit=10) -> int:
-        """Calls `handler(payload: bytes, header: Header)` for up to `limit` fragments and returns how many.
+        """Call `handler(payload: bytes, header: Header)` for up to `limit` fragments and return how many.
 
         The position is published at the end, also when the handler raises; the fragment it raised for is consumed.
         """
         return self.poll_native(handler, limit, NO_LIMIT, MODE_PLAIN)
 
     def controlled_poll(self, handler, int limit=10) -> int:
-        """Like `poll`, with a handler that returns an `Action`."""
+        """Poll like `poll`, with a handler that returns an `Action`."""
         return self.poll_native(handler, limit, NO_LIMIT, MODE_CONTROLLED)
 
     def bounded_poll(self, handler, int64_t limit_position, int limit=10) -> int:
-        """Like `poll`, for frames that start below `limit_position`."""
+        """Poll like `poll`, only frames that start below `limit_position`."""
         return self.poll_native(handler, limit, limit_position, MODE_PLAIN)
 
     def bounded_controlled_poll(self, handler, int64_t limit_position, int limit=10) -> int:
-        """Like `controlled_poll`, for frames that start below `limit_position`."""
+        """Poll like `controlled_poll`, only frames that start below `limit_position`."""
         return self.poll_native(handler, limit, limit_position, MODE_CONTROLLED)
 
     def poll_messages(self, handler, int limit=10) -> int:
-        """Like `poll`, for whole messages: fragments are put together, and the header is that of the first one."""
+        """Poll like `poll`, for whole messages: fragments are put together, and the header is that of the first one."""
         return self.poll_native(handler, limit, NO_LIMIT, MODE_WHOLE)
 
     def controlled_poll_messages(self, handler, int limit=10) -> int:
-        """Like `controlled_poll`, for whole messages."""
+        """Poll like `controlled_poll`, for whole messages."""
         return self.poll_native(handler, limit, NO_LIMIT, MODE_WHOLE | MODE_CONTROLLED)
 
     def block_poll(self, handler, int32_t limit_bytes) -> int:
-        """Calls `handler(frames: memoryview, session_id, term_id)` once for contiguous whole frames. Returns their bytes.
+        """Call `handler(frames: memoryview, session_id, term_id)` once for contiguous whole frames. Returns their
+        bytes.
 
         A PAD frame comes alone. The view is readable inside the call only.
         """
@@ -207,7 +209,7 @@ cdef class Image:
             self.publish_position()
 
     def raw_poll(self, handler, int32_t limit_bytes) -> int:
-        """Like `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`.
+        """Poll like `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`.
 
         The frames stand at that offset of the log buffer's file, from where they can go on without a copy, as with
         `os.sendfile`; they stay there until the handler returns.
@@ -249,7 +251,7 @@ cdef class Image:
         self._polling = True
 
     cdef int _take(self, const Fragment* fragment, object handler, int mode, Header header) except -1:
-        """Hands one fragment out and consumes it, unless the handler aborts."""
+        """Hand one fragment out and consume it, unless the handler aborts."""
         payload = PyBytes_FromStringAndSize(<char*> fragment.payload, fragment.length_bytes)
         header.fragment = fragment[0]
         action = None
@@ -322,13 +324,13 @@ cdef class Image:
         return self.log
 
     def reject(self, str reason) -> None:
-        """Asks the driver to drop this image and to tell its publisher; `reason` has up to 1023 ASCII characters, or
+        """Ask the driver to drop this image and to tell its publisher; `reason` has up to 1023 ASCII characters, or
         TransportError is raised."""
         if self.subscription is not None and not self.closed:
             self.subscription.reject_image(self, reason)
 
     def mark_closed(self) -> None:
-        """Called by the client when the driver took the image away: nothing more is read, and what is known stays."""
+        """Mark the image as closed, when the driver took it away: nothing more is read, and what is known stays."""
         if self.closed:
             return
         self._final_eos_position = self.log.end_of_stream_position()
@@ -398,7 +400,7 @@ cdef class Assembler:
         return 0
 
     cdef void _finish(self, const Fragment* fragment, Fragment* out) noexcept nogil:
-        """The whole message, with the first frame's header; its last frame stays until `consume`."""
+        """Assemble the whole message, with the first frame's header; its last frame stays until `consume`."""
         ordo_put_i32(self.first_header, <int32_t> self.length_bytes + HEADER_LENGTH)
         self.first_header[FRAME_FLAGS_OFFSET] |= fragment.flags
         self.last.header = self.first_header

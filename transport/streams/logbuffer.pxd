@@ -156,7 +156,7 @@ cdef inline int64_t pack_tail(int32_t term_id, int32_t term_offset) noexcept nog
     return <int64_t> ((<uint64_t> <uint32_t> term_id << 32) | <uint64_t> <uint32_t> term_offset)
 
 cdef inline int64_t framed_length(int64_t length, int32_t max_payload_length) noexcept nogil:
-    """Bytes a message takes in the log, its fragments' headers and alignment included (log-buffer.md §3)."""
+    """Return the bytes a message takes in the log, its fragments' headers and alignment included (log-buffer.md §3)."""
     cdef int64_t whole = length // max_payload_length
     cdef int64_t rest = length - whole * max_payload_length
     if length <= max_payload_length:

@@ -52,31 +52,31 @@ _PARAMETER_OFFSETS = {
 
 
 def log_length_bytes(term_length: int, page_size: int = PAGE_SIZE_MIN) -> int:
-    """Length of a log file: three terms and the metadata, aligned to the page size (log-buffer.md §1)."""
+    """Return the length of a log file: three terms and the metadata, aligned to the page size (log-buffer.md §1)."""
     return (PARTITION_COUNT * term_length + METADATA_LENGTH + page_size - 1) // page_size * page_size
 
 
 def check_term_length(term_length: int) -> int:
-    """The term length if it is a power of two from 64 KiB to 1 GiB; raises TransportError otherwise."""
+    """Return the term length if it is a power of two from 64 KiB to 1 GiB; raise TransportError otherwise."""
     if term_length < TERM_LENGTH_MIN or term_length > TERM_LENGTH_MAX or term_length & (term_length - 1):
         raise TransportError(f"term_length={term_length} is not a power of two from 65536 to 1073741824")
     return term_length
 
 
 def check_mtu(mtu: int) -> int:
-    """The MTU if it is a multiple of 32 above 32 and up to 65504; raises TransportError otherwise."""
+    """Return the MTU if it is a multiple of 32 above 32 and up to 65504; raise TransportError otherwise."""
     if mtu <= HEADER_LENGTH or mtu > MTU_MAX or mtu % FRAME_ALIGNMENT:
         raise TransportError(f"mtu={mtu} is not a multiple of 32 from 64 to {MTU_MAX}")
     return mtu
 
 
 def framed_bytes(length_bytes: int, mtu_bytes: int) -> int:
-    """Returns how much of a stream a message takes: its fragments, each with a header, the last one aligned."""
+    """Return how much of a stream a message takes: its fragments, each with a header, the last one aligned."""
     return framed_length(length_bytes, mtu_bytes - HEADER_LENGTH)
 
 
 def check_page_size(page_size: int) -> int:
-    """The page size if it is a power of two from 4 KiB to 1 GiB; raises TransportError otherwise."""
+    """Return the page size if it is a power of two from 4 KiB to 1 GiB; raise TransportError otherwise."""
     if page_size < PAGE_SIZE_MIN or page_size > PAGE_SIZE_MAX or page_size & (page_size - 1):
         raise TransportError(f"page_size={page_size} is not a power of two from 4096 to 1073741824")
     return page_size
@@ -155,7 +155,8 @@ cdef class LogBuffers:
         (<volatile uint8_t*> self.metadata)[META_IS_PUBLICATION_REVOKED] = 1
 
     cdef bint reserve(self, int64_t position) noexcept nogil:
-        """An idle stream takes a page, a busy one soon all of its terms: steps grow with what is used."""
+        """Return how much to allocate next: an idle stream takes a page, a busy one soon all of its terms, in steps
+        that grow."""
         cdef int64_t at = self.reserved_position, step, length
         while at < position:
             step = RESERVE_STEP_MAX if at - self._reserve_start >= RESERVE_STEP_MAX else RESERVE_STEP_MIN
@@ -228,7 +229,7 @@ cdef class LogBuffers:
         return self.memory.path
 
     def start_reserving(self, position: int) -> None:
-        """From now on the pages of this log, which starts at a position, are had before they are used.
+        """Start allocating the pages of this log, which starts at a position, before they are used.
 
         Raises StorageFullError when there is no room for the first one and the metadata.
         """
@@ -238,11 +239,11 @@ cdef class LogBuffers:
             self.memory.reserve_range(self.at(self._reserve_start) - self.memory.data, RESERVE_STEP_MIN)
 
     def reserve_to(self, position: int) -> bool:
-        """Whether all pages up to a position are had."""
+        """Return whether all pages up to a position are allocated."""
         return position <= self.reserved_position or self.reserve(position)
 
     def take_shortage(self) -> bool:
-        """Whether there was no room for a page since the last call."""
+        """Return whether there was no room for a page since the last call."""
         was_short, self._was_short = self._was_short, False
         return was_short
 
@@ -283,19 +284,19 @@ cdef class LogBuffers:
         return self.is_revoked()
 
     def revoke(self) -> None:
-        """Marks the publication as revoked; only its driver does."""
+        """Mark the publication as revoked; only its driver does."""
         self.set_revoked()
 
     def tails(self) -> list:
-        """(term id, raw offset) of the three tail counters; the raw offset may lie past the term length."""
+        """Return (term id, raw offset) of the three tail counters; the raw offset may lie past the term length."""
         return [(raw_term_id(self.raw_tail(i)), self.raw_tail(i) & 0xFFFFFFFFLL) for i in range(PARTITION_COUNT)]
 
     def view(self) -> memoryview:
-        """The whole mapping, for tools and tests; release it before `close`."""
+        """Return the whole mapping, for tools and tests; release it before `close`."""
         return memoryview(self.memory)
 
     def clean_range(self, int64_t from_position, int64_t to_position) -> int:
-        """Zeroes from a position up to the target or the end of its term, and returns where it stopped."""
+        """Zero from a position up to the target or the end of its term, and return where it stopped."""
         if from_position % FRAME_ALIGNMENT or to_position % FRAME_ALIGNMENT:
             raise TransportError(f"from_position={from_position} and to_position={to_position} must be multiples of 32")
         return self.clean(from_position, to_position)
@@ -304,7 +305,7 @@ cdef class LogBuffers:
         return (<char*> self.metadata)[META_DEFAULT_HEADER:META_DEFAULT_HEADER + HEADER_LENGTH]
 
     def close(self) -> None:
-        """Gives the memory back; publications and images on this log must be closed before. Metadata stays readable."""
+        """Give the memory back; publications and images on this log must be closed before. Metadata stays readable."""
         cdef Memory last_metadata
         cdef int i
         if self.memory.data == NULL:
@@ -324,7 +325,7 @@ def _check_length(actual: int, needed: int, path: str) -> None:
 
 
 def open_log(MemoryProvider memory not None, path: str, writable: bool = True) -> LogBuffers:
-    """Opens an existing log buffer. Raises TransportError when its metadata is not that of a log buffer."""
+    """Open an existing log buffer. Raises TransportError when its metadata is not that of a log buffer."""
     mapped = memory.open(path, writable)
     try:
         return LogBuffers(mapped)
@@ -350,7 +351,7 @@ def create_log(
     sparse: bool = True,
     **parameters: int,
 ) -> LogBuffers:
-    """Creates a log buffer with all of its metadata filled (log-buffer.md §2). The file must not exist yet.
+    """Create a log buffer with all of its metadata filled (log-buffer.md §2). The file must not exist yet.
 
     `log_type` is LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE or LOG_TYPE_IMAGE. `term_id` and `term_offset` give the start
     position of a publication; an image has no tails, its header's term offset only. `parameters` are the informational
@@ -405,7 +406,8 @@ cdef void _put_default_header(uint8_t* header, int32_t term_offset, int32_t sess
 
 
 cdef void _put_tails(uint8_t* metadata, int32_t initial_term_id, int32_t term_id, int32_t term_offset) noexcept nogil:
-    """Inactive partitions carry the term id three older than the next one they will hold (log-buffer.md §2.2)."""
+    """Write the tail counters; inactive partitions carry the term id three older than the next one they will hold
+    (log-buffer.md §2.2)."""
     cdef int32_t count = wrap_i32(<uint32_t> term_id - <uint32_t> initial_term_id)
     cdef int active = <int> (<uint32_t> count % PARTITION_COUNT)
     cdef int i

@@ -35,7 +35,7 @@ _RESULT_NAMES = {
 
 
 def describe_result(result: int) -> str:
-    """One stable word for a result of `offer`: "position=n" or the name of the code."""
+    """Return one stable word for a result of `offer`: "position=n" or the name of the code."""
     return f"position={result}" if result > 0 else _RESULT_NAMES.get(result, f"unknown result {result}")
 
 
@@ -144,7 +144,7 @@ cdef class Publication:
         return ADMIN_ACTION
 
     cdef int64_t _refusal(self, int64_t position, int64_t message_length) noexcept nogil:
-        """Why nothing can be appended at a position that is not below the limit (log-buffer.md §4)."""
+        """Return why nothing can be appended at a position that is not below the limit (log-buffer.md §4)."""
         if position + ((message_length + HEADER_LENGTH + 31) & ~31LL) >= self.max_position:
             return MAX_POSITION_EXCEEDED
         return BACK_PRESSURED if self.log.is_connected() else NOT_CONNECTED
@@ -172,7 +172,7 @@ cdef class Publication:
     # --- Python -----------------------------------------------------------------------------------------------------
 
     def offer(self, payload, *more) -> int:
-        """Appends one message: a bytes-like object, or several that are put together. 0 bytes are allowed.
+        """Append one message: a bytes-like object, or several that are put together. 0 bytes are allowed.
 
         Returns the stream position after it, or a negative code (log-buffer.md §4): RESULT_NOT_CONNECTED,
         RESULT_BACK_PRESSURED, RESULT_ADMIN_ACTION (call again at once), RESULT_CLOSED, RESULT_MAX_POSITION_EXCEEDED.
@@ -206,7 +206,7 @@ cdef class Publication:
         return result
 
     def offer_many(self, payloads) -> int:
-        """Appends messages, bytes-like objects, in order, and wakes the driver once. Returns how many were taken.
+        """Append messages, bytes-like objects, in order, and wake the driver once. Returns how many were taken.
 
         Fewer than all when there is no room, no subscriber, or this publication is closed: `offer` says which it is.
         Raises PublicationError for a message that is longer than `max_message_length`; those before it were taken.
@@ -238,7 +238,7 @@ cdef class Publication:
         return count
 
     def offer_reserved(self, payload, supplier) -> int:
-        """Like `offer`, with a reserved value in each frame's header: `supplier(frame_payload: bytes) -> int`.
+        """Offer like `offer`, with a reserved value in each frame's header: `supplier(frame_payload: bytes) -> int`.
 
         It is asked for every fragment before anything is appended, so what it raises leaves the stream as it was.
         """
@@ -277,7 +277,7 @@ cdef class Publication:
         return position
 
     def try_claim(self, int32_t length_bytes) -> BufferClaim:
-        """Reserves one frame to be written in place. False when it could not be; `position` then is the code.
+        """Reserve one frame to be written in place. False when it could not be; `position` then is the code.
 
         ```
         with publication.try_claim(16) as claim:
@@ -369,26 +369,26 @@ cdef class Publication:
         return [] if self._client is None else self._client.local_socket_addresses(self.channel_status_id)
 
     def _check_process(self):
-        """Raises ForkedError where this is the copy that a child made by fork has of its parent's publication."""
+        """Raise ForkedError if this is the copy that a forked child has of its parent's publication."""
         if self._client is not None:
             self._client.origin.check()
 
     def close(self) -> None:
-        """Takes no more messages; what is in the log is still sent. Idempotent."""
+        """Take no more messages; what is in the log is still sent. Idempotent."""
         if not self.closed:
             self.closed = True
             if self._client is not None:
                 self._client.on_publication_closed(self, False)
 
     def revoke(self) -> None:
-        """Closes at once: subscribers lose what they have not read yet."""
+        """Close at once: subscribers lose what they have not read yet."""
         if not self.closed:
             self.closed = True
             if self._client is not None:
                 self._client.on_publication_closed(self, True)
 
     def force_close(self) -> None:
-        """Closes without telling the driver; for the client, when the driver is gone."""
+        """Close without telling the driver; for the client, when the driver is gone."""
         self.closed = True
 
     def __enter__(self):
@@ -497,7 +497,7 @@ cdef class ExclusivePublication(Publication):
         return self.term_begin_position + self.term_offset
 
     def offer_block(self, const uint8_t[::1] frames not None) -> int:
-        """Appends frames that are already formed: whole, aligned, starting at this publication's position, in one term.
+        """Append frames that are already formed: whole, aligned, starting at this publication's position, in one term.
 
         Results as `offer`. Raises PublicationError when they do not belong here.
         """
@@ -514,7 +514,7 @@ cdef class ExclusivePublication(Publication):
         return result
 
     def offer_padding(self, int32_t length_bytes) -> int:
-        """Appends a PAD frame of `length_bytes` after its header; results as `offer`."""
+        """Append a PAD frame of `length_bytes` after its header; results as `offer`."""
         cdef int64_t result = self.append_padding(length_bytes)
         if result == MESSAGE_TOO_LONG:
             allowed = framed_length(self.max_message_length, self.max_payload_length)
@@ -547,7 +547,7 @@ cdef class BufferClaim:
     """A frame reserved in the log. `buffer` is its payload to write; `commit` or `abort` ends it, once."""
 
     def __bool__(self) -> bool:
-        """Whether there is a frame to write."""
+        """Return whether a frame is claimed and may be written."""
         return self.position > 0
 
     @property
@@ -576,14 +576,14 @@ cdef class BufferClaim:
         ordo_put_i64(self._frame() + RESERVED_VALUE_OFFSET, value)
 
     def commit(self) -> int:
-        """Publishes the frame and returns the position after it."""
+        """Publish the frame and return the position after it."""
         if not self._open:
             raise PublicationError(f"no claim to commit: {describe_result(self.position)}, committed or aborted")
         self._finish(True)
         return self.position
 
     def abort(self) -> None:
-        """Turns the frame into padding, which no subscriber sees."""
+        """Turn the frame into padding, which no subscriber sees."""
         if not self._open:
             raise PublicationError(f"no claim to abort: {describe_result(self.position)}, committed or aborted")
         self._finish(False)

@@ -49,27 +49,29 @@ cdef class Subscription:
         return taken
 
     def poll(self, handler, int limit=10) -> int:
-        """Calls `handler(payload: bytes, header: Header)` for up to `limit` fragments of all images, as `Image.poll`."""
+        """Call `handler(payload: bytes, header: Header)` for up to `limit` fragments of all images, as `Image.poll`."""
         return self._poll(handler, limit, NO_LIMIT, MODE_PLAIN)
 
     def controlled_poll(self, handler, int limit=10) -> int:
-        """Like `poll`, with a handler that returns an `Action`; ABORT and BREAK end the turn of their image only."""
+        """Poll like `poll`, with a handler that returns an `Action`; ABORT and BREAK end the turn of their image
+        only."""
         return self._poll(handler, limit, NO_LIMIT, MODE_CONTROLLED)
 
     def poll_messages(self, handler, int limit=10) -> int:
-        """Like `poll`, for whole messages: fragments are put together."""
+        """Poll like `poll`, for whole messages: fragments are put together."""
         return self._poll(handler, limit, NO_LIMIT, MODE_WHOLE)
 
     def controlled_poll_messages(self, handler, int limit=10) -> int:
-        """Like `controlled_poll`, for whole messages."""
+        """Poll like `controlled_poll`, for whole messages."""
         return self._poll(handler, limit, NO_LIMIT, MODE_WHOLE | MODE_CONTROLLED)
 
     def block_poll(self, handler, int32_t limit_bytes) -> int:
-        """Calls `handler(frames: memoryview, session_id, term_id)` at most once for each image. Returns the bytes."""
+        """Call `handler(frames: memoryview, session_id, term_id)` at most once for each image. Returns the bytes."""
         return sum([image.block_poll(handler, limit_bytes) for image in self.images])
 
     def raw_poll(self, handler, int32_t limit_bytes) -> int:
-        """Like `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`; see `Image.raw_poll`."""
+        """Poll like `block_poll`, calling `handler(path, file_offset, frames, session_id, term_id)`; see
+        `Image.raw_poll`."""
         return sum([image.raw_poll(handler, limit_bytes) for image in self.images])
 
     @property
@@ -86,7 +88,7 @@ cdef class Subscription:
         return self.closed
 
     def image_by_session_id(self, int32_t session_id) -> Image | None:
-        """The image of a session, or None."""
+        """Return the image of a session, or None."""
         cdef Image image
         for image in self.images:
             if image.session_id == session_id:
@@ -111,14 +113,14 @@ cdef class Subscription:
         return None if self._client is None else self._client.first_local_socket_address(self.channel_status_id)
 
     def close(self) -> None:
-        """Gives up the subscription and its images. Idempotent."""
+        """Give up the subscription and its images. Idempotent."""
         if not self.closed:
             self.closed = True
             if self._client is not None:
                 self._client.on_subscription_closed(self)
 
     def reject_image(self, Image image not None, str reason) -> None:
-        """See `Image.reject`."""
+        """Reject an image of this subscription; see `Image.reject`."""
         if self._client is not None:
             self._client.reject_image(image, reason)
 
@@ -129,7 +131,7 @@ cdef class Subscription:
         self.images = (*self.images, image)
 
     def remove_image(self, int64_t correlation_id) -> Image | None:
-        """Takes the image out and closes it; None when there is none of this id."""
+        """Take the image out and close it; None when there is none of this id."""
         cdef Image image
         for image in self.images:
             if image.correlation_id == correlation_id:
@@ -139,7 +141,7 @@ cdef class Subscription:
         return None
 
     def force_close(self) -> tuple:
-        """Closes everything without telling the driver. Returns the images there were."""
+        """Close everything without telling the driver. Returns the images there were."""
         images = self.images
         self.closed = True
         self.images = ()

@@ -34,13 +34,13 @@ cdef bint unblock_log(LogBuffers log, int64_t blocked_position) noexcept nogil:
 
 
 cdef int32_t hole_length(LogBuffers log, int32_t offset, int32_t negative_length) noexcept nogil:
-    """What the writer had reserved; the rest of the term when that cannot be."""
+    """Return what the writer had reserved, or the rest of the term when that cannot be."""
     cdef int64_t length = -<int64_t> negative_length
     return <int32_t> (length if FRAME_ALIGNMENT <= length <= log.term_length - offset else log.term_length - offset)
 
 
 cdef bint _fill_hole(LogBuffers log, int index, int32_t offset, int64_t raw, int32_t active_count) noexcept nogil:
-    """Space that was reserved and never touched: up to the next frame, or the end of the term."""
+    """Fill space that was reserved and never touched: up to the next frame, or the end of the term."""
     cdef uint8_t* term = log.terms[index]
     cdef int64_t end = raw_term_offset(raw, log.term_length)
     cdef int64_t at = offset + FRAME_ALIGNMENT
@@ -61,5 +61,6 @@ cdef bint _fill_hole(LogBuffers log, int index, int32_t offset, int64_t raw, int
 
 
 def unblock(LogBuffers log not None, int64_t blocked_position) -> bool:
-    """Unblocks a concurrent publication at a position in bytes where nothing moved for too long; True when it did."""
+    """Unblock a concurrent publication at a position in bytes where nothing moved for too long; return whether that was
+    done."""
     return unblock_log(log, blocked_position)

@@ -28,8 +28,8 @@ cdef inline uint64_t mix(uint64_t value) noexcept nogil:
 
 
 cdef uint64_t host_key(const SocketAddress* source, uint64_t secret) noexcept nogil:
-    """Returns a number that stands for the host of an address, never 0. Of an IPv6 address only the first 64 bits count,
-    because a host has all addresses behind them."""
+    """Return a number that stands for the host of an address, never 0. Of an IPv6 address only the first 64 bits count,
+    because one host may have all addresses that share them."""
     cdef uint64_t part = 0
     if source.length_bytes <= IPV4_LENGTH:
         memcpy(&part, source.storage + 4, 4)
@@ -61,7 +61,7 @@ cdef class Admission:
         free(self.sources)
 
     cdef Source* _find(self, const SocketAddress* source, int64_t now_ns) noexcept nogil:
-        """The account of a host, a new one if need be; NULL when all near its place are in use."""
+        """Return the account of a host, a new one if need be; NULL when all slots near its place are in use."""
         cdef uint64_t key = host_key(source, self.secret)
         cdef Source* vacant = NULL
         cdef Source* found
@@ -104,13 +104,13 @@ cdef class Admission:
         return 0
 
     def ask(self, bytes source, int32_t term_length, int64_t now_ns):
-        """Like `admit`, callable from Python: 0 when the image is admitted. For tests."""
+        """Return the verdict of `admit`, for Python tests: 0 when the image is admitted."""
         cdef SocketAddress address
         load_address(&address, source)
         return self.admit(&address, term_length, now_ns)
 
     cdef Source* _known(self, const SocketAddress* source) noexcept nogil:
-        """The account of a host that has images."""
+        """Return the account of a host that has images."""
         cdef uint64_t key = host_key(source, self.secret)
         cdef int i
         for i in range(PROBES_MAX):
@@ -124,7 +124,7 @@ cdef class Admission:
             account.unconfirmed -= 1
 
     def release(self, bytes source not None, int32_t term_length, bint is_confirmed):
-        """An admitted image is gone, or was not built."""
+        """Release the account of an admitted image that is gone, or was not built."""
         cdef SocketAddress address
         cdef Source* account
         load_address(&address, source)

@@ -22,7 +22,7 @@ cdef class Claims:
         return self.spans.count
 
     cdef int64_t _after(self, int64_t position) noexcept nogil:
-        """Index of the first span that ends beyond a position."""
+        """Return the index of the first span that ends beyond a position."""
         cdef Span* spans = <Span*> self.spans.items
         cdef int64_t low = 0, high = self.spans.count, middle
         if high > 0 and spans[high - 1].end <= position:
@@ -79,7 +79,7 @@ cdef class Claims:
         return True
 
     cdef void _settle(self) noexcept nogil:
-        """`whole` has moved and may have reached the first span. Spans do not touch, so it reaches one at most."""
+        """Merge the first span into `whole` if that has reached it. Spans do not touch, so at most one is reached."""
         cdef Span* first = <Span*> self.spans.items
         if first.start == self.whole:
             self.whole = first.end
@@ -91,11 +91,11 @@ cdef class Claims:
     # --- for tests ------------------------------------------------------------------------------------------------
 
     def claim(self, int64_t start, int64_t end):
-        """Claims a range if all of it is free and there is room; True when it did."""
+        """Claim a range if all of it is free and there is room; return whether it was claimed."""
         return self.is_free(start, end) and self.add(start, end)
 
     def claimed(self, int64_t start, int64_t end):
-        """Whether every byte of a range is claimed."""
+        """Return whether every byte of a range is claimed."""
         return self.holds(start, end)
 
     def spans_list(self):

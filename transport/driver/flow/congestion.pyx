@@ -41,14 +41,14 @@ cdef class ReceiveWindow:
             self._offer()
 
     def show(self, Counter rtt not None, Counter length not None):
-        """Keeps two counters at the round trip and the window. They must outlive this object's use."""
+        """Attach the two counters that show round trip and window. They must outlive this object's use."""
         self.rtt_cell = rtt.address
         self.length_cell = length.address
         ordo_store_release_i64(self.rtt_cell, self.rtt_ns)
         self._offer()
 
     cdef bint on_turn(self, bint has_loss, bint has_advanced, int64_t now_ns) noexcept nogil:
-        """One turn of the image; True when the sender has to be told at once.
+        """Update the window for one turn of the image; return whether the sender has to be told at once.
 
         `has_loss`: a gap was found; `has_advanced`: subscribers have read on since the last status message.
         """
@@ -97,8 +97,8 @@ cdef class ReceiveWindow:
         self.probe_due_ns = now_ns + PROBE_INTERVAL_RTTS * max(self.rtt_ns, self.initial_rtt_ns)
 
     cdef void on_echo(self, int64_t echo_ns, int64_t delay_ns, int64_t now_ns) noexcept nogil:
-        """The sender has returned a probe, `delay_ns` after it arrived there. Only the newest probe counts, and once:
-        what has any other time with it was not asked for."""
+        """Take a probe that the sender returned `delay_ns` after it arrived there. Only the newest probe counts, and
+        only once: an echo with any other time was not asked for."""
         if self.probe_sent_ns < 0 or echo_ns != self.probe_sent_ns:
             return
         if not 0 <= delay_ns <= now_ns - echo_ns:
@@ -109,7 +109,7 @@ cdef class ReceiveWindow:
             ordo_store_release_i64(self.rtt_cell, self.rtt_ns)
 
     cdef int64_t deadline_ns(self) noexcept nogil:
-        """When the next probe is due: one at a time is on its way."""
+        """Return when the next probe is due (ns); at most one is on its way."""
         if not self.measures_rtt:
             return NEVER
         return self.probe_due_ns if self.probe_sent_ns < 0 else self.probe_sent_ns + PROBE_LOST_NS
@@ -117,16 +117,16 @@ cdef class ReceiveWindow:
     # --- for tests ------------------------------------------------------------------------------------------------
 
     def turn(self, bint has_loss, bint has_advanced, int64_t now_ns):
-        """As `on_turn`."""
+        """Call `on_turn` from Python."""
         return self.on_turn(has_loss, has_advanced, now_ns)
 
     def probe(self, int64_t now_ns):
-        """Sends a probe if one is due; whether it was."""
+        """Send a probe if one is due; return whether it was."""
         if not self.is_probe_due(now_ns):
             return False
         self.on_probe_sent(now_ns)
         return True
 
     def echo(self, int64_t echo_ns, int64_t delay_ns, int64_t now_ns):
-        """As `on_echo`."""
+        """Call `on_echo` from Python."""
         self.on_echo(echo_ns, delay_ns, now_ns)

@@ -33,7 +33,7 @@ cdef class FlowControl:
             ordo_store_release_i64(self.receivers_counter, self.receivers.count)
 
     cdef int64_t _minimum(self) noexcept nogil:
-        """The nearest edge of the tracked receivers; there is at least one."""
+        """Return the nearest edge of the tracked receivers; there is at least one."""
         cdef FlowReceiver* receivers = <FlowReceiver*> self.receivers.items
         cdef int64_t edge = receivers[0].edge
         cdef int64_t i
@@ -44,7 +44,7 @@ cdef class FlowControl:
 
     cdef bint _track(self, int64_t receiver_id, int64_t edge, int32_t window, bint leaving,
                      int64_t now_ns) noexcept nogil:
-        """Updates or admits a receiver; False when it is not among the tracked ones afterwards."""
+        """Update or admit a receiver; return False when it is not among the tracked ones afterwards."""
         cdef FlowReceiver* receivers = <FlowReceiver*> self.receivers.items
         cdef FlowReceiver* added
         cdef int64_t i
@@ -71,7 +71,7 @@ cdef class FlowControl:
 
     cdef int64_t on_status(self, int64_t receiver_id, int64_t position, int32_t window, bint leaving, bint has_tag,
                            int64_t tag, int64_t limit, int64_t now_ns) noexcept nogil:
-        """The new limit after a status message."""
+        """Return the new limit after a status message."""
         cdef int64_t edge = position + window
         if self.strategy <= STRATEGY_MAX:
             return edge if edge > limit else limit
@@ -88,7 +88,7 @@ cdef class FlowControl:
         return edge if edge > limit else limit
 
     cdef int64_t on_idle(self, int64_t limit, int64_t now_ns) noexcept nogil:
-        """Drops receivers that left or fell silent; the new limit, which may be lower."""
+        """Drop receivers that left or fell silent; return the new limit, which may be lower."""
         cdef FlowReceiver* receivers = <FlowReceiver*> self.receivers.items
         cdef int64_t i, kept = 0, edge
         if self.strategy <= STRATEGY_MAX:
@@ -111,7 +111,7 @@ cdef class FlowControl:
         return edge
 
     cdef void on_send_setup(self, bint has_tag, int64_t tag, int64_t limit, int64_t now_ns) noexcept nogil:
-        """A receiver asked for SETUP: hold the limit so that the newcomer can still be admitted."""
+        """Hold the limit when a receiver asks for SETUP, so that the newcomer can still be admitted."""
         if self.strategy <= STRATEGY_MAX or self.receivers.count == 0 or self.guard_deadline_ns != 0:
             return
         if self.strategy == STRATEGY_TAGGED and not (has_tag and tag == self.group_tag):
@@ -133,7 +133,7 @@ cdef class FlowControl:
 
     def status(self, int64_t receiver_id, int64_t position, int32_t window, *, int64_t limit, int64_t now_ns,
                bint leaving=False, tag=None):
-        """`on_status` with `tag` None for an untagged message."""
+        """Call `on_status` from Python, with `tag` None for an untagged message."""
         return self.on_status(receiver_id, position, window, leaving, tag is not None, tag or 0, limit, now_ns)
 
     def idle(self, int64_t limit, int64_t now_ns):

@@ -65,7 +65,7 @@ cdef class LossDetector:
             self.found = True
 
     cdef bint due(self, int64_t now_ns) noexcept nogil:
-        """The active gap shall be asked for (or filled) now; sets the time of the next try."""
+        """Return whether the active gap is due to be asked for (or filled) now; set the time of the next try."""
         if self.active.length == 0 or now_ns < self.active.deadline_ns:
             return False
         self.active.deadline_ns = now_ns + self._delay(False)
@@ -74,7 +74,7 @@ cdef class LossDetector:
     # --- for tests ------------------------------------------------------------------------------------------------
 
     def scan_claims(self, Claims claims not None, int32_t term_length, int64_t high_water, int64_t now_ns):
-        """(gap position or None, gap length) of a scan."""
+        """Return (gap position or None, gap length) of a scan."""
         self.scan(claims, term_length, high_water, now_ns)
         return self.active.position if self.active.length else None, self.active.length
 
@@ -88,7 +88,7 @@ cdef class LossDetector:
 
 
 def add_release(Memory memory not None, Py_ssize_t offset, int64_t value, bint replace=False):
-    """Adds to (or replaces) an aligned 64-bit value of a mapped report, with release."""
+    """Add to, or replace, an aligned 64-bit value of a mapped report, with release order."""
     cdef uint8_t* at = memory.data + offset
     if offset < 0 or offset + 8 > memory.length_bytes or offset % 8:
         raise ValueError(f"offset={offset}, must be a multiple of 8 below length_bytes={memory.length_bytes}")

@@ -46,7 +46,7 @@ ALL_KINDS = EVENT_FRAME_IN | EVENT_FRAME_OUT | EVENT_COMMAND | EVENT_RESPONSE | 
 
 
 def file_length_bytes(int64_t capacity):
-    """The length of the file for a ring of `capacity` bytes, a power of two."""
+    """Return the length of the file for a ring of `capacity` bytes, a power of two."""
     return HEADER_LENGTH + capacity + RING_TRAILER_LENGTH
 
 
@@ -72,7 +72,7 @@ cdef class EventLog:
         return ordo_load_acquire_i32(self.header + KINDS) & kind != 0
 
     cdef int64_t _begin(self, int32_t kind, uint32_t length) noexcept nogil:
-        """The offset in the ring where `length` bytes of the event go behind its time, or -1: it is lost."""
+        """Return the offset in the ring for `length` bytes of an event, after its time; -1 when the event is lost."""
         cdef int64_t index = self.ring.claim(kind, <int32_t> length + 8)
         if index < 0:
             ordo_fetch_add_i64(self.header + LOST, 1)
@@ -81,7 +81,7 @@ cdef class EventLog:
         return index
 
     cdef void frame(self, int32_t kind, const uint8_t* datagram, uint32_t length, const SocketAddress* peer) noexcept nogil:
-        """A datagram that came or went; `peer` is NULL for the address that its socket is connected to."""
+        """Log a datagram that was received or sent; `peer` is NULL for the address that its socket is connected to."""
         cdef uint32_t address_length = peer.length_bytes if peer != NULL else 0
         cdef uint32_t head_length = min(length, <uint32_t> HEAD_LENGTH_MAX)
         cdef int64_t index = self._begin(kind, 5 + address_length + head_length)
@@ -98,7 +98,7 @@ cdef class EventLog:
         self.ring.commit(index)
 
     cdef void sent(self, const SendItem* item) noexcept nogil:
-        """Every datagram of an item that was sent."""
+        """Log every datagram of an item that was sent."""
         cdef uint32_t at = 0, length
         while at < item.length_bytes:
             length = min(item.segment_length_bytes, item.length_bytes - at)
@@ -108,7 +108,7 @@ cdef class EventLog:
             at += length
 
     def datagram(self, int32_t kind, const uint8_t[::1] datagram not None, bytes address not None):
-        """A datagram of names, if somebody wants those of this kind; `address` as the kernel has it."""
+        """Log a datagram of name resolution if a reader wants those; `address` is in the kernel's form."""
         cdef SocketAddress peer
         if not self.wants(kind):
             return
@@ -119,7 +119,7 @@ cdef class EventLog:
         self.frame(kind, &datagram[0] if datagram.shape[0] else NULL, <uint32_t> datagram.shape[0], &peer)
 
     def record(self, int32_t kind, int32_t type_id, const uint8_t[::1] payload not None):
-        """A command or a response, if somebody wants those."""
+        """Log a command or a response if a reader wants those."""
         cdef uint32_t length = <uint32_t> payload.shape[0]
         cdef int64_t index
         if not self.wants(kind):
@@ -133,7 +133,7 @@ cdef class EventLog:
         self.ring.commit(index)
 
     def state(self, str what, *values):
-        """A change of state: `what` is a format of the values, made only if somebody wants it."""
+        """Log a change of state if a reader wants those; the format `what` is rendered only then."""
         cdef bytes text
         cdef int64_t index
         if not self.wants(EVENT_STATE):
@@ -145,7 +145,7 @@ cdef class EventLog:
             self.ring.commit(index)
 
     def expire(self):
-        """Ends what a reader asked for that was killed."""
+        """Switch off the events that a reader asked for which was killed."""
         if self.kinds and not self.has_reader:
             self.kinds = 0
 
@@ -169,7 +169,7 @@ cdef class EventLog:
         return alive_ns != 0 and self.clock.nano_time() - alive_ns < READER_TIMEOUT_NS
 
     def show_reader(self, bint is_alive=True):
-        """The reader lives, or goes."""
+        """Note that the reader lives, or that it leaves."""
         ordo_store_release_i64(self.header + READER_ALIVE, self.clock.nano_time() if is_alive else 0)
 
     @property
@@ -178,6 +178,6 @@ cdef class EventLog:
         return ordo_load_acquire_i64(self.header + LOST)
 
     def close(self):
-        """Lets go of the file; nothing of this object may be used any more."""
+        """Let go of the file; nothing of this object may be used any more."""
         self.records.close()
         self.memory.close()

@@ -101,7 +101,7 @@ cdef enum:
     ALL_COUNTERS = 64
 
 cdef inline int minimum_length(int frame_type) noexcept nogil:
-    """Shortest datagram of a frame type, or 0 for a type that is invalid on the wire."""
+    """Return the length of the shortest datagram of a frame type, or 0 for a type that is invalid on the wire."""
     if frame_type == FRAME_DATA or frame_type == FRAME_PAD:
         return DATA_LENGTH
     if frame_type == FRAME_NAK:
@@ -117,7 +117,7 @@ cdef inline int minimum_length(int frame_type) noexcept nogil:
     return 0
 
 cdef inline int classify(const uint8_t* datagram, uint32_t length) noexcept nogil:
-    """The frame type of a well-formed datagram, or FRAME_INVALID (transport-wire.md §1.3)."""
+    """Return the frame type of a well-formed datagram, or FRAME_INVALID (transport-wire.md §1.3)."""
     cdef int32_t frame_length
     cdef int frame_type, minimum
     if length <= 8 or length > DATAGRAM_LENGTH_MAX:
@@ -136,7 +136,8 @@ cdef inline int classify(const uint8_t* datagram, uint32_t length) noexcept nogi
     return frame_type
 
 cdef inline int64_t payload_length(const uint8_t* datagram, uint32_t length, int32_t term_length) noexcept nogil:
-    """Bytes of the term that the frames of a data datagram cover (a PAD's whole hole included), or -1 if malformed.
+    """Return the bytes of the term that the frames of a data datagram cover (a PAD's whole hole included), or -1 if
+    malformed.
 
     All frames must be of the first one's session, stream and term and stand where the one before ends.
     """
@@ -174,7 +175,8 @@ cdef inline bint setup_is_valid(const uint8_t* frame) noexcept nogil:
             and <int32_t> (<uint32_t> ordo_get_i32(frame + 24) - <uint32_t> ordo_get_i32(frame + 20)) >= 0)
 
 cdef inline bint sm_is_valid(const uint8_t* frame) noexcept nogil:
-    """For a stream that is not known: the widest bounds (transport-wire.md §2.3)."""
+    """Return whether a status message is within the widest bounds, for a stream that is not known (transport-wire.md
+    §2.3)."""
     cdef int32_t term_offset = ordo_get_i32(frame + 20)
     cdef int32_t window = ordo_get_i32(frame + 24)
     return 0 <= term_offset < 1073741824 and term_offset & 31 == 0 and 0 <= window <= 536870912
@@ -225,15 +227,16 @@ cdef inline void put_response_setup(uint8_t* frame, int32_t session_id, int32_t 
     ordo_put_i32(frame + 16, response_session_id)
 
 cdef inline int64_t on_grid(int64_t deadline_ns) noexcept nogil:
-    """The next multiple of 5 ms: periodic messages of many streams go together, so that an idle driver sleeps."""
+    """Return the next multiple of 5 ms: periodic messages of many streams go out together, so that an idle driver
+    sleeps."""
     return (deadline_ns + 4999999) / 5000000 * 5000000
 
 cdef inline uint16_t address_port(const SocketAddress* address) noexcept nogil:
-    """In network order: for comparison only. Same place in both families."""
+    """Return the port in network order, for comparison only; it has the same place in both families."""
     return ordo_get_u16(address.storage + 2)
 
 cdef inline bint same_address(const SocketAddress* a, const SocketAddress* b) noexcept nogil:
-    """Family, port and address; flow information and scope do not count."""
+    """Return whether family, port and address are equal; flow information and scope do not count."""
     if ordo_get_u16(a.storage) != ordo_get_u16(b.storage) or address_port(a) != address_port(b):
         return False
     if a.length_bytes <= 16:

@@ -73,7 +73,8 @@ cdef class WorkSet(NativeVector):
         return <int> min(quiet, max(share, <int64_t> self.slice_min))
 
     cdef int64_t sweep_deadline_ns(self, int64_t now_ns) noexcept nogil:
-        """Without a look at each: among thousands there is always one whose time has come."""
+        """Return when to sweep next (ns), without looking at each entry: among thousands there is always one that is
+        due."""
         cdef int64_t quiet = self.count - self.busy
         if quiet == 0:
             return NEVER
@@ -153,7 +154,7 @@ cdef class PointerMap:
 
 
 def exercise_map(operations):
-    """Runs ("put", key, value), ("remove", key) and ("get", key) steps and returns what the gets found. For tests."""
+    """Run ("put", key, value), ("remove", key) and ("get", key) steps and return what the gets found. For tests."""
     cdef PointerMap subject = PointerMap()
     found = []
     for operation in operations:

@@ -8,7 +8,7 @@ cdef enum:
 
 
 cdef inline int spare_turns(int64_t elapsed_ns) noexcept nogil:
-    """Batches that may be read, of all sockets together, beyond those that each socket has in every cycle.
+    """Return the batch that may be read of all sockets together, beyond what each socket has in every cycle.
 
     A cycle over thousands of streams is long, and more comes meanwhile than a fixed number takes: the rest would
     overflow the socket's buffer. It is a share of the time that has passed, up to a bound, and one for all sockets, so

@@ -15,12 +15,13 @@ cdef inline void count_event(SystemCounters system, int index, int64_t delta) no
     ordo_fetch_add_i64(system.at[index], delta)        # sender and receiver may have threads of their own
 
 cdef inline void note_longest(SystemCounters system, int index, int64_t took_ns, int64_t threshold_ns) noexcept nogil:
-    """Something took so long; `index` is its maximum, the count of those above the threshold stands behind it."""
+    """Record how long something took; `index` is the counter of the maximum, followed by the count of those above the
+    threshold."""
     if took_ns > system.at[index][0]:
         system.at[index][0] = took_ns
     if took_ns > threshold_ns:
         ordo_fetch_add_i64(system.at[index + 1], 1)
 
 cdef inline void note_cycle(SystemCounters system, int index, int64_t cycle_ns) noexcept nogil:
-    """One duty cycle of a part took so long."""
+    """Record how long one duty cycle of a part took."""
     note_longest(system, index, cycle_ns, CYCLE_THRESHOLD_NS)

@@ -108,7 +108,7 @@ cdef class SystemCounters:
         self.counters[COUNTER_PROTOCOL_VERSION].set(PROTOCOL_VERSION)
 
     def note_resolution(self, int64_t took_ns):
-        """A name was looked up for so long: the longest time, and how many took more than 5 s."""
+        """Record how long a name lookup took: the longest time, and how many took more than 5 s."""
         note_longest(self, COUNTER_RESOLUTION_TIME, took_ns, RESOLUTION_THRESHOLD_NS)
 
     def value(self, int index):

@@ -25,7 +25,7 @@ cdef class FrameStamper:
         self.clock = clock
 
     cdef void stamp(self, const uint8_t* header, uint8_t* frame, uint32_t room, int64_t time_ns) noexcept nogil:
-        """Stamps one frame, of which `room` bytes may be written; its header may stand elsewhere. `time_ns` 0: now."""
+        """Stamp one frame, of which `room` bytes may be written; its header may be elsewhere. `time_ns` 0 means now."""
         cdef int32_t length = ordo_get_i32(header)
         if (length < DATA_LENGTH or <uint32_t> length > room or ordo_get_u16(header + 6) != FRAME_DATA
                 or header[5] & FLAG_BEGIN == 0
@@ -37,7 +37,7 @@ cdef class FrameStamper:
 
     cdef void stamp_all(self, const uint8_t* datagram, uint8_t* frames, uint32_t length,
                         int64_t time_ns) noexcept nogil:
-        """Stamps the copies of every frame of a datagram, up to the first that cannot be one."""
+        """Stamp the copies of every frame of a datagram, up to the first that cannot be one."""
         cdef int64_t at = 0, frame_length
         while at + DATA_LENGTH <= length:
             frame_length = ordo_get_i32(datagram + at)

@@ -31,7 +31,7 @@ STATE_NAMES = ("INIT", "ACTIVE", "DRAINING", "LINGER", "DONE")
 
 
 cdef void hear(PublicationImage image, Connection* connection) noexcept nogil:
-    """Frames of the stream came on a connection; a SETUP alone does not make it an active transport."""
+    """Note that frames of the stream came on a connection; a SETUP alone does not make it an active transport."""
     cdef Connection* connections = <Connection*> image.connections.items
     cdef int64_t i
     cdef int active = 0
@@ -85,7 +85,8 @@ cdef class PublicationImage(Worked):
     # --- receiving ------------------------------------------------------------------------------------------------
 
     cdef bint _is_foreign(self, ReceiveTransport transport, const SocketAddress* source, uint32_t length) noexcept nogil:
-        """Whether a datagram is from another address than the one that this transport was first heard from; counted.
+        """Return whether a datagram comes from another address than the one first heard on this transport; such
+        datagrams are counted.
 
         What names a stream is no secret, and whoever has set it up may have proven who it is since then. What comes
         from the right address is to its credit: so many bytes may be sent to it in return.
@@ -103,7 +104,7 @@ cdef class PublicationImage(Worked):
 
     cdef Connection* _track(self, ReceiveTransport transport, const SocketAddress* source, uint32_t length,
                             int64_t now_ns) noexcept nogil:
-        """The connection of a transport; made, with the address that was heard first, when there is none."""
+        """Return the connection of a transport, made with the address that was heard first if there is none."""
         cdef Connection* connections = <Connection*> self.connections.items
         cdef Connection* added
         cdef int64_t i
@@ -121,12 +122,12 @@ cdef class PublicationImage(Worked):
         return added
 
     cdef bint is_of_setup(self, const uint8_t* frame) noexcept nogil:
-        """Whether a SETUP of this session describes this stream."""
+        """Return whether a SETUP of this session describes this stream."""
         return (ordo_get_i32(frame + 20) == self.initial_term_id and ordo_get_i32(frame + 28) == self.term_length
                 and ordo_get_i32(frame + 32) == self.log.mtu)
 
     cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil:
-        """A SETUP for a known image: another path of it, or the publisher lost sight of us."""
+        """Handle a SETUP for a known image: another path to it, or a publisher that lost sight of this receiver."""
         cdef int64_t count = self.connections.count
         if self._is_foreign(transport, source, SETUP_LENGTH):
             return
@@ -136,7 +137,7 @@ cdef class PublicationImage(Worked):
 
     cdef int on_data(self, const uint8_t* datagram, uint32_t length, ReceiveTransport transport,
                      const SocketAddress* source, int64_t now_ns) noexcept nogil:
-        """One datagram of DATA or PAD frames, or a heartbeat: whether it was refused, heard, or taken."""
+        """Handle one datagram of DATA or PAD frames, or a heartbeat; return whether it was refused, heard or taken."""
         cdef int32_t frame_length = ordo_get_i32(datagram)
         cdef int32_t term_offset = ordo_get_i32(datagram + 8)
         cdef bint is_heartbeat = frame_length == 0 and length == DATA_LENGTH
@@ -183,7 +184,7 @@ cdef class PublicationImage(Worked):
         return DATAGRAM_TAKEN
 
     cdef void _insert(self, const uint8_t* datagram, uint32_t length, int64_t position, int64_t covered) noexcept nogil:
-        """Copies frames to where nothing is claimed, the first word last (log-buffer.md §7)."""
+        """Copy frames to an unclaimed range, the first word last (log-buffer.md §7)."""
         cdef uint8_t* target
         if not self._claim(position, position + covered):
             count_event(self.system, COUNTER_OVER_RUNS, 1)
@@ -201,7 +202,7 @@ cdef class PublicationImage(Worked):
             ordo_store_release_i64(self.high_water_cell, self.high_water)
 
     cdef bint _claim(self, int64_t start, int64_t end) noexcept nogil:
-        """Claims a range, and ends it with a length of zero unless what follows is there.
+        """Claim a range, and end it with a length of zero unless the next frame is there.
 
         Readers go from frame to frame and stop at the zero, so terms need not be cleaned before they are used again.
         """
@@ -212,7 +213,7 @@ cdef class PublicationImage(Worked):
         return True
 
     cdef void _insert_frames(self, const uint8_t* datagram, uint32_t length, int64_t position) noexcept nogil:
-        """A datagram of which something came before: the frames that are missing, each whole or not at all.
+        """Insert the missing frames of a datagram of which some came before, each whole or not at all.
 
         A frame over bytes that only in part, or as another frame, are there already is refused: its payload would lie
         where a reader looks for a header, or the other way round.
@@ -229,7 +230,7 @@ cdef class PublicationImage(Worked):
             at += taken
 
     cdef bint _is_there(self, const uint8_t* frame, int64_t position, int64_t aligned) noexcept nogil:
-        """Claimed from its first byte to its last with the same header there: the frame came twice."""
+        """Return whether the frame came before: its whole range is claimed, with the same header there."""
         return (self.claims.holds(position, position + aligned)
                 and memcmp(self.log.at(position), frame, IDENTITY_LENGTH) == 0)
 
@@ -248,7 +249,7 @@ cdef class PublicationImage(Worked):
         return DATAGRAM_TAKEN
 
     cdef void _on_end_of_stream(self, const uint8_t* datagram, int64_t position, Connection* connection) noexcept nogil:
-        """The stream has ended when every path of it says so."""
+        """Note an end of stream; the stream has ended when every path of it says so."""
         cdef Connection* connections = <Connection*> self.connections.items
         cdef int64_t i, end = 0
         connection.is_end_of_stream = True
@@ -269,7 +270,7 @@ cdef class PublicationImage(Worked):
     # --- conducting -----------------------------------------------------------------------------------------------
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
-        """One turn: rebuild, gap, status message; 1 when something was done."""
+        """Run one turn: rebuild, gap, status message; return 1 when something was done."""
         cdef int64_t least, position
         cdef int i
         cdef int64_t rebuilt = self.rebuild_cell[0]
@@ -316,7 +317,7 @@ cdef class PublicationImage(Worked):
             ordo_store_release_i64(self.rebuild_cell, self.rebuild_position)
 
     cdef void _on_gap(self, int64_t now_ns) noexcept nogil:
-        """Asks for the gap, or fills it with padding when the subscribers want no retransmission."""
+        """Ask for the gap, or fill it with padding when the subscribers want no retransmission."""
         cdef int64_t position = self.loss.active.position
         if self.is_reliable:
             self._send_nak(now_ns)
@@ -338,7 +339,7 @@ cdef class PublicationImage(Worked):
         self.sm_due = True
 
     cdef int _send_all(self, const uint8_t* frame, uint32_t length, int64_t now_ns) noexcept nogil:
-        """Sends to every path that was heard lately, or to the only one there is. Returns how many datagrams went out.
+        """Send to every path that was heard lately, or to the only one there is. Returns how many datagrams were sent.
 
         Whether an address wants the stream that was set up in its name is never proven, so it is not sent more bytes
         than came from it. Ten heartbeats a second are worth more than the status messages that they call for; a quiet
@@ -371,13 +372,13 @@ cdef class PublicationImage(Worked):
         self.sm_due = False
 
     def offer_response(self, int32_t session_id):
-        """Tells the sender with each status message which session answers it, from now on (§9)."""
+        """Name the response's session in each status message from now on (§9)."""
         self.has_response = True
         self.response_session_id = session_id
         self.sm_due = True
 
     def withdraw_response(self):
-        """The sender hears the response, or there is none any more."""
+        """Stop naming a response: the sender hears it, or there is none any more."""
         self.has_response = False
 
     cdef void _send_response_setup(self, int64_t now_ns) noexcept nogil:
@@ -396,7 +397,7 @@ cdef class PublicationImage(Worked):
             ordo_store_release_i64(self.naks_cell, self.naks_cell[0] + 1)
 
     cdef void _send_probe(self, int64_t now_ns) noexcept nogil:
-        """Asks the sender to return this time, which measures the round trip."""
+        """Send an RTTM that the sender returns, to measure the round trip."""
         cdef uint8_t frame[RTTM_LENGTH]
         put_rttm(frame, RTTM_REPLY, self.session_id, self.stream_id, now_ns, 0, self.endpoint.receiver_id)
         self._send_all(frame, RTTM_LENGTH, now_ns)
@@ -404,7 +405,7 @@ cdef class PublicationImage(Worked):
 
     cdef void on_rttm(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,
                       int64_t now_ns) noexcept nogil:
-        """The sender returns a probe."""
+        """Take a probe that the sender returned."""
         if not self._is_foreign(transport, source, RTTM_LENGTH):
             self.window.on_echo(ordo_get_i64(frame + 16), ordo_get_i64(frame + 24), now_ns)
 
@@ -429,7 +430,7 @@ cdef class PublicationImage(Worked):
                 self.loss_record(self, length)
 
     cdef bint has_unread(self) noexcept nogil:
-        """A subscriber has not read all there is: its progress must be looked for."""
+        """Return whether a subscriber has not read all there is, so that its progress has to be polled."""
         cdef int i
         for i in range(self.subscribers.count):
             if ordo_load_acquire_i64(<int64_t*> pointer_at(self.subscribers, i)) < self.rebuild_position:
@@ -446,7 +447,7 @@ cdef class PublicationImage(Worked):
         return min(on_grid(self.sm_sent_ns + self.sm_timeout_ns + 1), self.window.deadline_ns())
 
     cdef bint is_settled(self) noexcept nogil:
-        """All that came was read and told: only the timers are left."""
+        """Return whether all that came was read and acknowledged, so that only timers are left."""
         return not self.sm_due and self.rebuild_position >= self.high_water and not self.has_unread()
 
     # --- life (Python, rare) --------------------------------------------------------------------------------------
@@ -481,12 +482,12 @@ cdef class PublicationImage(Worked):
         return self.is_rejected
 
     def add_connection(self, ReceiveTransport transport not None, bytes source, int64_t now_ns):
-        """The path the SETUP came on."""
+        """Add the path that a SETUP came on."""
         load_address(&self.setup_source, source)
         self._track(transport, &self.setup_source, SETUP_LENGTH, now_ns)
 
     def drop_connection(self, ReceiveTransport transport not None):
-        """Forgets a path whose destination was removed."""
+        """Forget a path whose destination was removed."""
         cdef Connection* connections = <Connection*> self.connections.items
         cdef int64_t i
         for i in range(self.connections.count - 1, -1, -1):
@@ -497,7 +498,7 @@ cdef class PublicationImage(Worked):
         self.subscribers.add(position.address)
 
     def remove_subscriber(self, Counter position not None):
-        """Removes a subscriber: it no longer holds the window back."""
+        """Remove a subscriber: it no longer holds the window back."""
         self.subscribers.remove(position.address)
 
     def subscribers_have_drained(self):
@@ -508,14 +509,14 @@ cdef class PublicationImage(Worked):
         return True
 
     def reject(self, bytes reason not None):
-        """Rejects the image: from now on its sender is told the reason instead of a position (§6.3)."""
+        """Reject the image: from now on its sender is told the reason instead of a position (§6.3)."""
         self.rejection = reason[:ERROR_TEXT_MAX]
         self.is_rejected = True
         self.sm_due = True
         count_event(self.system, COUNTER_IMAGES_REJECTED, 1)
 
     def end_now(self, int64_t now_ns):
-        """Ends the image because its socket is about to close; the sender is told at once."""
+        """End the image because its socket is about to close; the sender is told at once."""
         if self.state == IMAGE_ACTIVE:
             self.state = IMAGE_DRAINING
             if not self.is_superseded and not self.is_rejected:
@@ -533,11 +534,11 @@ cdef class PublicationImage(Worked):
         return most - self.window.length_max + self.window.length_max / 4
 
     def supersede(self):
-        """A younger image of the session speaks for it."""
+        """Give way to a younger image of the same session."""
         self.is_superseded = True
 
     def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
-        """Carries out changes of state that are due by now. Returns the name of the state that was entered, or None."""
+        """Carry out changes of state that are due by now. Returns the name of the state that was entered, or None."""
         if self.state == IMAGE_ACTIVE:
             self.log.set_active_transport_count(self._active_connections(now_ns))
             if self._shall_drain(now_ns):

@@ -29,11 +29,11 @@ cdef class ReceiveTransport:
         self.last_setup_request_ns = now_ns - SETUP_REQUEST_INTERVAL_NS - 1
 
     def replace_control(self, bytes control):
-        """The publisher's name has another address now."""
+        """Take the new address of the publisher's name."""
         load_address(&self.control, control)
 
     def ask_again(self):
-        """The next turn of the conductor asks the publisher for SETUP, whatever the interval."""
+        """Have the conductor ask the publisher for SETUP in its next turn, whatever the interval."""
         self.last_setup_request_ns = -SETUP_REQUEST_INTERVAL_NS
 
     cdef bint send_frame(self, const uint8_t* frame, uint32_t length, const SocketAddress* to) noexcept nogil:
@@ -76,7 +76,7 @@ cdef class ReceiveEndpoint:
         self.reference_count += 1
 
     def release(self):
-        """True when the last subscription is gone."""
+        """Return whether the last subscription is gone."""
         self.reference_count -= 1
         return self.reference_count == 0
 
@@ -94,7 +94,8 @@ cdef class ReceiveEndpoint:
     # --- interest -------------------------------------------------------------------------------------------------
 
     def add_interest(self, int32_t stream_id, session_id):
-        """A subscription wants a stream, of one session or (None) of any. What was refused before may come now."""
+        """Register a subscription to a stream, of one session or (None) of any; sessions refused before may be taken up
+        now."""
         self.interests.setdefault(stream_id, []).append(session_id)
         self._show_interest(stream_id)
         self._clear_markers(stream_id, SESSION_NO_INTEREST)
@@ -110,7 +111,8 @@ cdef class ReceiveEndpoint:
         self._clear_markers(stream_id, 0)
 
     def _show_interest(self, int32_t stream_id):
-        """To native code, which must not take the interpreter for each SETUP of a flood."""
+        """Show native code which sessions are wanted, so that it does not need the interpreter for each SETUP of a
+        flood."""
         wanted = self.interests.get(stream_id)
         if wanted is None:
             self.streams.remove(stream_id)
@@ -122,7 +124,7 @@ cdef class ReceiveEndpoint:
         return None in wanted or session_id in wanted
 
     def _clear_markers(self, int32_t stream_id, int marker):
-        """Forgets sessions without an image on a stream: those with one marker, or (0) any but those being built."""
+        """Forget sessions without an image on a stream: those with one marker, or (0) any but those being built."""
         cdef uint32_t slot
         cdef size_t value
         doomed = []
@@ -138,12 +140,12 @@ cdef class ReceiveEndpoint:
     # --- sessions -------------------------------------------------------------------------------------------------
 
     def marker_of(self, int32_t session_id, int32_t stream_id):
-        """0 for nothing known, a SESSION_ marker, or SESSION_MARKERS for an image."""
+        """Return what is known of a session: 0 for nothing, a SESSION_ marker, or SESSION_MARKERS for an image."""
         cdef size_t value = <size_t> self.sessions.get(pair_key(session_id, stream_id))
         return value if value < SESSION_MARKERS else SESSION_MARKERS
 
     def mark(self, int32_t session_id, int32_t stream_id, int marker, int64_t deadline_ns=0):
-        """Remembers a session without an image; PENDING_SETUP until its deadline."""
+        """Remember a session without an image; PENDING_SETUP until its deadline."""
         if self.sessions.count - len(self.images) >= MARKERS_MAX:
             for stream in list(self.interests):
                 self._clear_markers(stream, SESSION_NO_INTEREST)
@@ -168,7 +170,7 @@ cdef class ReceiveEndpoint:
         self.sessions.put(pair_key(session_id, stream_id), <void*> image)
 
     def remove_image(self, image, int32_t session_id, int32_t stream_id):
-        """Datagrams of the session find no image from now on. There may be room for one that was refused."""
+        """Remove an image: datagrams of its session find none from now on, and there may be room for a refused one."""
         if self.images.get((session_id, stream_id)) is image:
             del self.images[(session_id, stream_id)]
             self.sessions.remove(pair_key(session_id, stream_id))
@@ -177,7 +179,7 @@ cdef class ReceiveEndpoint:
     # --- asking for SETUP -----------------------------------------------------------------------------------------
 
     def ask_setup(self, int32_t session_id, int32_t stream_id):
-        """Asks the channel's control address for the SETUP of one session."""
+        """Ask the channel's control address for the SETUP of one session."""
         cdef ReceiveTransport transport
         for transport in self.transports:
             if transport.control.length_bytes:
@@ -192,7 +194,8 @@ cdef class ReceiveEndpoint:
             count_event(self.system, COUNTER_SM_SENT, 1)
 
     def conduct_endpoint(self, int64_t now_ns):
-        """Asks explicit control addresses once a second, forgets old PENDING_SETUP markers; the next deadline."""
+        """Ask explicit control addresses once a second, forget old PENDING_SETUP markers; return the next deadline
+        (ns)."""
         cdef ReceiveTransport transport
         cdef int64_t deadline = NEVER
         if self.interests:

@@ -43,7 +43,7 @@ cdef class Receiver:
         self.pending_endpoints = {}
 
     def add_transport(self, ReceiveTransport transport not None):
-        """Its endpoint keeps it alive until it is removed."""
+        """Add a transport, which its endpoint keeps alive until it is removed."""
         self.transports.add(<void*> transport)
 
     def remove_transport(self, ReceiveTransport transport not None):
@@ -55,37 +55,37 @@ cdef class Receiver:
         self.setup_count = len(self.setups)
 
     def add_image(self, PublicationImage image not None, int64_t now_ns):
-        """Its owner keeps it alive until it is removed."""
+        """Add an image, which its owner keeps alive until it is removed."""
         self.images.add(image, now_ns)
 
     def remove_image(self, PublicationImage image not None):
         self.images.remove(image)
 
     def take_setups(self):
-        """The SETUP frames that ask for an image, in order; at most so many as one turn may spend its time on."""
+        """Return the SETUP frames that ask for an image, in order; at most as many as one turn has time for."""
         taken = self.setups[:SETUPS_PER_TURN]
         self.setups = self.setups[SETUPS_PER_TURN:]
         self.setup_count = len(self.setups)
         return taken
 
     def release(self, setup, bint is_confirmed=False):
-        """The image of a SETUP is gone, or was not built."""
+        """Forget the image of a SETUP that is gone, or was not built."""
         self.admission.release(setup.source, setup.term_length, is_confirmed)
 
     def take_encrypted_source(self):
-        """The packed address that an encrypted datagram came from since last time, or b""."""
+        """Return the packed address that an encrypted datagram came from since last time, or b""."""
         taken = (<const char*> self.encrypted_source.storage)[:self.encrypted_source.length_bytes]
         self.encrypted_source.length_bytes = 0
         return taken
 
     cdef void expect(self) noexcept nogil:
-        """Takes every socket for ready: the next `receive` asks each."""
+        """Treat every socket as ready: the next `receive` asks each."""
         cdef int i
         for i in range(self.transports.count):
             (<ReceiveTransport> pointer_at(self.transports, i)).channel.ready = True
 
     cdef int receive(self, int64_t now_ns) noexcept nogil:
-        """Datagrams of the sockets that are ready, into their images; datagrams taken."""
+        """Receive datagrams of the sockets that are ready, into their images; return how many were taken."""
         cdef int i, work = 0
         cdef int spare = spare_turns(now_ns - self.received_ns)
         self.received_ns = now_ns
@@ -163,7 +163,7 @@ cdef class Receiver:
 
     cdef void _on_unknown_data(self, ReceiveTransport transport, const uint8_t* datagram, const SocketAddress* source,
                                int64_t now_ns) noexcept nogil:
-        """Data of a session without an image: ask for its SETUP, once a second (§5)."""
+        """Ask for the SETUP of a session without an image, once a second (§5)."""
         cdef int32_t session_id = ordo_get_i32(datagram + 12)
         cdef int32_t stream_id = ordo_get_i32(datagram + 16)
         if transport.endpoint.streams.get(stream_id) == NULL:
@@ -217,7 +217,8 @@ cdef class Receiver:
 
     cdef void _on_rttm(self, ReceiveTransport transport, const uint8_t* frame,
                        const SocketAddress* source, int64_t now_ns) noexcept nogil:
-        """A sender measures the round trip: its time is returned to it. Or it returns that of an image here."""
+        """Return an RTTM request to the sender that measures the round trip, or take the reply to one of an image
+        here."""
         cdef uint8_t reply[RTTM_LENGTH]
         cdef void* found
         if frame[5] & RTTM_REPLY == 0:
@@ -233,7 +234,7 @@ cdef class Receiver:
         transport.send_frame(reply, RTTM_LENGTH, source)
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
-        """One turn of every busy image and of a slice of the quiet ones; how many had something to do."""
+        """Run one turn of every busy image and of a slice of the quiet ones; return how many had something to do."""
         cdef int i, work = 0
         for i in range(self.images.busy - 1, -1, -1):
             if (<PublicationImage> pointer_at(self.images, i)).conduct(now_ns):

@@ -43,7 +43,7 @@ cdef class IpcPublication:
         self.unblock_changed_ns = self.state_changed_ns = now_ns
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
-        """Moves the publisher's limit and cleans behind the slowest subscriber; 1 when the limit moved."""
+        """Move the publisher's limit and clean the log behind the slowest subscriber; return 1 when the limit moved."""
         cdef int64_t producer, least, position, limit
         cdef int i, turns = 0
         if self.state != PUBLICATION_ACTIVE:
@@ -77,13 +77,13 @@ cdef class IpcPublication:
         return 1
 
     cdef void _consumed(self, int64_t position) noexcept nogil:
-        """A subscriber's counter says so; it is believed up to what was written."""
+        """Take a subscriber's position; it is believed only up to what was written."""
         position &= ~<int64_t> 31
         if position > self.consumer_position and position <= self.log.producer_position():
             self.consumer_position = position
 
     cdef bint has_unread(self) noexcept nogil:
-        """A subscriber is behind the publisher: its progress must be looked for."""
+        """Return whether a subscriber is behind the publisher, so that its progress has to be polled."""
         cdef int i
         cdef int64_t producer
         if self.state == PUBLICATION_DONE or self.subscribers.count == 0:
@@ -95,7 +95,7 @@ cdef class IpcPublication:
         return False
 
     cdef bint has_moved(self) noexcept nogil:
-        """Something was appended since the last turn."""
+        """Return whether something was appended since the last turn."""
         return self.state == PUBLICATION_ACTIVE and self.log.producer_position() != self.position_cell[0]
 
     # --- life (Python, rare) --------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ cdef class IpcPublication:
         return True
 
     def begin_draining(self, int64_t now_ns, bint revoke=False):
-        """The last client link is gone: no more data comes."""
+        """Begin draining: the last client link is gone, so that no more data comes."""
         cdef int64_t producer = self.log.producer_position()
         if self.state != PUBLICATION_ACTIVE:
             return
@@ -164,7 +164,7 @@ cdef class IpcPublication:
             count_event(self.system, COUNTER_PUBLICATIONS_REVOKED, 1)
 
     def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
-        """Carries out changes of state that are due by now. Returns the name of the state that was entered, or None."""
+        """Carry out changes of state that are due by now. Returns the name of the state that was entered, or None."""
         if self.state == PUBLICATION_ACTIVE:
             self.log.set_connected(self.subscribers.count > 0)
             if not self.is_exclusive:

@@ -105,7 +105,7 @@ cdef class NetworkPublication(Worked):
     # --- sending --------------------------------------------------------------------------------------------------
 
     cdef int send(self, int64_t now_ns) noexcept nogil:
-        """One turn of the sender; bytes sent."""
+        """Run one turn of the sender; return how many bytes were sent."""
         cdef int sent
         if self.state == PUBLICATION_DONE or self._has_nobody():
             return 0
@@ -119,11 +119,12 @@ cdef class NetworkPublication(Worked):
         return sent
 
     cdef bint _has_nobody(self) noexcept nogil:
-        """A response whose requester has not been heard yet: there is no address to send to (§9)."""
+        """Return whether this is a response whose requester has not been heard yet, so that there is no address to send
+        to (§9)."""
         return self.is_response and self.response_address.length_bytes == 0
 
     cdef bint has_work(self) noexcept nogil:
-        """Data waits that may be sent now, or spies have not been told of it."""
+        """Return whether data waits that may be sent now, or spies have not been told of it."""
         if self.spies.count > 0 and self.state == PUBLICATION_ACTIVE \
                 and self.log.producer_position() != self.position_cell[0]:
             return True
@@ -131,7 +132,7 @@ cdef class NetworkPublication(Worked):
                 and ordo_load_acquire_i32(self.log.at(self.sender_position)) > 0)
 
     cdef int64_t deadline_ns(self, int64_t now_ns) noexcept nogil:
-        """When this publication next has something to do without being told."""
+        """Return when this publication next has something to do by time (ns)."""
         cdef int64_t deadline = NEVER
         cdef int i
         if self._has_nobody():
@@ -147,7 +148,8 @@ cdef class NetworkPublication(Worked):
         return deadline
 
     cdef int32_t _block(self, int64_t position, int64_t limit, int32_t* padding) noexcept nogil:
-        """Bytes of whole committed frames from a position for one datagram; `padding` is what a PAD hides behind it.
+        """Return the bytes of whole committed frames from a position for one datagram; `padding` is what a PAD hides
+        after it.
 
         0: nothing there. -1: the first frame does not fit below the limit.
         """
@@ -184,14 +186,15 @@ cdef class NetworkPublication(Worked):
         return <int32_t> block
 
     cdef bint _is_own(self, const uint8_t* frame, int64_t position) noexcept nogil:
-        """A frame of this stream that stands where it says. Its client may have written anything (log-buffer.md §3)."""
+        """Return whether a frame belongs to this stream and to its position. The client may have written anything
+        (log-buffer.md §3)."""
         return (ordo_get_i32(frame + 8) == <int32_t> (position & (self.term_length - 1))
                 and ordo_get_i32(frame + 12) == self.session_id and ordo_get_i32(frame + 16) == self.stream_id
                 and ordo_get_i32(frame + 20) == compute_term_id(position, self.shift, self.initial_term_id))
 
     cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
                       int capacity) noexcept nogil:
-        """Fills items with consecutive blocks of one term; equal-length runs share an item. `after[i]` is the position
+        """Fill items with consecutive blocks of one term; equal-length runs share an item. `after[i]` is the position
         behind item i. Returns the number of items, or -1 when the first frame does not fit below the limit."""
         cdef int count = 0
         cdef int64_t collected = 0
@@ -254,7 +257,7 @@ cdef class NetworkPublication(Worked):
         return sent
 
     cdef void _back_pressured(self) noexcept nogil:
-        """Counted once a stall."""
+        """Count back pressure, once per stall."""
         if ordo_load_acquire_i32(self.log.at(self.sender_position)) <= 0:
             return
         self.track_limits = False
@@ -287,11 +290,12 @@ cdef class NetworkPublication(Worked):
                 count_event(self.system, COUNTER_SETUPS_HELD, 1)
 
     cdef bint _wants_setup(self) noexcept nogil:
-        """Nobody answered yet, or a receiver asks; and not all set-ups that an unproven address may get were sent."""
+        """Return whether a SETUP is due: nobody answered yet or a receiver asks, and an unproven address has not used
+        up its set-ups."""
         return (not self.has_initial_connection or self.setup_elicited) and self.setups_left != 0
 
     def allow_setups(self, int limit):
-        """So many more set-ups may go to an address that has not answered any; 0: without a bound, from now on."""
+        """Allow `limit` more set-ups to an address that has not answered any; 0 removes the bound from now on."""
         if limit == 0:
             self._unbind_setups()
         elif self.setups_left != SETUPS_UNBOUND:
@@ -324,14 +328,14 @@ cdef class NetworkPublication(Worked):
         self.last_send_ns = now_ns
 
     cdef int64_t _heartbeat_interval_ns(self, int64_t now_ns) noexcept nogil:
-        """Heartbeats every 100 ms tell of a lost tail soon. Ten later there is none: from then on they only keep the
-        image alive, and those of thousands of streams would fill the receiver's socket."""
+        """Return the interval of heartbeats: 100 ms while they may tell of a lost tail; longer after that, when they
+        only keep the image alive, since those of thousands of streams would fill the receiver's socket."""
         if self.is_quiet and self.state == PUBLICATION_ACTIVE and now_ns - self.active_ns > QUIET_AFTER_NS:
             return QUIET_HEARTBEAT_INTERVAL_NS
         return HEARTBEAT_INTERVAL_NS
 
     cdef void _on_idle(self, int64_t now_ns) noexcept nogil:
-        """Does what is due when nothing was sent: heartbeats, silent receivers, and the limit of flow control."""
+        """Do what is due when nothing was sent: heartbeats, silent receivers, and the limit of flow control."""
         cdef int64_t limit, producer, spy
         cdef int i
         if self.has_initial_connection and now_ns - self.last_send_ns > self._heartbeat_interval_ns(now_ns):
@@ -369,7 +373,8 @@ cdef class NetworkPublication(Worked):
             self._update_connected()
 
     cdef void _heard(self, int64_t receiver_id, int64_t now_ns) noexcept nogil:
-        """Of too many, the one that was silent for longest gives way: somebody may invent receivers."""
+        """Note that a receiver was heard. When there are too many, the one silent for longest gives way: somebody may
+        invent receivers."""
         cdef Liveness* receivers = <Liveness*> self.receivers.items
         cdef Liveness* added
         cdef int64_t i, silent = 0
@@ -408,7 +413,7 @@ cdef class NetworkPublication(Worked):
 
     cdef void on_status_message(self, const uint8_t* frame, uint32_t length, const SocketAddress* source,
                                 int64_t now_ns) noexcept nogil:
-        """A status message that names this stream (§4.3). The frame was classified; its values were not."""
+        """Handle a status message that names this stream (§4.3). The frame was classified; its values were not."""
         cdef int32_t term_offset = ordo_get_i32(frame + 20)
         cdef int32_t window = ordo_get_i32(frame + 24)
         cdef int64_t receiver_id = ordo_get_i64(frame + 28)
@@ -449,7 +454,7 @@ cdef class NetworkPublication(Worked):
         self._update_connected()
 
     cdef bint on_error(self, int64_t receiver_id) noexcept nogil:
-        """A receiver refused the stream; True when it was a live one."""
+        """Handle the ERR frame of a receiver that refused the stream; return whether it was a live one."""
         cdef bint known
         self.flow_control.on_error(receiver_id)
         known = self._forget(receiver_id)
@@ -457,7 +462,7 @@ cdef class NetworkPublication(Worked):
         return known
 
     cdef void on_rttm(self, const uint8_t* frame, const SocketAddress* source) noexcept nogil:
-        """A receiver measures the round trip: echo its time on the data path."""
+        """Echo the time of a receiver that measures the round trip, on the data path."""
         cdef uint8_t reply[RTTM_LENGTH]
         cdef SendItem item
         cdef SocketAddress to
@@ -472,7 +477,7 @@ cdef class NetworkPublication(Worked):
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
 
     cdef void _answer_to(self, SocketAddress* to, const SocketAddress* source) noexcept nogil:
-        """Where what `source` asks for goes (SendEndpoint.answer)."""
+        """Find where to send what `source` asks for (SendEndpoint.answer)."""
         to[0] = self.response_address
         if not self.is_response and self.endpoint.is_destination(source):
             to[0] = source[0]
@@ -480,7 +485,7 @@ cdef class NetworkPublication(Worked):
     # --- retransmission -------------------------------------------------------------------------------------------
 
     cdef void on_nak(self, const uint8_t* frame, const SocketAddress* source, int64_t now_ns) noexcept nogil:
-        """Resends what is asked for to who asks, unless that was done a moment ago (§4.5)."""
+        """Resend what a NAK asks for to the receiver that asks, unless that was done a moment ago (§4.5)."""
         cdef int32_t term_offset = ordo_get_i32(frame + 20)
         cdef int64_t length = ordo_get_i32(frame + 24)
         cdef int64_t most = self.term_length / 2
@@ -516,7 +521,7 @@ cdef class NetworkPublication(Worked):
             self._run_resends(now_ns)
 
     cdef int _resend_slot(self, const SocketAddress* to, int64_t position) noexcept nogil:
-        """The place of a new resend; -1 when it is under way or was done a moment ago, or when there is no place.
+        """Return the slot of a new resend; -1 when it is under way or was done a moment ago, or when no slot is free.
 
         A receiver asks for one gap at a time: a listed one has one place, and none of the others has to wait for it.
         """
@@ -549,7 +554,8 @@ cdef class NetworkPublication(Worked):
         return vacant
 
     cdef bint _may_repeat(self, Repeats* repeats, int64_t length, int64_t most, int64_t now_ns) noexcept nogil:
-        """While one resend lingers a receiver may have as much again as one NAK brings, and as was sent meanwhile.
+        """Return whether a receiver may have more resent: while one resend lingers, as much again as one NAK brings,
+        plus what was sent meanwhile.
 
         Who asks for other places all the time would have half a megabyte, or two, for every 28 bytes.
         """
@@ -577,7 +583,7 @@ cdef class NetworkPublication(Worked):
                 self.resends_active -= 1
 
     cdef void _resend(self, const Resend* resend) noexcept nogil:
-        """Sends committed frames again as they are, from its position until its length is covered."""
+        """Send committed frames again as they are, from its position until its length is covered."""
         cdef SendItem items[ITEMS_MAX]
         cdef int64_t after[ITEMS_MAX]
         cdef int64_t position = resend.position
@@ -617,7 +623,7 @@ cdef class NetworkPublication(Worked):
         return position
 
     cdef bint _may_move_limit(self, int64_t limit) noexcept nogil:
-        """Enough of the log is clean for a producer that goes up to `limit` and one message beyond."""
+        """Return whether enough of the log is clean for a producer that goes up to `limit` and one message beyond."""
         cdef int64_t terms = (limit >> self.shift) - (self.clean_position >> self.shift)
         return terms < 2 or (terms == 2 and self.clean_position & (self.term_length - 1) != 0)
 
@@ -626,7 +632,8 @@ cdef class NetworkPublication(Worked):
             self.clean_position = self.log.clean(self.clean_position, position)
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
-        """Moves the publisher's limit and cleans behind the slowest consumer; 1 when something had moved."""
+        """Move the publisher's limit and clean the log behind the slowest consumer; return 1 when something had
+        moved."""
         cdef int64_t producer, consumer, limit
         cdef int moved = 0
         if self.state != PUBLICATION_ACTIVE:
@@ -707,7 +714,7 @@ cdef class NetworkPublication(Worked):
         return True
 
     def begin_draining(self, int64_t now_ns, bint revoke=False):
-        """The last client link is gone (§4.6): no more data comes."""
+        """Begin draining (§4.6): the last client link is gone, so that no more data comes."""
         cdef int64_t producer = self.log.producer_position()
         if self.state != PUBLICATION_ACTIVE:
             return
@@ -729,7 +736,7 @@ cdef class NetworkPublication(Worked):
             self.last_send_ns = now_ns - HEARTBEAT_INTERVAL_NS - 1
 
     def on_time_event(self, int64_t now_ns, int64_t epoch_ms):
-        """Carries out changes of state that are due by now. Returns the name of the state that was entered, or None."""
+        """Carry out changes of state that are due by now. Returns the name of the state that was entered, or None."""
         self._check_unblock(now_ns)
         if self.is_damaged and not self.is_revoked:
             return self._drop_damaged(now_ns)
@@ -741,7 +748,7 @@ cdef class NetworkPublication(Worked):
         return None
 
     def _drop_damaged(self, int64_t now_ns):
-        """Its client wrote what cannot be a frame of the stream: nothing behind it can be found, so the stream ends."""
+        """End the stream: its client wrote what cannot be a frame of it, and nothing after that can be found."""
         count_event(self.system, COUNTER_DAMAGED_LOGS, 1)
         if self.state != PUBLICATION_ACTIVE:
             self.is_revoked = True
@@ -770,7 +777,7 @@ cdef class NetworkPublication(Worked):
         return STATE_NAMES[state]
 
     def _check_unblock(self, int64_t now_ns):
-        """A concurrent publication whose writer died in the middle of a message goes on without it (log-buffer §9)."""
+        """Unblock a concurrent publication whose writer died in the middle of a message (log-buffer §9)."""
         cdef int64_t consumer = self.sender_position
         if consumer != self.unblock_position:
             self.unblock_position = consumer

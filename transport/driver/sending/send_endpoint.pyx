@@ -35,7 +35,7 @@ cdef class SendEndpoint:
         self.reference_count += 1
 
     def release(self):
-        """True when the last publication is gone."""
+        """Return whether the last publication is gone."""
         self.reference_count -= 1
         return self.reference_count == 0
 
@@ -48,7 +48,7 @@ cdef class SendEndpoint:
         return self.destinations.count
 
     def set_destinations_counter(self, Counter counter not None):
-        """mdc-num-dest: the number of destinations."""
+        """Attach the counter `mdc-num-dest`, which shows the number of destinations."""
         self.destinations_counter = counter
         self.destination_counter = counter.address
         self._publish_count()
@@ -59,7 +59,7 @@ cdef class SendEndpoint:
             self.control.close()
 
     def add_destination(self, bytes packed, int64_t registration_id, int64_t now_ns):
-        """A manual destination; `packed` is the kernel's address, empty while the name has none."""
+        """Add a manual destination; `packed` is the kernel's address, empty while its name has none."""
         cdef SocketAddress address
         load_address(&address, packed)
         if self._add(&address, registration_id, now_ns) == NULL:
@@ -67,7 +67,7 @@ cdef class SendEndpoint:
                                  f"allowed={DESTINATIONS_MAX}; remove one first")
 
     def remove_destination(self, bytes packed):
-        """Removes the manual destination with this address; True when there was one."""
+        """Remove the manual destination with this address; return whether there was one."""
         cdef Destination* destinations = <Destination*> self.destinations.items
         cdef SocketAddress address
         cdef int64_t i
@@ -79,7 +79,7 @@ cdef class SendEndpoint:
         return False
 
     def remove_destination_by_id(self, int64_t registration_id):
-        """Removes the manual destination that command added; True when there was one."""
+        """Remove the manual destination that this command added; return whether there was one."""
         cdef Destination* destinations = <Destination*> self.destinations.items
         cdef int64_t i
         for i in range(self.destinations.count):
@@ -89,7 +89,7 @@ cdef class SendEndpoint:
         return False
 
     def replace_destination(self, int64_t registration_id, bytes packed):
-        """The name of a manual destination has another address now; True when it differs from the one in use."""
+        """Give a manual destination's name another address; return whether it differs from the one in use."""
         cdef Destination* destinations = <Destination*> self.destinations.items
         cdef SocketAddress address
         cdef int64_t i
@@ -104,11 +104,11 @@ cdef class SendEndpoint:
         return False
 
     def is_silent(self, int64_t now_ns):
-        """A unicast endpoint that was not heard for the destination timeout."""
+        """Return whether this is a unicast endpoint that was not heard for the destination timeout."""
         return self.mode == MODE_SINGLE and now_ns - self.last_heard_ns > self.destination_timeout_ns
 
     def reconnect(self, tuple address):
-        """Sends to another (host, port); True when it differs from the one in use."""
+        """Send to another (host, port) from now on; return whether it differs from the one in use."""
         if address == self.connected_to:
             return False
         self.channel.reconnect(address)
@@ -116,13 +116,13 @@ cdef class SendEndpoint:
         return True
 
     def silent_destinations(self, int64_t now_ns):
-        """Registration ids of the manual destinations that were not heard for the destination timeout."""
+        """Return the registration ids of the manual destinations that were not heard for the destination timeout."""
         cdef Destination* destinations = <Destination*> self.destinations.items
         return [destinations[i].registration_id for i in range(self.destinations.count)
                 if now_ns - destinations[i].last_heard_ns > self.destination_timeout_ns]
 
     def expire_destinations(self, int64_t now_ns):
-        """Drops dynamic destinations that fell silent."""
+        """Drop dynamic destinations that fell silent."""
         cdef Destination* destinations = <Destination*> self.destinations.items
         cdef int64_t i = 0
         if self.mode != MODE_DYNAMIC:
@@ -142,7 +142,7 @@ cdef class SendEndpoint:
             ordo_store_release_i64(self.destination_counter, self.destinations.count)
 
     cdef Destination* _add(self, const SocketAddress* address, int64_t registration_id, int64_t now_ns) noexcept nogil:
-        """The new destination, or NULL when there is no room for it."""
+        """Return the new destination, or NULL when there is no room for it."""
         cdef Destination* added = <Destination*> self.destinations.try_append()
         if added == NULL:
             return NULL
@@ -153,7 +153,7 @@ cdef class SendEndpoint:
         return added
 
     cdef Destination* _find(self, int64_t receiver_id, const SocketAddress* source) noexcept nogil:
-        """The destination that a status message comes from, or NULL."""
+        """Return the destination that a status message comes from, or NULL."""
         cdef int64_t i
         cdef Destination* d
         for i in range(self.destinations.count):
@@ -166,7 +166,7 @@ cdef class SendEndpoint:
         return NULL
 
     cdef void on_status_source(self, int64_t receiver_id, const SocketAddress* source, int64_t now_ns) noexcept nogil:
-        """Any valid status message keeps its destination, and makes a new one in dynamic mode."""
+        """Keep the destination of a valid status message, or add a new one in dynamic mode."""
         cdef Destination* heard
         self.last_heard_ns = now_ns
         if self.mode == MODE_SINGLE or self.mode == MODE_RESPONSE:
@@ -181,7 +181,7 @@ cdef class SendEndpoint:
         heard.last_heard_ns = now_ns
 
     cdef int _send(self, SendItem* items, int count) noexcept nogil:
-        """Through the socket; how many of the items went, or the negative errno."""
+        """Send items through the socket; return how many of them were sent, or the negative errno."""
         cdef int i, sent = self.channel.send(items, count)
         if self.events is not None and self.events.wants(EVENT_FRAME_OUT):
             for i in range(sent):
@@ -196,7 +196,8 @@ cdef class SendEndpoint:
         return sent if sent > 0 else 0 if sent == 0 or sent == -EAGAIN else count
 
     cdef int transmit(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil:
-        """How many of the items, from the first, went to every destination, or to the one that a response has.
+        """Send items to every destination, or to the only one of a response; return how many of them, from the first,
+        were sent.
 
         A destination that cannot be reached loses its datagrams; only a full socket buffer holds the others up.
         """
@@ -229,7 +230,7 @@ cdef class SendEndpoint:
         return whole
 
     cdef int _transmit_gathered(self, SendItem* items, int count) noexcept nogil:
-        """All destinations with one system call; after a full socket buffer all of them get the rest again."""
+        """Send to all destinations with one system call; after a full socket buffer all of them get the rest again."""
         cdef SendItem gathered[GATHERED_ITEMS_MAX]
         cdef Destination* d
         cdef int64_t i
@@ -250,7 +251,7 @@ cdef class SendEndpoint:
         return count if sent == total else max(0, sent - (total - count))
 
     cdef bint is_destination(self, const SocketAddress* address) noexcept nogil:
-        """Whether a listed destination has this address."""
+        """Return whether a listed destination has this address."""
         cdef Destination* destinations = <Destination*> self.destinations.items
         cdef int64_t i
         for i in range(self.destinations.count):
@@ -259,7 +260,7 @@ cdef class SendEndpoint:
         return False
 
     cdef int answer(self, SendItem* items, int count, const SocketAddress* to) noexcept nogil:
-        """What one receiver has asked for: how many of the items went to it, and to no other destination.
+        """Send what one receiver has asked for to it alone; return how many of the items were sent.
 
         A `to` of no length is a receiver whose address is not listed. It may be behind a destination that was never
         heard under its own address (a multicast group, a NAT): these get the items.

@@ -36,7 +36,7 @@ cdef class Sender:
         self.endpoints.remove(<void*> endpoint)
 
     def add_publication(self, NetworkPublication publication not None, int64_t now_ns):
-        """Its owner keeps it alive until it is removed."""
+        """Add a publication, which its owner keeps alive until it is removed."""
         self.publications.add(publication, now_ns)
         publication.endpoint.publications.put(pair_key(publication.session_id, publication.stream_id),
                                               <void*> publication)
@@ -46,27 +46,28 @@ cdef class Sender:
         publication.endpoint.publications.remove(pair_key(publication.session_id, publication.stream_id))
 
     def take_errors(self):
-        """(publication, receiver id, group tag or None, code, text, packed source) of the ERR frames since last time."""
+        """Return (publication, receiver id, group tag or None, code, text, packed source) of each ERR frame since last
+        time."""
         taken = self.errors
         self.errors = []
         self.waiting_count = len(self.response_setups)
         return taken
 
     def take_response_setups(self):
-        """(publication, session id of the response to it) of the RSP_SETUP frames since last time."""
+        """Return (publication, session id of its response) of each RSP_SETUP frame since last time."""
         taken = self.response_setups
         self.response_setups = []
         self.waiting_count = len(self.errors)
         return taken
 
     def take_encrypted_source(self):
-        """The packed address that an encrypted datagram came from since last time, or b""."""
+        """Return the packed address that an encrypted datagram came from since last time, or b""."""
         taken = (<const char*> self.encrypted_source.storage)[:self.encrypted_source.length_bytes]
         self.encrypted_source.length_bytes = 0
         return taken
 
     cdef int receive(self, int64_t now_ns) noexcept nogil:
-        """Control frames of the sockets that are ready; datagrams taken."""
+        """Receive control frames of the sockets that are ready; return how many datagrams were taken."""
         cdef int i, work = 0
         cdef int spare = spare_turns(now_ns - self.received_ns)
         self.received_ns = now_ns
@@ -137,7 +138,7 @@ cdef class Sender:
             self._on_error(<NetworkPublication> found, endpoint, datagram, length, source, now_ns)
 
     cdef void _on_response_setup(self, NetworkPublication publication, const uint8_t* frame) noexcept nogil:
-        """The receiver has a response for this stream; it repeats itself until the response is connected."""
+        """Note that the receiver has a response to this stream; it repeats itself until the response is connected."""
         if not publication.wants_response:
             return
         with gil:
@@ -147,7 +148,8 @@ cdef class Sender:
 
     cdef void _on_error(self, NetworkPublication publication, SendEndpoint endpoint, const uint8_t* frame,
                         uint32_t length, const SocketAddress* source, int64_t now_ns) noexcept nogil:
-        """Of too many the clients are not told: those that are busy would lose their place among the driver's answers."""
+        """Queue an ERR frame for the clients. Beyond a bound they are dropped, so that busy clients keep their place
+        among the driver's responses."""
         cdef int32_t text_length = ordo_get_i32(frame + 36)
         if text_length < 0 or text_length > ERROR_TEXT_MAX or ERR_LENGTH + text_length > <int32_t> ordo_get_i32(frame):
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
@@ -170,7 +172,7 @@ cdef class Sender:
             self.waiting_count = len(self.errors) + len(self.response_setups)
 
     cdef int send(self, int64_t now_ns) noexcept nogil:
-        """One turn of every busy publication and of a slice of the quiet ones; bytes sent."""
+        """Run one turn of every busy publication and of a slice of the quiet ones; return how many bytes were sent."""
         cdef int i, at, bytes_sent, sent = 0
         cdef int busy = self.publications.busy
         self.next_start += 1
@@ -200,7 +202,8 @@ cdef class Sender:
         return sent
 
     cdef int conduct(self, int64_t now_ns) noexcept nogil:
-        """Limits and cleaning, of the busy ones and of a slice of the quiet ones; how many moved."""
+        """Update limits and clean logs, of the busy publications and of a slice of the quiet ones; return how many
+        moved."""
         cdef int i, work = 0
         for i in range(self.publications.busy - 1, -1, -1):
             if (<NetworkPublication> pointer_at(self.publications, i)).conduct(now_ns):
