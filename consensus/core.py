@@ -24,7 +24,7 @@ STRANGERS_MAX = 2 * MEMBERS_MAX
 class ConsensusCore:
     """One member's part in the consensus.
 
-    Any method may leave commands behind; `take_commands` after each. In state CLOSED the shell may feed `progress`
+    Any method may add commands: call `take_commands` after each. In state CLOSED the shell may feed `progress`
     natively instead of calling `on_message` for AppendPosition and CommitPosition and `on_appended`, and send those two
     messages itself (noting it with `Progress.note_sent`); `tick` then notices what became of it.
     Every method may raise ConsensusError: the node must stop then.
@@ -182,7 +182,7 @@ class ConsensusCore:
 
     @property
     def progress(self) -> Progress:
-        """The steady state; see progress.pxd for who writes what when."""
+        """The steady state; progress.pxd says which part writes what, and when."""
         return self._ctx.progress
 
     @property

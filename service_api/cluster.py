@@ -20,11 +20,11 @@ class OfferResult(IntEnum):
     MOCKED = 1
     """Accepted and dropped: this member does not lead, and its answers go nowhere."""
     KEPT = 2
-    """Accepted, and sent as soon as the client takes it: it is behind (docs/CLIENT.md, Slow clients)."""
+    """Accepted, and sent as soon as the slow client takes it (docs/CLIENT.md, Slow clients)."""
     NOT_CONNECTED = -1
-    """Nobody is there to receive it, or not yet."""
+    """There is no receiver, or not yet."""
     BACK_PRESSURED = -2
-    """The receiver is behind: try again later."""
+    """The receiver is too slow at present: try again later."""
     ADMIN_ACTION = -3
     """The log buffer was being rotated: try again at once."""
     CLOSED = -4

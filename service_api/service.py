@@ -117,7 +117,7 @@ class ClusteredService:
     def state_hash(self) -> bytes:
         """Return a hash of the whole state, or of what it depends on: cheap to compute, the same for the same state.
 
-        Not called unless it is overridden. Members compare it every so many bytes of the log (`[service]
+        Not called unless it is overridden. Members compare it at intervals of the log (bytes, `[service]
         state_hash_every`), and one that differs takes the others' state. It must not depend on the way that led to the
         state: a service that was restored from a snapshot gives the same bytes. It changes nothing.
         """

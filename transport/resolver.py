@@ -1,4 +1,4 @@
-"""Names to addresses without holding up the one who asks: a slow name server must not delay a heartbeat."""
+"""A resolver of names that never blocks its caller: a slow name server must not delay a heartbeat."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ordo.runtime.native.clock import Clock
 FRESH_NS: Final = 2_000_000_000
 _WAITING_MAX: Final = 256
 _ANSWERS_MAX: Final = 1024
-"""Strangers may name hosts, too: of more names than these, answers that are not fresh are forgotten."""
+"""The most names that are remembered, since strangers may name hosts, too; beyond that, old answers are forgotten."""
 _THREADS_MAX: Final = 8
-"""So many names are looked up at a time; one whose server is silent takes ten seconds."""
+"""The most names that are looked up at a time; one whose server is silent takes ten seconds."""
 
 
 @dataclass

@@ -255,7 +255,8 @@ class Replay:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the archive has said why it ended the replay, so long ago that no message is on its way any more."""
+        """Whether the archive has said why it ended the replay, long enough ago that no message is in flight any
+        more."""
         return self._reason is not None and self._now_ns >= self._deadline_ns
 
     def _on_end_of_stream(self, *, is_due: bool) -> None:

@@ -152,7 +152,7 @@ class ReplayRequests:
         replay = ClientReplay(self, session, request)
         replay.open(plan, limit)
         channel = plan.channel
-        if not session.is_at(channel):  # who is there may never have asked for it
+        if not session.is_at(channel):  # the host there may never have asked for it
             channel = bounded_channel(channel, REQUEST_LENGTH_MIN + len(request.replay_channel))
         self._driver.add_exclusive_publication(
             channel, request.replay_stream_id, replay.on_publication, replay.on_failure

@@ -1,4 +1,4 @@
-"""The functions behind `ordo archive list | describe | verify | dump`.
+"""The functions of `ordo archive list | describe | verify | dump`.
 
 Read-only: they may run beside the process that owns the folder.
 

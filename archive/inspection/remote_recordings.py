@@ -1,4 +1,4 @@
-"""The functions behind `ordo archive verify | dump --endpoints`: recordings of an archive that is elsewhere.
+"""The functions of `ordo archive verify | dump --endpoints`: recordings of a remote archive.
 
 Read-only. An archive checks every frame before it replays it, so a recording that it can send from start to end is
 whole; what is wrong with another one the archive says itself.

@@ -52,7 +52,7 @@ class ArchiveServerConfig:
 class ArchiveServer:
     """A media driver, an archive and its control conductor on the caller's thread.
 
-    Raises OrdoError subclasses with one clear line when a folder is in use or a port is taken; nothing is left behind
+    Raises OrdoError subclasses with one clear line when a folder is in use or a port is taken; nothing is left over
     then. `on_error` hears of what clients did wrong, and of what failed in the background.
     """
 

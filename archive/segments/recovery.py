@@ -2,7 +2,7 @@
 
 A crash may leave the last writes torn in any way. Every frame has a checksum, so the end is found, not guessed: frames
 are checked from the start of the last segment but one (the sync of a segment is over before the next but one begins),
-and the recording ends before the first that is not whole. What lies behind is cleared, so that no later scan takes a
+and the recording ends before the first that is not whole. What follows is cleared, so that no later scan takes a
 stale frame for a new one.
 
 A frame that is not whole below the checkpoint (checkpoints.py) was not torn: it had been acknowledged. Such a recording

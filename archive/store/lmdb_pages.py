@@ -7,12 +7,12 @@ shows an older state, for which no checksum of a value helps. So a file is read 
           branch and leaf pages go on with u16 offsets of their nodes
     node: u16 low, u16 high, u16 flags, u16 key length, key, data or u64 number of the first overflow page
           leaf: length of the data = high << 16 | low; branch: page below = flags << 32 | high << 16 | low
-    meta, pages 0 and 1 behind their header: u32 magic | u32 version | u64 address | u64 map size | two databases (free
+    meta, pages 0 and 1 after their header: u32 magic | u32 version | u64 address | u64 map size | two databases (free
           pages, content): u32 page size of the first | u16 flags | u16 depth | u64 branch, leaf, overflow pages |
           u64 entries | u64 root || u64 last page | u64 transaction
 
 That is format 1, of LMDB 0.9, which this project writes. Format 3, of LMDB 1.0, differs in this: the header has a u64
-transaction behind the number; offsets count from the header's end; a key has an even number of bytes in its node; and
+transaction after the number; offsets count from the header's end; a key has an even number of bytes in its node; and
 after the number of the first overflow page come u64 transaction and u64 page count.
 """
 

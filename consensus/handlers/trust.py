@@ -9,7 +9,7 @@ voted in. One that finds a part of its log or its vote gone takes no part in ele
           the term it is bound to, then binds itself to the highest.
 
 One whose service's state is in doubt (STATE) lost nothing of this: it votes, and stands back from leading. So does one
-whose service is far behind, where another's is level.
+whose service is far behind while another's is level.
 
 docs/CONSENSUS.md, Trust, has the argument. Such a member says so with each TrustRequest, so that nobody waits for its
 vote; the answers give terms and the end of the leader's log. Answers to earlier starts do not count: their request id

@@ -39,7 +39,7 @@ class PersistCandidateTerm(NamedTuple):
 
 
 class PersistTerm(NamedTuple):
-    """Add a row to the durable term table, in place of any row with a term or a base at or above it."""
+    """Add a row to the durable term table, replacing any row with a term or a base at or above it."""
 
     leadership_term_id: int
     base_position: int

@@ -1,8 +1,8 @@
 """The log output of a long-running program: lines that cannot be written are dropped and counted.
 
 A full disk, a pipe whose reader has gone or has stopped reading, a terminal that was closed: none of them is a reason
-to end, or to wait, for who serves a cluster. The first line that can be written again comes after one that says how
-many are missing.
+to end, or to wait, for programs that serve a cluster. The first line that can be written again comes after one that
+says how many are missing.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ NULL_COUNTER_ID: Final = -1
 
 ImageHandler = Callable[[Image], object]
 CounterHandler = Callable[[int, int], object]
-"""Gets registration id and counter id."""
+"""A handler that is given registration id and counter id."""
 CommandT = TypeVar("CommandT", bound=tuple[Any, ...])
 
 
@@ -296,7 +296,7 @@ class TransportClient(ClientCore, Closing):
 
     @property
     def client_liveness_timeout_ns(self) -> int:
-        """After so long a silence the driver takes a client for dead, and frees what it had."""
+        """The silence (ns) after which the driver takes a client for dead, and frees what it had."""
         return int(self._link.cnc.client_liveness_timeout_ns)
 
     @property

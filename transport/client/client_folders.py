@@ -1,4 +1,4 @@
-"""Folders of embedded drivers: one for each client, and those of clients that were killed are cleared away.
+"""Folders of embedded drivers: one for each client; those of killed clients are removed.
 
 They lie in a folder of the user's own in shared memory, `ordo-UID`, to which nobody else can write. Another user may
 hold that name, as everybody may write to /dev/shm; then another name is taken. /run/user/UID would be out of reach of

@@ -1,4 +1,4 @@
-"""What a transport client has open: commands without an answer yet, resources, and mapped logs."""
+"""The open things of a transport client: commands without a response yet, resources, and mapped logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ordo.transport.streams.subscription import Subscription
 
 @dataclass
 class Pending:
-    """A command on its way. `complete` makes the resource of its answer; `error` is the driver's refusal."""
+    """A pending command. `complete` makes the resource of its answer; `error` is the driver's refusal."""
 
     what: str
     deadline_ns: int

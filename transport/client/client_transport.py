@@ -26,7 +26,7 @@ BUFFER_BYTES = 128 << 10
 TERM_LENGTH_BYTES = 1 << 20
 IMAGE_LIVENESS_TIMEOUT_NS = 5_000_000_000
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
-"""The driver lives and dies with its one client, which may be quiet as long as it likes."""
+"""The liveness timeout of a private driver: it lives and dies with its one client, which may be quiet for any time."""
 POLL_INTERVAL_S = 0.0002
 KEEP_INTERVAL_NS = 100_000_000
 REST_NS = 1_000_000
@@ -35,7 +35,7 @@ LONG_REST_AFTER_NS = 100_000_000
 
 
 class ClientTransport:
-    """Runs a transport client and, when it has one, its driver; everything on the caller's thread.
+    """A transport client and, when it has one, its driver; everything runs on the caller's thread.
 
     It belongs to the process that made it, and has one thread at a time: see `use`.
     """

@@ -23,11 +23,12 @@ DRIVER_PARK_FLAG_TYPE_ID: Final = 1004
 WAKE_SOCKET_NAME: Final = "wake.sock"
 NULL_COUNTER_ID: Final = -1
 STAND_STILL_NS: Final = 2_500_000_000
-"""A driver that lives sets its heartbeat once a second."""
+"""How old a live driver's heartbeat may be; drivers set it once a second."""
 
 
 class DriverLink:
-    """Connects when it is made: raises DriverTimeoutError when no live driver shows up within `timeout_ns`.
+    """A connection to a driver, made by the constructor: raises DriverTimeoutError when no live driver shows up within
+    `timeout_ns`.
 
     `invoker()` is one duty cycle of a driver in this thread; without one the driver is elsewhere, and may park.
     """

@@ -1,4 +1,4 @@
-"""Resources that a driver was asked for and that nobody waits for: a name may take its time, or be wrong."""
+"""Requests for resources of a driver that nobody waits for: a name may take its time, or be wrong."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PendingRegistrations(Generic[Purpose]):
             if answer is not None:
                 answers.append(answer)
             else:
-                self._purposes[registration_id] = purpose  # behind the others, whose turn is next
+                self._purposes[registration_id] = purpose  # after the others, whose turn is next
         return answers
 
     def _ask(self, registration_id: int, purpose: Purpose) -> Answer[Purpose] | None:

@@ -19,7 +19,7 @@ ADDRESS_TYPE_IPV6: Final = 2
 
 
 class ErrorCode(IntEnum):
-    """Why the driver refused something (§6.4)."""
+    """The reason for which the driver refused a command (§6.4)."""
 
     UNKNOWN_CODE = -1
     UNUSED = 0
@@ -43,7 +43,7 @@ class ErrorCode(IntEnum):
 
 
 class AddPublication(NamedTuple):
-    """Asks the driver for a shared publication. Its response is OnPublicationReady."""
+    """A request for a shared publication. Its response is OnPublicationReady."""
 
     client_id: int
     correlation_id: int
@@ -52,7 +52,7 @@ class AddPublication(NamedTuple):
 
 
 class AddExclusivePublication(NamedTuple):
-    """Asks the driver for an exclusive publication. Its response is OnExclusivePublicationReady."""
+    """A request for an exclusive publication. Its response is OnExclusivePublicationReady."""
 
     client_id: int
     correlation_id: int
@@ -61,7 +61,7 @@ class AddExclusivePublication(NamedTuple):
 
 
 class RemovePublication(NamedTuple):
-    """`flags` bit 0 revokes; clients older than 1.48 leave the field out."""
+    """The removal of a publication; `flags` bit 0 revokes; clients older than 1.48 leave the field out."""
 
     client_id: int
     correlation_id: int
@@ -70,7 +70,7 @@ class RemovePublication(NamedTuple):
 
 
 class AddSubscription(NamedTuple):
-    """Answered by OnSubscriptionReady and an OnAvailableImage for each image."""
+    """A request for a subscription, answered by OnSubscriptionReady and an OnAvailableImage for each image."""
 
     client_id: int
     correlation_id: int
@@ -105,7 +105,7 @@ class RemoveDestination(NamedTuple):
 
 
 class AddCounter(NamedTuple):
-    """Asks the driver for a counter. Its response is OnCounterReady."""
+    """A request for a counter. Its response is OnCounterReady."""
 
     client_id: int
     correlation_id: int
@@ -146,7 +146,7 @@ class TerminateDriver(NamedTuple):
 
 
 class AddStaticCounter(NamedTuple):
-    """Asks the driver for a counter that outlives its client. Its response is OnStaticCounter."""
+    """A request for a counter that outlives its client. Its response is OnStaticCounter."""
 
     client_id: int
     correlation_id: int
@@ -157,7 +157,7 @@ class AddStaticCounter(NamedTuple):
 
 
 class RejectImage(NamedTuple):
-    """`position` is informational; `reason` has up to 1023 characters."""
+    """The rejection of an image; `position` is informational; `reason` has up to 1023 characters."""
 
     client_id: int
     correlation_id: int
@@ -183,7 +183,7 @@ class GetNextAvailableSessionId(NamedTuple):
 
 
 class OnError(NamedTuple):
-    """For CHANNEL_ENDPOINT_ERROR `offending_correlation_id` is a channel status counter id."""
+    """An error response; for CHANNEL_ENDPOINT_ERROR `offending_correlation_id` is a channel status counter id."""
 
     offending_correlation_id: int
     error_code: int
@@ -191,7 +191,7 @@ class OnError(NamedTuple):
 
 
 class OnAvailableImage(NamedTuple):
-    """A subscription has an image from now on; sent once for each link between the two."""
+    """The response that a subscription has a new image; sent once for each link between the two."""
 
     correlation_id: int
     session_id: int

@@ -1,4 +1,4 @@
-"""`ordo driver`: the media driver as a process of its own, and what one does with a running one."""
+"""`ordo driver`: the media driver as a process of its own, and commands for a running one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one reads out of a driver's folder, or tells its driver: Ordo's or Aeron's, running or dead."""
+"""Access to a driver's folder, and orders to its driver: Ordo's or Aeron's, running or dead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Looks into a log buffer file of any driver of the layout, whether or not somebody writes to it (log-buffer.md)."""
+"""An inspector of a log buffer file of any driver of the layout, whether or not somebody writes to it
+(log-buffer.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _KINDS = ("publication", "exclusive publication", "image")
 
 
 class Term(NamedTuple):
-    """One third of the file; the tail is as its counter says, 0 in an image. `position` is that of the tail."""
+    """One term of the file; the tail is its counter's value, 0 in an image. `position` is that of the tail."""
 
     number: int
     term_id: int
@@ -47,7 +48,8 @@ class FrameLine(NamedTuple):
 
 
 class LogInspector:
-    """A file, mapped read only; `close` it. Raises StorageError subclasses or TransportError for what is no log."""
+    """A log buffer file, mapped read only; `close` it. Raises StorageError subclasses or TransportError for what is no
+    log."""
 
     def __init__(self, path: str) -> None:
         self._log: LogBuffers = open_log(FileMemoryProvider(), path, writable=False)

@@ -1,4 +1,5 @@
-"""Streams of a driver and how far everybody is in them, out of the counters that every driver of the layout keeps."""
+"""Streams of a driver and every party's position in them, read from the counters that every driver of the layout
+keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ PUBLISHER_LIMIT, SENDER_POSITION, RECEIVER_HIGH_WATER, SUBSCRIBER_POSITION, RECE
 SENDER_LIMIT, PUBLISHER_POSITION = 9, 12
 _EVENTS = (13, 17, 19, 20)
 STREAM_TYPES = frozenset(range(1, 6)) | {SENDER_LIMIT, PUBLISHER_POSITION, *_EVENTS}
-"""Counters whose key says stream and session (cnc-and-driver-protocol.md §5.3)."""
+"""Counters whose key contains stream and session (cnc-and-driver-protocol.md §5.3)."""
 _KEY = struct.Struct("<qiii")
 UNKNOWN = -1
 
@@ -32,7 +33,8 @@ class StreamCounter(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """How far one party of a stream is: `behind_bytes` of what is there for it, `room_bytes` until it has to stop.
+    """The position of one party of a stream: `behind_bytes` behind what is available to it, `room_bytes` until it has
+    to stop.
 
     UNKNOWN where a driver does not say.
     """

@@ -32,7 +32,7 @@ _NAMES = {
     event_log.STATE: "state",
 }
 _FRAMES: dict[int, tuple[str, str, str]] = {
-    # type: name, layout behind the 8 bytes of the base header, names of its values
+    # type: name, layout after the 8 bytes of the base header, names of its values
     0: ("PAD", "<iiiiq", "term_offset session_id stream_id term_id reserved_value"),
     1: ("DATA", "<iiiiq", "term_offset session_id stream_id term_id reserved_value"),
     2: ("NAK", "<iiiii", "session_id stream_id term_id term_offset length"),
@@ -45,7 +45,7 @@ _FRAMES: dict[int, tuple[str, str, str]] = {
 }
 
 ERR_LENGTH = 40
-"""Its text comes behind that; the event log has the first 96 bytes of a datagram."""
+"""The length of an ERR frame before its text; the event log has the first 96 bytes of a datagram."""
 
 
 @contextmanager

@@ -53,5 +53,5 @@ def trust(
         ),
     ] = None,
 ) -> None:
-    """Add a public key to a file of trusted keys; who runs reads it again within a second."""
+    """Add a public key to a file of trusted keys; running programs read it again within a second."""
     add_trusted(str(trusted_file), public_key, name, at or [], role or [])

@@ -1,4 +1,4 @@
-"""What a UDP channel means for sockets: addresses, roles, which are the same (transport-wire.md §4.1, §11)."""
+"""UDP channels as sockets: addresses, roles, and which channels are the same (transport-wire.md §4.1, §11)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _UNSUPPORTED_KEYS = ("ats",)
 
 
 class ResolutionPending(TransportError):
-    """A name of the channel is being looked up: the same command works, or fails for good, a moment later."""
+    """The error while a name of the channel is being looked up: the same command works, or fails for good, a moment
+    later."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class UdpChannelSpec:
 
     @property
     def is_response(self) -> bool:
-        """One end of a response channel: whom it belongs to is only known when the other end has been heard."""
+        """Whether this is one end of a response channel, whose peer is only known when the other end has been heard."""
         return self.mode == "response"
 
     @property
@@ -58,7 +59,7 @@ class UdpChannelSpec:
 
     @property
     def control_group(self) -> SocketName:
-        """Where status messages of a multicast stream go: the data group's last byte + 1, same port."""
+        """The address for status messages of a multicast stream: the data group's last byte + 1, same port."""
         assert self.endpoint is not None
         address = ipaddress.ip_address(self.endpoint[0].split("%")[0])
         return str(address + 1), self.endpoint[1]

@@ -1,4 +1,4 @@
-"""Names that drivers tell each other (transport-wire.md §2.8, §10): a driver is found by its name wherever it runs.
+"""Name gossip between drivers (transport-wire.md §2.8, §10): a driver is found by its name wherever it runs.
 
 Every driver says its own name and address to the neighbours it knows, and hands on what it has heard. Who tells what is
 not checked: this is for networks whose hosts trust each other, and off unless configured.
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
 @dataclass
 class Known:
-    """A name that gossip has told of, and when; times are monotonic."""
+    """A name learnt by gossip, and when; times are monotonic."""
 
     host: str
     port: int
@@ -124,7 +124,8 @@ def _is_numeric(host: str) -> bool:
 
 
 class Gossip:
-    """One driver's part in it. `find(host)` is the address of a name that others know, None while it is looked up."""
+    """One driver's part in the gossip. `find(host)` is the address of a name that others know, None while it is looked
+    up."""
 
     def __init__(
         self,

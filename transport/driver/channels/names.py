@@ -11,7 +11,8 @@ from ordo.transport.driver.channels.gossip import Gossip
 
 Channel = TypeVar("Channel")
 ASKED_MAX: Final = 256
-"""Names that nobody asks for again are not waited for, and there are no more of them than this."""
+"""The most names that are remembered while their lookups are pending; one that nobody asks for again is not waited
+for."""
 
 
 class Lookup(Protocol):

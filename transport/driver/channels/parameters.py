@@ -11,7 +11,7 @@ from ordo.transport.uri import PROTOTYPE_CORRELATION_ID, ChannelUri
 
 NO_RESPONSE = -1
 PROTOTYPE_TERM_LENGTH = 64 << 10
-"""Of a response publication that will never be bound, which is made to learn its parameters (§9)."""
+"""The term length of a response publication that will never be bound; it is made to learn its parameters (§9)."""
 
 
 class PublicationParameters(NamedTuple):
@@ -48,7 +48,8 @@ class PublicationParameters(NamedTuple):
 
 
 class SubscriptionParameters(NamedTuple):
-    """Of one subscription: `session_id` None: any; `group` is true, false or infer; `group_tag` None: untagged."""
+    """Parameters of one subscription; `session_id` None: any; `group` is true, false or infer; `group_tag` None:
+    untagged."""
 
     session_id: int | None
     is_reliable: bool

@@ -18,7 +18,8 @@ from ordo.transport.driver.conducting.context import OWNER_NONE, TYPE_CLIENT_HEA
 
 CLIENT_TIMEOUTS = 24
 STEP_MS = 500
-"""A wall clock that moves by so much more, or less, than the monotonic one between two ticks was stepped."""
+"""By how much more or less than the monotonic clock a wall clock may move between two ticks before it counts as
+stepped."""
 
 
 def _check_key(key: bytes) -> None:

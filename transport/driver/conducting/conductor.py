@@ -1,4 +1,4 @@
-"""The rare work of a driver: commands of clients, timers, images to build (cnc-and-driver-protocol.md §6-§8)."""
+"""The conductor of a driver: commands of clients, timers, images to build (cnc-and-driver-protocol.md §6-§8)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _NO_CORRELATION_ID: Final = 0
 
 
 class Conductor:
-    """Owns clients, publications and subscriptions. `on_terminate` is called when a client may and does end the driver.
+    """The owner of clients, publications and subscriptions. `on_terminate` is called when a client may and does end the
+    driver.
 
     `ipc_changed` is called when the set of IPC publications changes.
     """

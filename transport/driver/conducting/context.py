@@ -1,4 +1,4 @@
-"""What the parts of a driver share, and how they make counters."""
+"""The context that the parts of a driver share, and the making of counters."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _ADDRESS_MAX = 104
 
 
 class DriverNetwork(Protocol):
-    """What a driver needs of a DatagramNetwork beside its native calls."""
+    """The methods of a DatagramNetwork that a driver needs beside its native calls."""
 
     def open(
         self,

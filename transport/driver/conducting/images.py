@@ -1,4 +1,5 @@
-"""Images of a driver: built from SETUP frames, kept while packets come, let go in order (transport-wire.md §5-§6)."""
+"""Images of a driver: built from SETUP frames, kept while packets arrive, and closed in order (transport-wire.md
+§5-§6)."""
 
 from __future__ import annotations
 
@@ -49,9 +50,9 @@ class Images:
         self.context = context
         self.subscriptions = subscriptions
         self.all: dict[int, PublicationImage] = {}
-        """By correlation id."""
+        """The images by correlation id."""
         self._by_endpoint: dict[ReceiveEndpoint, dict[tuple[int, int], list[PublicationImage]]] = {}
-        """Those of a socket by session and stream, those included that it does not receive any more."""
+        """The images of a socket by session and stream, including those that it does not receive any more."""
         reserved = context.config.counters_reserved
         self.counters_reserved = (context.counters.max_counter_id + 1) // 4 if reserved is None else reserved
 

@@ -1,4 +1,4 @@
-"""Links of subscriptions, and the ways in which a driver finds them without looking at all of them."""
+"""Links of subscriptions, indexed so that a driver need not look at all of them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class SubscriptionLinks:
 
     @property
     def local(self) -> list[SubscriptionLink]:
-        """Those that read publications of this driver: IPC and spies."""
+        """The links that read publications of this driver: IPC and spies."""
         return list(self._local)
 
     def readers_of(self, resource: Resource) -> list[SubscriptionLink]:

@@ -85,7 +85,7 @@ class Publications:
         self._endpoints_by_canonical: dict[str, SendEndpoint] = {}
         self._endpoints_by_tag: dict[int, SendEndpoint] = {}
         self._streams: dict[tuple[SendEndpoint, int], dict[int, NetworkPublication]] = {}
-        """Those of a stream of a socket, by session id."""
+        """The publications of a stream of a socket, by session id."""
         self.destinations: dict[int, tuple[SendEndpoint, ChannelUri]] = {}
         self._ipc_changed = ipc_changed
         self._session_secret = context.random.randbytes(32)

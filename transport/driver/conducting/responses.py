@@ -18,7 +18,7 @@ from ordo.transport.uri import PROTOTYPE_CORRELATION_ID, ChannelUri
 
 
 class Responses:
-    """Which publication responds to which image, and which subscription waits for which response."""
+    """The table of which publication responds to which image, and which subscription waits for which response."""
 
     def __init__(self, subscriptions: Subscriptions) -> None:
         self._subscriptions = subscriptions

@@ -62,7 +62,7 @@ class Subscriptions:
         self._endpoints_by_canonical: dict[str, ReceiveEndpoint] = {}
         self._endpoints_by_tag: dict[int, ReceiveEndpoint] = {}
         self._asking: dict[ReceiveEndpoint, None] = {}
-        """Those that ask a publisher's control address for SETUP."""
+        """The endpoints that ask a publisher's control address for SETUP."""
         self.images = Images(context, self)
         self._next_receiver_id = context.random.randrange(-(1 << 63), 1 << 63)
 

@@ -1,4 +1,4 @@
-"""Untethered subscriptions: they may not hold up a stream for long (transport-wire.md §6.4)."""
+"""Untethered subscriptions, which may not hold up a stream for long (transport-wire.md §6.4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Tether:
 
     @property
     def holds_window(self) -> bool:
-        """Active and lingering positions hold back the stream, resting ones do not."""
+        """Whether the position holds back the stream, as active and lingering ones do; resting ones do not."""
         return self.state != RESTING
 
     def check(self, position: int, limit: int, now_ns: int) -> str | None:
