@@ -85,7 +85,7 @@ def digest_payload(payload: bytes) -> bytes:
 
 
 def shed_status(status: int) -> int:
-    """What is left of an answer's status without its payload."""
+    """Return the status of an answer whose payload is not kept any more."""
     return FORGOTTEN if status in (OK, TOO_LONG) else status
 
 

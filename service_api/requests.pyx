@@ -275,8 +275,8 @@ cdef class RequestTable:
         self._answer_count += 1
 
     def _shed(self):
-        """The identity with most loses the older half of what its answers say, so that this is done seldom; that they
-        were executed, and where, stays."""
+        """Drop the older half of the payloads of the identity with most, a half so that this is done seldom. It stays known
+        that their requests were executed, and where."""
         cdef Identity identity
         cdef int64_t goal
         while self.kept_bytes > self._kept_bytes_max:
@@ -320,5 +320,5 @@ cdef class RequestTable:
 
 
 def _rank(Identity identity not None):
-    """Of two with as much, the one opened last loses first."""
+    """Return the order in which identities lose payloads; of two with as much, the one opened last loses first."""
     return identity._payload_bytes, identity.open_position
