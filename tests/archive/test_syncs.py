@@ -14,6 +14,7 @@ import pytest
 
 from ordo.archive.segments import recovery
 from ordo.archive.segments.checkpoints import CHECKPOINTS_NAME, Checkpoints
+from ordo.archive.segments.segments import segment_name
 from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, CommitNote
 from ordo.runtime.native.clock import VirtualClock
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
@@ -43,7 +44,7 @@ def check_removal(remove: Callable[[Any], int]) -> None:
     """Files that were removed are gone after a crash."""
     for seed in range(SEEDS):
         disk, storage = disk_of(seed)
-        names = [recovery.segment_name(0, base) for base in (0, LENGTH)]
+        names = [segment_name(0, base) for base in (0, LENGTH)]
         for name in names:
             storage.open_segment(f"/a/{name}", LENGTH, create=True).close()
         storage.sync_directory("/a")

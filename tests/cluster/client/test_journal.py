@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,3 +104,29 @@ def test_it_does_not_grow_for_ever(tmp_path: Path) -> None:
     assert path.stat().st_size < 1_300_000
     state = recover(path)
     assert (state.number, state.confirmed, len(state.requests)) == (4000, 3990, 10)
+
+
+def test_the_file_is_synced_before_it_is_renamed_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sync of the file of a journal that is left out, or comes too late, is missed here."""
+    calls: list[str] = []
+    path = tmp_path / "journal"
+    original = {name: getattr(os, name) for name in ("fsync", "fdatasync", "rename")}
+
+    def note(name: str, target: Any) -> str:
+        return f"{name} {Path(os.readlink(f'/proc/self/fd/{target}')).name if isinstance(target, int) else ''}".strip()
+
+    for name, call in original.items():
+        monkeypatch.setattr(
+            os, name, lambda *args, name=name, call=call: (calls.append(note(name, args[0])), call(*args))
+        )
+    file = JournalFile(str(path))
+    calls.clear()
+    file.append(b"one")
+    file.sync()
+    assert calls == ["fdatasync journal"]
+    calls.clear()
+    file.replace(b"two")
+    assert calls == ["fsync journal.new", "rename", f"fsync {tmp_path.name}"]
+    file.close()
