@@ -3,6 +3,7 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 JOBS ?= 2
+LANES ?= $(JOBS)
 SEEDS ?= 100
 FIRST ?= 1
 FUZZ_SECONDS ?= 600
@@ -24,7 +25,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 	$(error $(2)=$($(2)) is not there: choose one of $(call others,$(1))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build extras verify fix test demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
 	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
@@ -95,15 +96,28 @@ fix: build ## format and repair what can be repaired
 	$(BIN)/python -m tools.house_page
 	$(BIN)/python -m tools.top_picture
 
-# What needs nothing but this checkout; the others have a target each.
-HERE := not root and not soak and not wheel and not docker and not kubernetes and not releases and not stores
+# What needs nothing but this checkout; `make nightly` has the others, and each of them a target.
+HERE := not nightly
+TIERS = $(BIN)/python -m tools.suite --jobs $(JOBS) --lanes $(LANES) --args "$(ARGS)"
 
 ifeq ($(origin SUITE),command line)
 test: $(call chosen,test,SUITE)
 else
-test: build .venv/.all ## pass all tests; ARGS=tests/archive those of a folder, SUITE=wheel another suite
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m '$(HERE)' $(ARGS)
+test: build .venv/.all ## pass all tests; ARGS=tests/archive those of a folder, TIER=processes those of real processes, SUITE=wheel another suite
+	@$(TIERS) $(if $(TIER),--tier $(TIER))
 endif
+
+test-deterministic: build .venv/.all #: pass the tests that no busy machine can break, as TIER=deterministic does
+	@$(TIERS) --tier deterministic
+
+test-processes: build .venv/.all #: pass the tests of real processes, as TIER=processes does: LANES=2
+	@$(TIERS) --tier processes
+
+test-under-load: build .venv/.all #: pass all tests again and again beside busy loops: RUNS=20 LOADS="2 6" ARGS=tests/cluster
+	@$(TIERS) $(if $(TIER),--tier $(TIER)) --runs $(or $(RUNS),20) --loads "$(or $(LOADS),2 6)"
+
+nightly: build .venv/.all #: run what takes long, and write build/nightly/index.md: ONLY="soak fuzz"
+	@$(BIN)/python -m tools.nightly $(ONLY)
 
 # The processes that tests start, and what Cython compiled, are not seen.
 coverage: build .venv/.all #: Python line coverage of the quick tests: build/coverage/index.html; ARGS=tests/archive

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import tomlkit
 
@@ -60,6 +60,9 @@ class LocalCluster:
     ConfigurationError when one is taken.
     `encrypted`: every node has a key, and there is one for clients (`client_keys`).
     """
+
+    patience: ClassVar[float] = 1.0
+    """Times the limits of all waits of this class: more on a machine that is slow or busy."""
 
     def __init__(
         self,
@@ -242,6 +245,7 @@ class LocalCluster:
 
         Raises ClusterTimeoutError when it does not end.
         """
+        timeout_s *= self.patience
         try:
             return self._processes[member_id].wait(timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -325,6 +329,7 @@ class LocalCluster:
 
     def await_value(self, probe: Callable[[], T | None], what: str, timeout_s: float = 30.0) -> T:
         """Return what `probe` gives once it is not None; errors as for `await_leader`."""
+        timeout_s *= self.patience
         deadline_s = time.monotonic() + timeout_s
         while (value := probe()) is None:
             self.check_running()

@@ -5,11 +5,14 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.patience import factor, patient
+from tests.tiers import Guard, tier_of
 
 SHARED_DATA = Path(os.environ.get("ORDO_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
@@ -35,6 +38,49 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for marker, reason in missing.items():
             if item.get_closest_marker(marker) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
+        item.add_marker(_tier(item))
+        said = item.get_closest_marker("timeout")
+        limit_s = said.args[0] if said is not None else item.config.getoption("timeout")
+        if limit_s:
+            item.add_marker(pytest.mark.timeout(patient(limit_s)), append=False)
+
+
+def pytest_configure() -> None:
+    """Measures the patience of the run before workers and their tests make this machine busy."""
+    factor()
+
+
+def pytest_report_header() -> str:
+    return f"patience: {factor():.1f}"
+
+
+def pytest_collection_finish() -> None:
+    launcher = sys.modules.get("ordo.deploy.launcher")
+    if launcher is not None:
+        launcher.LocalCluster.patience = factor()
+
+
+def _tier(item: pytest.Item) -> str:
+    inner = item if item.parent is None or not isinstance(item.parent, pytest.Class) else item.parent
+    name = getattr(inner, "originalname", None) or inner.name
+    return tier_of(item.path, (name, *getattr(item, "fixturenames", ())), {mark.name for mark in item.iter_markers()})
+
+
+GUARD = Guard()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    GUARD.started.clear()
+    return (yield)
+
+
+@pytest.fixture(autouse=True)
+def _no_process(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test of the deterministic tier that started a process: its tier was read wrong, see tests/tiers.py."""
+    yield
+    if request.node.get_closest_marker("deterministic") is not None:
+        assert not GUARD.started, "a test of the deterministic tier starts a process: name what it uses in REAL"
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from ordo.archive.client.replay import RecordedMessage
 from ordo.runtime.errors import ChannelError, ConfigurationError, UnknownRecordingError
 from ordo.transport.streams.publication import Publication
 from tests.archive.served import Served, send
+from tests.patience import patient
 from tests.snippets import texts_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ARCHIVE.md").read_text()
@@ -60,7 +61,7 @@ def test_a_subscriber_that_is_too_slow_once_loses_nothing(served: Served, free_p
         subscription = PersistentSubscription.connect(
             served.address, 0, live, STREAM, silence_s=0.1, on_change=changes.append
         )
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + patient(60)
 
         def poll(limit: int = 256) -> None:
             assert time.monotonic() < deadline_s, (changes, len(got), stream.count, subscription.problem)

@@ -25,6 +25,7 @@ from tests.attacks.test_authentication import SERVICE, connect, token_table
 from tests.attacks.test_sessions import stranger
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.patience import patient
 
 __all__ = ["start_cluster"]
 TRADER, AUDITOR = new_token(), new_token()
@@ -143,7 +144,7 @@ def test_an_archive_sends_nothing_in_a_members_name(cluster: LocalCluster) -> No
     session = f"{address}|session-id={log.session_id}"
     with stranger(session, CONTROL_STREAM_ID_DEFAULT, **cluster.client_keys) as send:
         send(connect_request)
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + patient(10)
         while refused(cluster) == before and time.monotonic() < deadline_s:
             time.sleep(0.01)
     assert refused(cluster) == before + 1

@@ -19,6 +19,7 @@ from ordo.runtime.security.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.patience import patient
 
 __all__ = ["start_cluster"]
 SERVICE = "tests.attacks.gate:Whoami"
@@ -81,7 +82,7 @@ def test_tokens_and_roles(
         leader = cluster.await_leader()
         cluster.kill(leader)
         assert one.request(b"who", timeout_s=60.0).payload == b"trader", "the next leader knows who it is"
-        deadline_s = time.monotonic() + 15.0
+        deadline_s = time.monotonic() + patient(15.0)
         while time.monotonic() < deadline_s and not two.is_connected:
             two.poll()
         before = refused(cluster)

@@ -22,6 +22,7 @@ from tests.attacks.test_authentication import SERVICE
 from tests.attacks.test_sessions import session_message, stranger
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.patience import patient
 
 __all__ = ["start_cluster"]
 
@@ -90,7 +91,7 @@ def steal(cluster: LocalCluster, leader: int, session_id: int, keys: dict[str, s
     ids = {"leadership_term_id": term_id, "cluster_session_id": session_id}
     before = counter_of(cluster, leader, CounterType.INVALID_REQUESTS)
     with stranger(cluster.ingress_endpoints[leader], INGRESS_STREAM_ID, **keys) as send:
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + patient(20)
         while counter_of(cluster, leader, CounterType.INVALID_REQUESTS) < before + 3:
             send(session_message(term_id, session_id))
             send(codecs.SESSION_KEEP_ALIVE.encode(**ids))

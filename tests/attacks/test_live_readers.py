@@ -32,6 +32,7 @@ from tests.attacks.test_archive import archives
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
+from tests.patience import patient
 from tests.sequencer.receiver_frames import DATA, SEND_SETUP, SETUP, ReceiverFrames, asking_for_setup
 
 __all__ = ["start_cluster"]
@@ -163,7 +164,7 @@ class Scene:
         self.hostile.work()
 
     def until(self, condition: Callable[[], object]) -> None:
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         while not condition():
             assert time.monotonic() < deadline_s
             self.step()

@@ -33,6 +33,7 @@ from ordo.transport.udp import UdpNetwork, pack_address
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
+from tests.patience import patient
 from tests.transport.driver_world import Collector, Feeder
 from tests.transport.test_hostile_stream import BAD_LENGTHS, frame, header
 
@@ -102,7 +103,7 @@ class SealedSocket:
         keyring = Keyring(f"{folder}/stranger.key", f"{folder}/trusted.keys")
         self._network = SecureNetwork(UdpNetwork(), keyring, SystemClock())
         self._channel = self._network.open((HOST, 0))
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         while self._channel.key_name(self._target) != "driver":
             assert time.monotonic() < deadline_s, "no keys were agreed on"
             self.send(b"\0" * 8)
@@ -155,7 +156,7 @@ class Attacked:
         mine = self.publication.session_id
         self.collector.by_session.clear()
         feeder = Feeder(self.publication, count)
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         while len(self.collector.by_session.get(mine, ())) < count:
             assert self.process.poll() is None, "the driver is gone"
             assert time.monotonic() < deadline_s, len(self.collector.by_session.get(mine, ()))
@@ -167,7 +168,7 @@ class Attacked:
 
     def await_refused(self, key: int, count: int = 1) -> None:
         """A counter of what was refused says so."""
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         while self.refused(key) < count:
             assert time.monotonic() < deadline_s, self.refused(key)
             self.client.do_work(time.monotonic_ns())
@@ -314,7 +315,7 @@ def test_a_client_that_fills_its_own_log_buffer_with_anything(attacked: Attacked
         subscription = attacked.client.add_subscription(prefix + kind.partition("|")[0], 77)
         more = "|term-length=64k" if "?" in kind else "?term-length=64k"
         publication = attacked.client.add_exclusive_publication(kind + more, 77)
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         while not subscription.images:
             assert time.monotonic() < deadline_s
             attacked.client.do_work(time.monotonic_ns())

@@ -17,6 +17,7 @@ import pytest
 from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_value
 from tests.cluster.integration.command import demand_one_line, ordo
+from tests.patience import patient
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +81,7 @@ def test_a_live_screen_takes_keys_and_leaves_the_terminal_as_it_was(cluster: Loc
 
 
 def _read_until(descriptor: int, wanted: bytes, timeout_s: float = 40.0) -> bytes:
-    found, deadline_s = b"", time.monotonic() + timeout_s
+    found, deadline_s = b"", time.monotonic() + patient(timeout_s)
     while wanted not in found:
         readable, _, _ = select.select([descriptor], [], [], max(0.0, deadline_s - time.monotonic()))
         assert readable, f"{wanted!r} was not shown: {found[-2000:]!r}"

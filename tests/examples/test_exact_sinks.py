@@ -18,6 +18,7 @@ from ordo import EntryKind, LogEntry, LogReader
 from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster
 from tests.examples.test_sinks import postgres as postgres
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -115,7 +116,7 @@ def test_each_executed_request_is_in_each_sink_once(cluster: LocalCluster, tmp_p
         assert len({payload for _, payload in executed}) == len(executed)
         assert {int(line) for line in answers.read_text().split()} <= {position for position, _ in executed}
         for name, (_, read) in sinks.items():
-            deadline_s = time.monotonic() + 60
+            deadline_s = time.monotonic() + patient(60)
             while len(read()) < len(executed) and time.monotonic() < deadline_s:
                 assert running[name].poll() is None, name
                 time.sleep(0.2)
@@ -129,7 +130,7 @@ def await_more_answers(path: Path, count: int) -> None:
     def answered() -> int:
         return path.read_bytes().count(b"\n") if path.exists() else 0
 
-    before, deadline_s = answered(), time.monotonic() + 90
+    before, deadline_s = answered(), time.monotonic() + patient(90)
     while answered() < before + count:
         assert time.monotonic() < deadline_s, f"{answered() - before} of {count} are answered"
         time.sleep(0.05)

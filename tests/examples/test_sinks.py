@@ -16,6 +16,7 @@ import pytest
 from ordo import EntryKind, LogEntry
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -71,7 +72,7 @@ def send_and_kill(module: str, sink: str, cluster: LocalCluster, count: Callable
     before = count()
 
     def await_stored(wanted: int, client: ClusterClient) -> None:
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + patient(60)
         while count() - before < wanted:
             assert time.monotonic() < deadline_s, f"{count() - before} of {wanted} are stored"
             assert all(program.poll() is None for program in programs)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.faults.networks import run
+from tests.patience import patient
 
 SIZE_BYTES = 320 * 1024 * 1024  # twice what an archive wants free before it begins a recording
 LEFT_BYTES = 256 * 1024
@@ -58,7 +59,7 @@ class Disk:
     def close(self) -> None:
         """Unmounts, once the processes on it are gone."""
         self.thaw()
-        deadline_s = time.monotonic() + UNMOUNT_TIMEOUT_S
+        deadline_s = time.monotonic() + patient(UNMOUNT_TIMEOUT_S)
         while time.monotonic() < deadline_s:
             try:
                 run(["umount", str(self.folder)])

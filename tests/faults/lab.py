@@ -20,6 +20,7 @@ from tests.faults.disks import Disk
 from tests.faults.logs import demand_equal_logs
 from tests.faults.networks import Network
 from tests.linearizability.history import History
+from tests.patience import patient
 
 SERVICE = "tests.faults.registers:Registers"
 CLIENTS = 4
@@ -79,7 +80,7 @@ class Lab:
             self._check_processes()
             return condition()
 
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + patient(timeout_s)
         self.writer.run(step, timeout_s=2 * timeout_s)
 
     def answers(self) -> int:

@@ -19,6 +19,7 @@ from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.conftest import StartCluster, clusters_of
 from tests.gateway import other_languages
+from tests.patience import patient
 from tests.peers.java_peer import JavaPeers
 from tests.peers.peer_process import PeerMissingError
 
@@ -45,7 +46,7 @@ class GatewayProcess:
 
     def await_event(self, event: str) -> dict[str, Any]:
         """The first line of its log with this event, as soon as it is there."""
-        deadline_s = time.monotonic() + START_TIMEOUT_S
+        deadline_s = time.monotonic() + patient(START_TIMEOUT_S)
         may_come = True
         while may_come:
             may_come = self.process.poll() is None and time.monotonic() < deadline_s

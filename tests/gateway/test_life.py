@@ -15,6 +15,7 @@ from ordo.service_api import ordo_pb2 as pb
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import StartGateway, sequencer_of
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ADD = b'{"add": 1}'
@@ -28,7 +29,7 @@ def status_of(address: str) -> int:
 
 
 def await_status(address: str, wanted: int) -> None:
-    deadline_s = time.monotonic() + 40
+    deadline_s = time.monotonic() + patient(40)
     while status_of(address) != wanted:
         assert time.monotonic() < deadline_s, f"the status does not become {wanted}"
         time.sleep(0.1)

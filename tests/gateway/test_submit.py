@@ -13,6 +13,7 @@ import pytest
 from ordo.service_api import ordo_pb2 as pb
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import StartGateway, sequencer_of
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ADD = b'{"add": 1}'
@@ -83,7 +84,7 @@ def test_an_id_is_executed_once_whatever_its_identity_and_says_what_became_of_it
 
 def await_ids(submit: Any) -> None:
     """A cluster that has begun a moment ago takes no ids yet, and says so."""
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + patient(30)
     while True:
         try:
             submit()

@@ -16,6 +16,7 @@ from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.driver.threads import DriverThreads
 from ordo.transport.streams.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, Publication, describe_result
 from ordo.transport.streams.subscription import Subscription
+from tests.patience import patient
 
 TIMEOUT_S = 60.0
 PARK_NS_MAX = 1_000_000  # a foreign client does not wake a parked driver: it looks again after this time
@@ -61,7 +62,7 @@ def connect(directory: str, name: str = "ordo") -> TransportClient:
 
 def await_that(condition: Callable[[], object], client: TransportClient, what: str) -> None:
     """Works for the client until the condition holds. Raises TimeoutError."""
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + patient(TIMEOUT_S)
     while not condition():
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"{what} did not happen within {TIMEOUT_S:g} s")
@@ -92,7 +93,7 @@ def exchange(
     received: list[bytes] = []
     sent = in_flight_bytes = 0
     messages = [message(number, size) for number, size in enumerate(sizes_bytes)]
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + patient(TIMEOUT_S)
 
     def on_message(payload: bytes, _: object) -> None:
         assert payload == messages[len(received)], f"message {len(received)} came back with other bytes"

@@ -16,6 +16,8 @@ from typing import IO, NoReturn, Self
 
 import pytest
 
+from tests.patience import patient
+
 LINE_TIMEOUT_S = 60.0
 
 
@@ -83,7 +85,7 @@ class PeerProcess:
 
     def await_line(self, start: str, timeout_s: float = LINE_TIMEOUT_S) -> list[str]:
         """Words after `start` in the next line that begins with it. Raises PeerFailedError when none comes in time."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + patient(timeout_s)
         while True:
             try:
                 line = self._heard(self._lines.get(timeout=max(0.0, deadline_s - time.monotonic())))

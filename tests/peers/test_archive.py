@@ -15,6 +15,7 @@ from ordo.cli import run
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.security.tokens import new_token
 from tests.archive.served import STREAM, Served, record, send, token_table
+from tests.patience import patient
 from tests.peers.java_peer import JavaPeers
 
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
@@ -156,7 +157,7 @@ def test_aerons_tool_reads_an_exported_folder(
 
 def await_copied(signals: list[str], *clients: ArchiveClient) -> None:
     """Works with the clients until the signals of a whole replication have come."""
-    deadline_s = time.monotonic() + COPY_TIMEOUT_S
+    deadline_s = time.monotonic() + patient(COPY_TIMEOUT_S)
     while not {"SYNC", "STOP", "REPLICATE_END"} <= set(signals):
         assert time.monotonic() < deadline_s, f"the copy is not whole; signals so far: {signals}"
         if sum(client.work() for client in clients) == 0:

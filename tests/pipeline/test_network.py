@@ -40,6 +40,7 @@ from ordo.pipeline.recordings.predicates import Predicates
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.security.tokens import hash_token, new_token
+from tests.patience import patient
 from tests.pipeline.served import ServedFolder, url
 
 TERM, SEGMENT = 1 << 16, 1 << 18
@@ -288,7 +289,7 @@ def test_an_encrypted_cluster_is_read_with_keys(tmp_path: Path) -> None:
         ) as client:
             for number in range(20):
                 client.send(b"%d" % number, timeout_s=30)
-            deadline_s = time.monotonic() + 30
+            deadline_s = time.monotonic() + patient(30)
             while len(answers) < 20:
                 client.poll()
                 assert time.monotonic() < deadline_s

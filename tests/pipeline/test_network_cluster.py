@@ -14,6 +14,7 @@ import ordo
 from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.writer import Writer
+from tests.patience import patient
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -60,7 +61,7 @@ def start(spark: SparkSession, source: str, checkpoint: Path, sink: Sink, **trig
 
 
 def await_true(query: StreamingQuery, condition: Callable[[], bool], timeout_s: float = 90) -> None:
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + patient(timeout_s)
     while not condition():
         assert query.exception() is None, query.exception()
         assert time.monotonic() < deadline_s, query.lastProgress

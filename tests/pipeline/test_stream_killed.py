@@ -20,6 +20,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.pipeline.recordings.planner import plan, read_runs
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import open_recordings
+from tests.patience import patient
 from tests.pipeline.conftest import ROOT
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -76,7 +77,7 @@ class Feed:
             self._client.park(0.001)
 
     def close(self) -> None:
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + patient(PATIENCE_S)
         while self.answered < self.sent:
             assert time.monotonic() < deadline_s, f"sent={self.sent} answered={self.answered}"
             self._client.poll()
@@ -106,7 +107,7 @@ def said(folder: Path) -> str:
 
 def await_files(feed: Feed, process: subprocess.Popen[bytes], folder: Path, place: str, more: int) -> None:
     """Writes until so many more batches are in a place of the folder."""
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + patient(PATIENCE_S)
     wanted = count(folder / place) + more
     while count(folder / place) < wanted:
         assert process.poll() is None, said(folder)

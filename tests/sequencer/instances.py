@@ -20,6 +20,7 @@ from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
+from tests.patience import patient
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,7 +40,7 @@ class Instances:
         """Returns when the instance has read its checkpoint."""
         starts = self._count_starts(name)
         self.spawn(name, *options, service=service)
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + patient(60)
         while self._count_starts(name) == starts and time.monotonic() < deadline_s:
             self.check_running()
             time.sleep(0.02)
@@ -129,7 +130,7 @@ class Outputs:
 
 def await_outputs(client: ClusterClient, outputs: Outputs, instances: Instances, count: int) -> None:
     """Reads until so many different outputs stand in the log, or three minutes have passed."""
-    deadline_s = time.monotonic() + 180
+    deadline_s = time.monotonic() + patient(180)
     while len(outputs.first) < count and time.monotonic() < deadline_s:
         client.poll()
         outputs.poll()
@@ -161,7 +162,7 @@ def look(cluster: LocalCluster, capsys: pytest.CaptureFixture[str]) -> list[dict
 def look_until(
     is_right: Callable[[list[dict[str, Any]]], bool], cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
 ) -> list[dict[str, Any]]:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + patient(60)
     while not is_right(found := look(cluster, capsys)):
         assert time.monotonic() < deadline_s, found
         time.sleep(0.2)

@@ -16,6 +16,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ClusterTimeoutError
 from tests.archive.served import Served
 from tests.cluster.integration.agreement import await_that
+from tests.patience import patient
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -33,7 +34,7 @@ def check_reply(cluster: LocalCluster) -> None:
     heard: list[bytes] = []
     with ClusterClient(cluster.ingress_endpoints, on_message=lambda _, __, payload: heard.append(payload)) as client:
         client.send(b"how many?", timeout_s=30)
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + patient(30)
         while not heard and time.monotonic() < deadline_s:
             client.poll()
         client.request(b"how many?", timeout_s=30)

@@ -11,6 +11,7 @@ import pytest
 from ordo.cli import run
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
+from tests.patience import patient
 from tests.sequencer.instances import Instances, Outputs, await_outputs, expected, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -40,7 +41,7 @@ def check_diff(
     """The members that are left when the leader dies know them all."""
     cluster.kill(cluster.await_leader())
     cluster.await_leader()
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + patient(60)
     while (shown := diff(cluster, capsys)) != different and time.monotonic() < deadline_s:
         time.sleep(0.05)
     assert shown == different
@@ -83,7 +84,7 @@ def test_a_canary_that_is_killed_goes_on_and_tells_every_difference(
                     different.append((position, 1, "the canary does not write this output"))
                 elif length_bytes == 14:
                     different.append((position, 2, "only the canary writes this output"))
-            deadline_s = time.monotonic() + 60
+            deadline_s = time.monotonic() + patient(60)
             while len(differences(instances.log("canary"))) < len(different) and time.monotonic() < deadline_s:
                 instances.check_running()
                 time.sleep(0.05)

@@ -23,6 +23,7 @@ from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
 from ordo.runtime.errors import ArchiveError
 from tests.cluster.integration.conftest import PATIENT
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -43,7 +44,7 @@ def read_until(
     reader: LogReader, client: ClusterClient, seen: list[LogEntry], is_enough: Callable[[], object], timeout_s: float
 ) -> bool:
     """Reads, and lets the client's driver send what is left; whether it was enough in time."""
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + patient(timeout_s)
     while not is_enough() and time.monotonic() < deadline_s:
         client.poll()
         reader.poll(lambda entry: seen.append(entry) if entry.kind is EntryKind.MESSAGE else None)
@@ -158,7 +159,7 @@ def test_readers_that_have_caught_up_share_one_replay_and_a_stopped_one_goes_on_
         readers: list[LogReader] = []
 
         def read(which: list[LogReader], is_enough: Callable[[], bool]) -> None:
-            deadline_s = time.monotonic() + 60
+            deadline_s = time.monotonic() + patient(60)
             while not is_enough() and time.monotonic() < deadline_s:
                 client.poll()
                 for reader in which:

@@ -21,6 +21,7 @@ from ordo.consumers.consumer import Consumer
 from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotSequencedError
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -40,7 +41,7 @@ def endpoints(cluster: LocalCluster) -> list[str]:
 
 
 def await_until(is_true: Callable[[], object], client: ClusterClient, timeout_s: float = 60) -> bool:
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + patient(timeout_s)
     while not is_true() and time.monotonic() < deadline_s:
         client.poll()
         time.sleep(0.01)
@@ -111,7 +112,7 @@ def test_killed_workers_are_replaced_and_every_job_is_done(cluster: LocalCluster
             assert await_until(lambda: len(done()) == len(sent), client)
         assert done() == set(sent)
         with ConsumerOrders(endpoints(cluster)) as orders:
-            deadline_s = time.monotonic() + 60
+            deadline_s = time.monotonic() + patient(60)
             while (found := orders.describe("jobs"))["dead"] < 4 or found["in_flight"] or found["waiting"]:
                 assert time.monotonic() < deadline_s, found
                 time.sleep(0.2)
@@ -208,7 +209,7 @@ def test_operators_look_and_move(cluster: LocalCluster, capsys: pytest.CaptureFi
 
 
 def consumer_is_told(consumer: Consumer, is_true: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + patient(20)
     while not is_true():
         assert time.monotonic() < deadline_s
         assert consumer.poll(lambda entry: None, 0) == 0

@@ -19,6 +19,7 @@ from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotPermittedError
 from ordo.runtime.security.tokens import hash_token, new_token
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -65,7 +66,7 @@ def poll_until(
     consumers: list[SharedConsumer], is_true: Callable[[], bool], on_delivery: Any = None, timeout_s: float = 30
 ) -> None:
     """`on_delivery(consumer, delivery)`: by default none may come."""
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + patient(timeout_s)
     while not is_true():
         assert time.monotonic() < deadline_s
         for consumer in consumers:

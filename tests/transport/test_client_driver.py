@@ -15,6 +15,7 @@ from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.transport.client.client import TransportClient
 from ordo.transport.driver.channels.config import MediaDriverConfig
 from ordo.transport.driver.media_driver import MediaDriver
+from tests.patience import patient
 
 STREAM_ID = 33
 TIMEOUT_S = 30
@@ -59,7 +60,7 @@ def connect(directory: str, name: str = "") -> TransportClient:
 
 
 def await_that(condition: Callable[[], object], *clients: TransportClient) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + patient(TIMEOUT_S)
     while not condition():
         assert time.monotonic() < deadline
         for client in clients:
@@ -79,7 +80,7 @@ def test_more_messages_than_the_window_holds(directory: str, channel: str) -> No
     received: list[bytes] = []
     messages = [bytes([number % 256]) * (number % 2000) for number in range(1000)]
     for message in messages:
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + patient(TIMEOUT_S)
         while publication.offer(message) < 0:
             assert time.monotonic() < deadline
             subscription.poll_messages(lambda payload, _: received.append(payload))

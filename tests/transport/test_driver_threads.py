@@ -25,6 +25,7 @@ from ordo.transport.driver.channels.config import MediaDriverConfig
 from ordo.transport.driver.channels.settings import load_driver_config
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.driver.threads import DriverThreads
+from tests.patience import patient
 from tests.transport.driver_world import Collector, Feeder
 
 MODES = ("shared", "shared-network", "dedicated")
@@ -53,7 +54,7 @@ def connect(driver: MediaDriver) -> TransportClient:
 
 def exchange(client: TransportClient, feeders: list[Feeder], collectors: list[Collector]) -> None:
     """Until every collector has what its feeder offers."""
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + patient(TIMEOUT_S)
     while any(len(one.messages) < len(feeder.messages) for feeder, one in zip(feeders, collectors, strict=True)):
         assert time.monotonic() < deadline_s, [len(one.messages) for one in collectors]
         for feeder in feeders:
@@ -92,7 +93,7 @@ def test_commands_while_streams_flow(shm_path: Path, free_port: Callable[[], int
         client.add_destination(publication, f"aeron:udp?endpoint=127.0.0.1:{port}")
         feeder = Feeder(publication, 20 * MESSAGES)
         turns = 0
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         while len(collector.messages) < len(feeder.messages):
             assert time.monotonic() < deadline_s, f"{len(collector.messages)} messages"
             feeder.feed()

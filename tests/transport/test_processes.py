@@ -13,6 +13,7 @@ from ordo.transport.control.cnc import create_cnc
 from ordo.transport.control.ring import ManyToOneRing
 from ordo.transport.streams.image import Image
 from ordo.transport.streams.logbuffer import LOG_TYPE_CONCURRENT, LogBuffers, create_log
+from tests.patience import patient
 from tests.transport.logs import TERM_LENGTH
 from tests.transport.writer import message
 
@@ -61,7 +62,7 @@ def test_concurrent_writers(tmp_path: Path) -> None:
 def read(image: Image, log: LogBuffers, limit: Counter) -> list[bytes]:
     received: list[bytes] = []
     cleaned = 0
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + patient(TIMEOUT_S)
     limit.set(TERM_LENGTH // 2)
     while len(received) < WRITERS * MESSAGES:
         assert time.monotonic() < deadline, f"{len(received)} messages at {image}"
@@ -85,7 +86,7 @@ def read_ring(ring: ManyToOneRing) -> list[int]:
         expected[type_id - 1] += 1
         ids.append(correlation_id)
 
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + patient(TIMEOUT_S)
     while len(ids) < WRITERS * MESSAGES // 10:
         assert time.monotonic() < deadline
         if not ring.read(on_message, 100):

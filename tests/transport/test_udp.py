@@ -19,6 +19,7 @@ from ordo.transport.client.client import TransportClient
 from ordo.transport.driver.channels.config import MediaDriverConfig
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.udp import UdpChannel, UdpNetwork, pack_address, unpack_address
+from tests.patience import patient
 from tests.transport.driver_world import MS, Collector, Feeder, S
 
 LOCAL = ("127.0.0.1", 0)
@@ -36,7 +37,7 @@ def network() -> Iterator[UdpNetwork]:
 def received(network: UdpNetwork, channel: UdpChannel, count: int, timeout_s: float = 5.0) -> list[tuple[bytes, bytes]]:
     """Datagrams of a channel, waited for with select."""
     found: list[tuple[bytes, bytes]] = []
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + patient(timeout_s)
     while len(found) < count and time.monotonic() < deadline:
         network.select_channels(10_000_000)
         while channel.ready:
@@ -286,7 +287,7 @@ class Pair:
         return self.driver.do_work(self.clock.now())
 
     def until(self, condition: Callable[[], object], timeout_s: float = 20.0) -> None:
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + patient(timeout_s)
         while not condition():
             assert time.monotonic() < deadline, f"not within {timeout_s} s"
             if self.work() == 0:
@@ -404,7 +405,7 @@ def test_a_client_in_another_process_wakes_a_parked_driver(pair: Pair) -> None:
             status = 0 if publication.stream_id == 77 else 1
         finally:
             os._exit(status)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patient(20)
     parked = done = 0
     while not done and time.monotonic() < deadline:
         if pair.work() == 0:

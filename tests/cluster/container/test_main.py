@@ -28,6 +28,7 @@ from ordo.transport.client.client import TransportClient
 from ordo.transport.driver.channels.config import MediaDriverConfig
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.streams.image import Header
+from tests.patience import patient
 
 ROOT = Path(__file__).parents[3]
 TIMEOUT_S = 20
@@ -127,7 +128,7 @@ class Node:
         self.archive.do_work(now_ns)
 
     def run(self, until: Callable[[], object]) -> None:
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         while not until():
             assert time.monotonic() < deadline_s, "not reached in time"
             self.step()

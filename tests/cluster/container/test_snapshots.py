@@ -20,6 +20,7 @@ from ordo.service_api.service import ClusteredService
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import errors_of, record_snapshot
+from tests.patience import patient
 
 DEADLINE_S = 30.0
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -92,7 +93,7 @@ class World:
 
     def run(self, until: Callable[[], object]) -> None:
         """Lets real time pass, too: a copy is a process."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + patient(DEADLINE_S)
         while not until():
             assert time.monotonic() < deadline, f"hold={self.container.hold} acks={self.acks}"
             self.node.cycle(self.container)

@@ -17,6 +17,7 @@ from ordo.runtime.native.memory import FileMemoryProvider
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.protocol import REPORT_EVENT
 from tests.cluster.integration.writer import Writer
+from tests.patience import patient
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ def await_value(
     probe: Callable[[], T | None], what: str, timeout_s: float = 60.0, explain: Callable[[], str] = str
 ) -> T:
     """What `probe` answers once it is not None, whatever becomes of the nodes meanwhile."""
+    timeout_s = patient(timeout_s)
     deadline_s = time.monotonic() + timeout_s
     while (value := probe()) is None:
         assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s} s\n{explain()}"
@@ -124,6 +126,15 @@ def errors_of(cluster: LocalCluster, member_id: int, mark_file: str = MODULE_MAR
     """The error log of a node, or that of its service by the name of its mark file, as `ordo errors` reads it."""
     path = load_config(cluster.config_path(member_id)).cluster_dir / mark_file
     return "\n".join(one.text for one in read_component_errors(FileMemoryProvider(), str(path)))
+
+
+def await_error(cluster: LocalCluster, member_id: int, words: str) -> None:
+    """Returns once a node's error log has these words: another member may have shown the event before this one."""
+    await_that(
+        lambda: words in errors_of(cluster, member_id),
+        f"{words!r} in the error log of member {member_id}",
+        explain=lambda: errors_of(cluster, member_id),
+    )
 
 
 def counter_of(cluster: LocalCluster, member_id: int, counter: CounterType) -> int:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from ordo.deploy.launcher import LocalCluster
+from tests.patience import factor
 
 LEDGER = "tests.cluster.integration.services:Ledger"
 StartCluster = Callable[..., LocalCluster]
-PATIENT = {"leader_heartbeat_timeout": "10s"}
+PATIENT = {"leader_heartbeat_timeout": f"{round(10 * min(3.0, factor()))}s"}
 """For a cluster in which one member leads all the time, however busy the machine."""
 
 

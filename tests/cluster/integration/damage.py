@@ -46,15 +46,22 @@ def flip_first_segment(files: list[Path]) -> Path:
     return files[0]
 
 
+def last_written(files: list[Path]) -> Path:
+    """The last segment with a record: the one after it may have been made already, and be empty."""
+    return next(path for path in reversed(files) if records_of(path.read_bytes()))
+
+
 def flip_last_segment(files: list[Path]) -> Path:
-    flip(files[-1], 40)
-    return files[-1]
+    last = last_written(files)
+    flip(last, 40)
+    return last
 
 
 def flip_last_byte(files: list[Path]) -> Path:
     """Of the last message: the last byte that is not zero."""
-    flip(files[-1], len(files[-1].read_bytes().rstrip(b"\0")) - 1)
-    return files[-1]
+    last = last_written(files)
+    flip(last, len(last.read_bytes().rstrip(b"\0")) - 1)
+    return last
 
 
 def remove_segment(files: list[Path]) -> Path:

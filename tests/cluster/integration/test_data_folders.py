@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ordo.deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import await_that, demand_agreement, errors_of
+from tests.cluster.integration.agreement import await_error, await_that, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_crashes import follower_of
@@ -53,7 +53,7 @@ def test_the_folder_of_another_cluster_is_refused_by_the_others(start_cluster: S
         assert f"the data folder {cluster.data_dir(member_id)} is of another cluster: it has identity" in told, told
         assert "Traceback" not in told
         leader = cluster.await_leader()
-        assert f"member {member_id} has the data of another cluster" in errors_of(cluster, leader)
+        await_error(cluster, leader, f"member {member_id} has the data of another cluster")
         writer.write(200)
         exchange(cluster, member_id, kept)
         cluster.start_member(member_id)
@@ -135,7 +135,7 @@ def test_the_one_member_with_data_does_not_join_those_that_were_emptied(start_cl
     assert f"the data folder {cluster.data_dir(whole)} is of another cluster: it has identity" in told, told
     assert f"members {others} have" in told and "if theirs were emptied or exchanged, stop them" in told
     assert "Traceback" not in told
-    assert f"member {whole} has the data of another cluster" in errors_of(cluster, leader)
+    await_error(cluster, leader, f"member {whole} has the data of another cluster")
 
 
 def test_a_member_does_not_give_up_what_it_knew_to_be_committed(start_cluster: StartCluster) -> None:

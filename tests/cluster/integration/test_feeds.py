@@ -25,6 +25,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.follow.recordings.log_source import LogSource
 from ordo.follow.topics.feeds import FeedMessage, FeedReader
 from ordo.runtime.errors import ArchiveError
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 SERVICE = "tests.cluster.integration.feed_service:Publisher"
@@ -44,7 +45,7 @@ def archives(cluster: LocalCluster) -> list[str]:
 
 def read(reader: FeedReader, found: list[FeedMessage], count: int, timeout_s: float = 30) -> None:
     """Reads until so many messages were found."""
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + patient(timeout_s)
     while len(found) < count and time.monotonic() < deadline_s:
         reader.poll(found.append)
     assert len(found) >= count, f"{len(found)} of {count}: {reader.problem}"
@@ -123,7 +124,7 @@ def test_a_snapshot_and_the_retention_of_the_log_hold_for_feeds(tmp_path: Path) 
         cluster.await_leader(60)
         with ClusterClient(cluster.ingress_endpoints) as client:
             sent = 0
-            deadline_s = time.monotonic() + 60
+            deadline_s = time.monotonic() + patient(60)
             while not is_forgotten(cluster) and time.monotonic() < deadline_s:
                 client.request_many([b"x" * 2000] * 20, timeout_s=30)
                 sent += 20
@@ -179,7 +180,7 @@ def test_subscribers_that_have_caught_up_share_one_stream(tmp_path: Path) -> Non
         found: list[list[FeedMessage]] = []
 
         def read_all(is_enough: Callable[[], bool]) -> None:
-            deadline_s = time.monotonic() + 60
+            deadline_s = time.monotonic() + patient(60)
             while not is_enough() and time.monotonic() < deadline_s:
                 for feed, messages in zip(feeds, found, strict=True):
                     feed.poll(messages.append)
@@ -229,7 +230,7 @@ def check_taken(before: Taken, after: Taken) -> None:
 def demand_refusal(client: ClusterClient, readers: list[FeedReader]) -> None:
     """A third reader is told why it is none."""
     with client.subscribe("trades") as refused:
-        deadline_s = time.monotonic() + 20
+        deadline_s = time.monotonic() + patient(20)
         while "max_subscribers" not in refused.problem and time.monotonic() < deadline_s:
             refused.poll(lambda _: None)
             for reader in readers:

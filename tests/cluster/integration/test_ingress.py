@@ -17,6 +17,7 @@ from ordo.runtime.errors import ClusterTimeoutError, SessionRejectedError
 from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 COUNTER = "ordo.starter.counter:Counter"
@@ -41,7 +42,7 @@ def local_client(cluster: LocalCluster, member_id: int, **more: Any) -> ClusterC
 
 def leaders_client(cluster: LocalCluster, **more: Any) -> tuple[int, ClusterClient]:
     """The leader, and a client of its machine; on a busy machine another member may lead before that has connected."""
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + patient(60)
     while True:
         leader = cluster.await_leader()
         try:

@@ -13,10 +13,11 @@ from ordo import ClusterClient
 from ordo.deploy.launcher import LocalCluster
 from ordo.errors import ClusterTimeoutError, RejectedError
 from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
-from tests.cluster.integration.agreement import errors_of
+from tests.cluster.integration.agreement import await_error, errors_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.poison import ALONE_MEMBER, ALONE_VARIABLE
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 TOTALS = "tests.cluster.integration.poison:Totals"
@@ -100,10 +101,10 @@ def test_a_member_whose_error_is_its_own_stops_alone(start_cluster: StartCluster
         assert total(client, 2) == "1 2"
         assert client.request(b"alone", timeout_s=40).payload == b"2 2"
         assert cluster.wait(ALONE_MEMBER) == EXIT_STATUS_SERVICE
-        assert "this member stops alone" in errors_of(cluster, ALONE_MEMBER)
+        await_error(cluster, ALONE_MEMBER, "this member stops alone")
         assert total(client, 3) == "3 5"
         cluster.start_member(ALONE_MEMBER)
-        deadline_s = time.monotonic() + 40
+        deadline_s = time.monotonic() + patient(40)
         while totals(client, cluster) != {"3 5"}:
             assert time.monotonic() < deadline_s
         assert skipped(cluster, ALONE_MEMBER) == []

@@ -16,7 +16,14 @@ from ordo.cluster.settings.config import load_config
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.consensus.state.distrust import Distrust
 from ordo.deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement, describe, errors_of
+from tests.cluster.integration.agreement import (
+    await_error,
+    await_value,
+    counter_of,
+    demand_agreement,
+    describe,
+    errors_of,
+)
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.damage import LOG_DAMAGES, LOG_STREAM_ID, flip, log_files, records_of
@@ -181,7 +188,7 @@ def test_a_running_leader_mends_its_log_and_hands_over_nothing(start_cluster: St
         await_trust(cluster, empty)
         writer.write(500)
         demand_agreement(cluster, [writer])
-        assert "found by the scrubber" in errors_of(cluster, leader)
+        await_error(cluster, leader, "found by the scrubber")
         assert not any("hands over" in errors_of(cluster, member_id) for member_id in cluster.member_ids)
     for member_id in cluster.member_ids:
         cluster.kill(member_id)

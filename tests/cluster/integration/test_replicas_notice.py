@@ -23,13 +23,14 @@ from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.poison import ALONE_MEMBER, ALONE_VARIABLE
 from tests.cluster.integration.test_snapshots import take_snapshot
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def have_it_lead(cluster: LocalCluster, leads: bool) -> None:
     """Has the member that will drift lead, or another one; a member that has just started may not be able to yet."""
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + patient(60)
     while ((leader_id := cluster.await_leader()) == ALONE_MEMBER) != leads:
         assert time.monotonic() < deadline_s, f"member {leader_id} still leads"
         target_id = ALONE_MEMBER if leads else next(one for one in cluster.member_ids if one != ALONE_MEMBER)
@@ -54,7 +55,7 @@ def test_hashes_show_a_difference_between_snapshots(start_cluster: StartCluster,
         by_hash, by_the_snapshot_taken_for_it = "that of a quorum", "that of members [0, 2]"
         assert by_hash in told or by_the_snapshot_taken_for_it in told
         assert "something was executed otherwise up to log position" in told
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + patient(60)
         while (found := client.query(b"", member_id=ALONE_MEMBER, timeout_s=60).payload) != b"202 2":
             assert time.monotonic() < deadline_s, found
     assert counter_of(cluster, ALONE_MEMBER, CounterType.DISTRUST) == 0
@@ -86,7 +87,7 @@ def test_a_member_whose_state_has_drifted_takes_the_state_of_the_others(
         )[0]
         others = [one for one in cluster.member_ids if one != ALONE_MEMBER]
         assert f"members {others}: something was executed otherwise between log positions " in told
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + patient(60)
         while (found := client.query(b"", member_id=ALONE_MEMBER, timeout_s=60).payload) != b"2 2":
             assert time.monotonic() < deadline_s, found
         assert client.request(b"5", timeout_s=60).payload == b"3 7"

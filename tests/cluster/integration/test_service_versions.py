@@ -11,7 +11,7 @@ import tomlkit
 from ordo import ClusterClient
 from ordo.cluster.wire.levels import PROTOCOL_LEVEL
 from ordo.deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import await_that, errors_of
+from tests.cluster.integration.agreement import await_error, await_that
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_backup import back_up_snapshot, restore
@@ -107,7 +107,7 @@ def _add_learner(cluster: LocalCluster) -> int:
     assert done.returncode == 0, done.stderr
     cluster.start_member(learner)
     await_that(lambda: executed_by_all(cluster, learner) > since, "the learner is behind the upgrade")
-    assert "service 1 stands still at log position" in errors_of(cluster, learner)
+    await_error(cluster, learner, "service 1 stands still at log position")
     return learner
 
 

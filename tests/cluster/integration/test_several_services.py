@@ -19,10 +19,11 @@ from ordo.cli import run
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
-from tests.cluster.integration.agreement import counter_of, errors_of
+from tests.cluster.integration.agreement import await_error, counter_of, errors_of
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_snapshots import take_snapshot
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 FOLDER = "tests.cluster.integration.several"
@@ -34,7 +35,7 @@ def tables(*names: str) -> dict[str, Any]:
 
 
 def hear(client: ClusterClient, heard: Sequence[bytes], wanted: bytes) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + patient(TIMEOUT_S)
     while not any(one.startswith(wanted) for one in heard):
         assert time.monotonic() < deadline_s, (wanted, list(heard))
         client.poll()
@@ -50,7 +51,7 @@ def request(cluster: LocalCluster, wanted: Sequence[bytes]) -> None:
         answer = client.request(b"one", timeout_s=TIMEOUT_S).payload
         assert answer.startswith(wanted[0]), answer
         hear(client, heard, wanted[1])
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         counts = answer.split()[1:]
         while client.query(b"", timeout_s=TIMEOUT_S).payload.split()[3] == counts[2]:
             assert time.monotonic() < deadline_s, "the timer has not fired"
@@ -77,7 +78,7 @@ def test_a_node_ends_with_each_of_its_services(start_cluster: StartCluster) -> N
     with ClusterClient(cluster.ingress_endpoints) as client:
         client.offer(b"one")
         assert cluster.wait(0, TIMEOUT_S) == EXIT_STATUS_SERVICE
-    assert "Failing raised in on_session_message" in errors_of(cluster, 0)
+    await_error(cluster, 0, "Failing raised in on_session_message")
 
 
 def test_what_one_service_fails_at_is_left_out_for_both_and_the_log_begins_anew(

@@ -17,6 +17,7 @@ from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
 from tests.cluster.integration.writer import Writer
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 MTU = 1408
@@ -47,7 +48,7 @@ def test_messages_of_every_size_come_back_as_they_went(start_cluster: StartClust
         ),
     ) as client:
         sent = [content(size, seed) for seed in range(3) for size in SIZES]
-        deadline_s = time.monotonic() + 60
+        deadline_s = time.monotonic() + patient(60)
         for index, payload in enumerate(sent):
             client.send(payload)
             while len(received) <= index and time.monotonic() < deadline_s:

@@ -18,6 +18,7 @@ from ordo.cluster.settings.config import NodeConfig, load_config
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import OrdoError, StorageMissingError
 from tests.cluster.integration.agreement import await_that
+from tests.patience import patient
 from tests.transport.test_driver_threads import program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -62,7 +63,7 @@ def count_to(cluster: LocalCluster, count: int) -> None:
     answers: list[bytes] = []
     with ClusterClient(cluster.ingress_endpoints, on_message=lambda message, *_: answers.append(message)) as client:
         sent = 0
-        deadline_s = time.monotonic() + TIMEOUT_S
+        deadline_s = time.monotonic() + patient(TIMEOUT_S)
         while len(answers) < count:
             assert time.monotonic() < deadline_s, f"{len(answers)} of {count} answers"
             if sent < count and client.offer(b"1") > 0:

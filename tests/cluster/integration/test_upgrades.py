@@ -11,7 +11,7 @@ import tomlkit
 from ordo import ClusterClient
 from ordo.cluster.wire.levels import PROTOCOL_LEVEL
 from ordo.deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import await_that, errors_of
+from tests.cluster.integration.agreement import await_error, await_that
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 
@@ -95,7 +95,7 @@ def test_an_upgrade_then_learners(start_cluster: StartCluster) -> None:
         assert states(cluster, add_learner(cluster, 1, 2)) == {"BankV2 54 5390"}, "each stretch with its own code"
         newest_only = add_learner(cluster, 2)
         assert states(cluster, newest_only) == {"BankV2 54 5390"}, "from a snapshot of behind the old stretch"
-        assert "this member has code of 2 only" in errors_of(cluster, newest_only)
+        await_error(cluster, newest_only, "this member has code of 2 only")
         for member_id in cluster.member_ids:
             cluster.restart(member_id)
         cluster.await_leader(60)
@@ -124,5 +124,5 @@ def test_an_upgrade_that_cannot_take_the_state_over_is_left_out(start_cluster: S
         words = "version 3 did not take the state over", "number_of_deposits", "ordo cluster skip"
         demand_one_line(upgrade(cluster, 3), 1, *words)
         assert deposit(client, 100) == "BankV2 2 180", "the old version goes on, with the old state"
-        assert "raised in upgrade at position" in errors_of(cluster, 0)
+        await_error(cluster, 0, "raised in upgrade at position")
         assert versions(cluster)["in_force"] == "2"

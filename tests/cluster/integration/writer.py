@@ -13,6 +13,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.runtime.errors import ClusterError, ClusterTimeoutError, SessionClosedError
 from tests.cluster.integration.protocol import ANSWER, EMPTY_HASH, REQUEST, Kind, Status, chain
+from tests.patience import patient
 
 WINDOW = 128
 RESEND_AFTER_S = 1.0
@@ -93,7 +94,7 @@ class Writer:
 
         Raises ClusterTimeoutError when that takes longer than `timeout_s`.
         """
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + patient(timeout_s)
         self._last_ack_s = time.monotonic()
         while not (until() and (last is None or self.acked >= last)):
             if time.monotonic() > deadline_s:
@@ -110,7 +111,7 @@ class Writer:
         Each attempt has an id of its own, so that all members report the same position under one id.
         """
         self.drain(timeout_s)
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + patient(timeout_s)
         while time.monotonic() < deadline_s:
             report_id = next(_report_ids)
             attempt_s = time.monotonic() + RESEND_AFTER_S

@@ -1,0 +1,57 @@
+"""How long tests wait: a factor measured once at the start of a run, from how fast this machine is just then.
+
+Limits in tests are for two cores that do little else. `patient` stretches one, so that a busy or slow machine makes a
+test later and not red. ORDO_PATIENCE gives the factor instead of measuring it; workers and the programs of a run have
+it from there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+VARIABLE = "ORDO_PATIENCE"
+FACTOR_MAX = 10.0
+STEPS = 3_000_000
+COMPUTING_S = 0.12
+"""What STEPS take on a machine that has time for them."""
+STARTING_S = 0.08
+"""What STARTS new processes take there, one after the other."""
+STARTS = 5
+
+
+def _compute() -> None:
+    total = 0
+    for step in range(STEPS):
+        total += step & 7
+
+
+def _start() -> None:
+    for _ in range(STARTS):
+        subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True)
+
+
+def _duration_s(work: Callable[[], None]) -> float:
+    begin_s = time.perf_counter()
+    work()
+    return time.perf_counter() - begin_s
+
+
+def factor_of(computing_s: float, starting_s: float) -> float:
+    """Return the factor for what the two works took: 1 on a machine that has time, at most FACTOR_MAX."""
+    return min(FACTOR_MAX, max(1.0, computing_s / COMPUTING_S, starting_s / STARTING_S))
+
+
+def factor() -> float:
+    """Return the factor of this run, which is measured when it is first asked for."""
+    if VARIABLE not in os.environ:
+        os.environ[VARIABLE] = f"{factor_of(_duration_s(_compute), _duration_s(_start)):.2f}"
+    return max(1.0, float(os.environ[VARIABLE]))
+
+
+def patient(timeout_s: float) -> float:
+    """Return a limit of time as this run has it."""
+    return timeout_s * factor()
