@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.commit_note import CommitNote
     from ordo.cluster.module.state.config import ModuleConfig
     from ordo.cluster.module.state.folder_rows import Claim
+    from ordo.cluster.module.state.peer_notes import PeerNotes
     from ordo.cluster.module.state.state_store import StateStore
     from ordo.cluster.wire.counters.component_errors import ComponentErrors
     from ordo.runtime.native.clock import Clock
@@ -97,6 +98,7 @@ class ModuleSeams:
     errors: ComponentErrors
     claim: Claim
     committed: CommitNote
+    notes: PeerNotes
     folder: str
     """Where the data is, for messages."""
     events: Callable[..., object]
@@ -233,7 +235,7 @@ class ConsensusModule:
             seams.store,
             seams.client,
             seams.random.stream("snapshots"),
-            OwnData(seams.claim, seams.folder, seams.random.secret("cluster identity")),
+            OwnData(seams.claim, seams.notes, seams.folder, seams.random.secret("cluster identity")),
             order_snapshot=self.control.ask_snapshot,
             counters=self.counters,
             order_record=lambda order: self.services.order(order),

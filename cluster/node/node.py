@@ -20,6 +20,7 @@ from ordo.cluster.module.consensus_module import ConsensusModule, ModuleSeams
 from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import Claim, Owner, claim
+from ordo.cluster.module.state.peer_notes import PeerNotes
 from ordo.cluster.module.state.state_store import open_state_store
 from ordo.cluster.monitoring.observation import free_bytes
 from ordo.cluster.node.archive_service import serve_archive
@@ -208,6 +209,11 @@ class Node:
         self._closers.append(note.close)
         return note
 
+    def _open_peer_notes(self) -> PeerNotes:
+        notes = PeerNotes(self._seams.storage, str(self.config.cluster_dir))
+        self._closers.append(notes.close)
+        return notes
+
     def _make_module(self, store: StateStore, lost_state: str | None, taken: Claim) -> ConsensusModule:
         config, seams = self.config, self._seams
         module_seams = ModuleSeams(
@@ -219,6 +225,7 @@ class Node:
             self.errors,
             taken,
             self._open_note(),
+            self._open_peer_notes(),
             str(config.node.data_dir),
             seams.events,
             lost_state,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.archive.archive import Archive
 from ordo.archive.segments.catalog import Catalog, RecordingDescriptor
@@ -12,7 +12,9 @@ from ordo.archive.segments.recovery import base_of
 from ordo.archive.segments.segments import segment_name
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import ARCHIVE, STATE, BackupFolder
+from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.state_store import StateStore
+from ordo.cluster.wire.log_identity import Origin
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.runtime.errors import OrdoError, StorageError
 from ordo.runtime.io.storage import FileStorage
@@ -25,13 +27,24 @@ if TYPE_CHECKING:
 
     from ordo.archive.recorder import Recording
     from ordo.backup.plan import Plan
+    from ordo.cluster.module.state.folder_rows import Owner
 
 COPY_BYTES = 1 << 20
 APPEND_CYCLES_MAX = 100_000
 CLUSTER = "cluster"
 
 
-def build_member(folder: BackupFolder, plan: Plan, directory: Path, records: Sequence[bytes], term_id: int) -> int:
+class ClosingRecords(NamedTuple):
+    """What the log of each restored member has behind the chosen position."""
+
+    records: Sequence[bytes]
+    identity_count: int
+    """So many records say, with the last of them, whose log it is from there on."""
+    term_id: int
+    identity: bytes
+
+
+def build_member(folder: BackupFolder, plan: Plan, directory: Path, closing: ClosingRecords, owner: Owner) -> int:
     """Fill a new folder; return the position at which the member's log ends. Raises OrdoError, StorageError."""
     storage = FileStorage(open_lmdb)
     archive_dir, cluster_dir = directory / ARCHIVE, directory / CLUSTER
@@ -53,7 +66,8 @@ def build_member(folder: BackupFolder, plan: Plan, directory: Path, records: Seq
             )
     finally:
         catalog.close()
-    end_position = _append(storage, archive_dir, log_id, plan.survey.position, records)
+    positions = _append(storage, archive_dir, log_id, plan.survey.position, closing.records)
+    end_position, term_id = positions[-1], closing.term_id
     store = StateStore(storage.open_metadata(str(cluster_dir / STATE)))
     try:
         for row in [*plan.survey.terms, (term_id, plan.survey.position)]:
@@ -62,8 +76,15 @@ def build_member(folder: BackupFolder, plan: Plan, directory: Path, records: Seq
             store.put_snapshot(entry, plan.digest)
         store.put_candidate_term(term_id, end_position, plan.survey.timestamp)
         store.put_log_recording(log_id)
+        store.folder.put_owner(owner)
+        store.folder.put_origin(Origin(closing.identity, positions[closing.identity_count - 1]))
     finally:
         store.close()
+    note = CommitNote(storage, str(cluster_dir))
+    try:
+        note.put(end_position)  # where all restored folders end: no other cluster's leader may have it cut off
+    finally:
+        note.close()
     storage.sync_directory(str(cluster_dir))
     return end_position
 
@@ -96,28 +117,30 @@ def _copy_file(source: Path, target: Path, length_bytes: int, full_bytes: int) -
         raise StorageError(f"{source} cannot be copied to {target}: {error.strerror}") from None
 
 
-def _append(storage: FileStorage, directory: Path, log_id: int, position: int, records: Sequence[bytes]) -> int:
+def _append(storage: FileStorage, directory: Path, log_id: int, position: int, records: Sequence[bytes]) -> list[int]:
     """Append records to the copied log as a leader does, and check all of the archive.
 
-    They go through a publication that is recorded. Returns where the log ends.
+    They go through a publication that is recorded. Returns where each of them ends.
     """
     transport = ClientTransport.embedded("restore", clients_max=4)
     try:
         archive = Archive(str(directory), storage=storage, clock=SystemClock(), client=transport.client, sync="commit")
         try:
-            end_position = _record(archive, transport, log_id, position, records)
+            positions = _record(archive, transport, log_id, position, records)
             for descriptor in archive.recordings():
                 damage = archive.find_damage(descriptor.recording_id)
                 if damage is not None:
                     raise OrdoError(f"what was copied is damaged: {damage.error.message}")
-            return end_position
+            return positions
         finally:
             archive.close()
     finally:
         transport.close()
 
 
-def _record(archive: Archive, transport: ClientTransport, log_id: int, position: int, records: Sequence[bytes]) -> int:
+def _record(
+    archive: Archive, transport: ClientTransport, log_id: int, position: int, records: Sequence[bytes]
+) -> list[int]:
     descriptor = archive.descriptor(log_id)
     first, length = descriptor.initial_term_id, descriptor.term_length
     channel = (
@@ -127,7 +150,7 @@ def _record(archive: Archive, transport: ClientTransport, log_id: int, position:
     subscription = transport.client.add_subscription("aeron:ipc?alias=log", LOG_STREAM_ID)
     publication = transport.client.add_exclusive_publication(channel, LOG_STREAM_ID)
     recording: Recording | None = None
-    left, end_position = list(records), position
+    left, positions = list(records), [position]
     for _ in range(APPEND_CYCLES_MAX):
         archive.do_work(transport.drive())
         if recording is None and subscription.images:
@@ -135,14 +158,14 @@ def _record(archive: Archive, transport: ClientTransport, log_id: int, position:
         elif recording is not None and left:
             result = publication.offer(left[0])
             if result > 0:
-                end_position = result
+                positions.append(result)
                 left.pop(0)
-        elif recording is not None and recording.written_position >= end_position:
+        elif recording is not None and recording.written_position >= positions[-1]:
             archive.stop(recording)
             break
     subscription.close()
     publication.close()
     stop = archive.descriptor(log_id).stop_position
-    if left or stop != end_position:
-        raise OrdoError(f"the restored log ends at position={stop}, expected {end_position}")
-    return end_position
+    if left or stop != positions[-1]:
+        raise OrdoError(f"the restored log ends at position={stop}, expected {positions[-1]}")
+    return positions[1:]

@@ -4,6 +4,8 @@ A restored member has the log up to the chosen position, and the newest snapshot
 are the same on all restored members, and that make the cluster another one than that of the backup:
 
     NewLeadershipTermEvent   of a term far beyond those of the backup: the logs of the two clusters can be told apart
+    LevelEvent               where the log may not have the next record yet
+    ClusterIdentityEvent     the identity of the new cluster: no member takes another cluster's data for its own
     ConfigurationEvent       the members of the new cluster's configuration files, in place of the old cluster's
     SessionCloseEvent        for each session that was open: its client belongs to the old cluster, and would otherwise
                              be told of a new leader
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -23,14 +26,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ordo.backup.build import build_member
+from ordo.backup.build import ClosingRecords, build_member
 from ordo.backup.folder import BackupFolder, demand_backup
 from ordo.backup.plan import Plan, Target, find_plan
 from ordo.backup.survey import Survey
+from ordo.cluster.module.state.folder_rows import Owner
 from ordo.cluster.settings.config import NodeConfig
-from ordo.cluster.wire import codecs
+from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.app_version import format_versions
 from ordo.cluster.wire.configuration import NamedConfiguration
+from ordo.cluster.wire.levels import IDENTITY_LEVEL
+from ordo.cluster.wire.log_identity import IDENTITY_BYTES, unpack_identity
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.file_access import choose_file_access
@@ -38,6 +44,7 @@ from ordo.runtime.native.file_access import choose_file_access
 TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30
 RESTORING = ".restoring"
+NULL_VALUE = -1
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,7 @@ class Restored:
 
     plan: Plan
     term_id: int
+    identity: bytes
     end_position: int
     folders: dict[int, Path]
     versions: list[int]
@@ -64,8 +72,8 @@ class Restored:
             f" {format_versions(versions)}{'' if len(versions) == 1 else ' (by service id)'}"
         )
         yield (
-            f"the new cluster goes on in term {self.term_id} at position {self.end_position}; {len(survey.sessions)}"
-            " sessions of the old one are closed"
+            f"the new cluster has identity {self.identity.hex()[:12]}, and goes on in term {self.term_id} at position"
+            f" {self.end_position}; {len(survey.sessions)} sessions of the old one are closed"
         )
         for member_id, folder in self.folders.items():
             yield f"member {member_id}: {folder}"
@@ -104,7 +112,7 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
             _check_services(config, plan)
             _check_versions(config, plan.survey)
         members = configs[0].member_list
-        records, term_id = _closing_records(plan, NamedConfiguration(members, ()))
+        closing = close_log(plan, NamedConfiguration(members, ()), configs[0].cluster.cluster_id, _draw(configs))
         made: dict[int, Path] = {}
         end_position = plan.survey.position
         for config in configs:
@@ -112,7 +120,8 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
             part = _part_of(config)
             shutil.rmtree(part, ignore_errors=True)
             try:
-                end_position = build_member(folder, plan, part, records, term_id)
+                owner = Owner(config.cluster.cluster_id, config.node.member_id)
+                end_position = build_member(folder, plan, part, closing, owner)
                 with suppress(FileNotFoundError):
                     config.node.data_dir.rmdir()
                 os.rename(part, config.node.data_dir)
@@ -122,7 +131,7 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
             made[config.node.member_id] = config.node.data_dir
     missing = [member.id for member in members if member.id not in made]
     versions = [plan.survey.version_of(one) for one in range(configs[0].module_config().service_count)]
-    return Restored(plan, term_id, end_position, made, versions, missing)
+    return Restored(plan, closing.term_id, closing.identity, end_position, made, versions, missing)
 
 
 def _part_of(config: NodeConfig) -> Path:
@@ -183,13 +192,23 @@ def _check_services(config: NodeConfig, plan: Plan) -> None:
 # -- the records behind the position -----------------------------------------------------------------------------------
 
 
-def _closing_records(plan: Plan, members: NamedConfiguration) -> tuple[list[bytes], int]:
-    """Return the records that every restored member has behind the chosen position, and their term."""
+def _draw(configs: Sequence[NodeConfig]) -> bytes:
+    """Return what tells this cluster from another one with the same members, restored from the same backup.
+
+    It is random where all folders are made here, and empty where calls on several machines must make the same.
+    """
+    is_whole = len(configs) == len(configs[0].member_list)
+    return secrets.token_bytes(IDENTITY_BYTES) if is_whole else b""
+
+
+def close_log(plan: Plan, members: NamedConfiguration, cluster_id: int, draw: bytes) -> ClosingRecords:
+    """Return what every restored member has after the chosen position. `draw`: see `_draw`."""
     survey = plan.survey
     last_term = survey.terms[-1][0] if survey.terms else 0
-    said = f"{survey.position} {last_term} {plan.digest.hex()} {members}".encode()
-    draw = int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) % (1 << TERM_DRAW_BITS)
-    term_id = last_term + TERM_LEAP + draw
+    said = f"{survey.position} {last_term} {plan.digest.hex()} {members} {cluster_id} {draw.hex()}".encode()
+    number = int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) % (1 << TERM_DRAW_BITS)
+    term_id = last_term + TERM_LEAP + number
+    identity = hashlib.blake2b(said, digest_size=IDENTITY_BYTES).digest()
     first = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
         leadership_term_id=term_id,
         log_position=survey.position,
@@ -209,4 +228,20 @@ def _closing_records(plan: Plan, members: NamedConfiguration) -> tuple[list[byte
         )
         for session_id in sorted(survey.sessions)
     ]
-    return [first, members.encode(term_id, survey.timestamp), *closed], term_id
+    begin = [first, *_identify(identity, survey, term_id, members.voters[0].id)]
+    return ClosingRecords([*begin, members.encode(term_id, survey.timestamp), *closed], len(begin), term_id, identity)
+
+
+def _identify(identity: bytes, survey: Survey, term_id: int, member_id: int) -> Iterator[bytes]:
+    """Yield the record that says whose the log is from here on, after the level that it needs."""
+    if survey.level < IDENTITY_LEVEL:
+        yield ordo_codecs.LEVEL_EVENT.encode(
+            leadership_term_id=term_id, timestamp=survey.timestamp, level=IDENTITY_LEVEL, member_id=member_id
+        )
+    yield ordo_codecs.CLUSTER_IDENTITY_EVENT.encode(
+        leadership_term_id=term_id,
+        timestamp=survey.timestamp,
+        log_position=NULL_VALUE,
+        member_id=member_id,
+        **unpack_identity(identity),
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.module.versions.version_log import VersionChange
 from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.runtime.errors import ArchiveError
 
@@ -35,6 +36,8 @@ class Survey:
     """What says which version is in force behind it, ascending: the services' parts of the snapshot, and records."""
     skipped: set[int] = field(default_factory=set)
     """Positions of records that are left out."""
+    level: int = FIRST_LEVEL
+    """Protocol level of the log."""
 
     @classmethod
     def of_snapshot(cls, snapshot: ModuleSnapshot, timestamp: int) -> Survey:
@@ -46,6 +49,7 @@ class Survey:
             {session.id for session in snapshot.sessions},
             [VersionChange(position, snapshot.version_of(one), one) for one in service_ids],
             {skip.log_position for skip in snapshot.skips},
+            snapshot.level,
         )
 
     def versions_of(self, service_id: int) -> list[int]:
@@ -88,6 +92,8 @@ class Survey:
                 self.versions.append(VersionChange(entry.position, entry.values.app_version))
         elif entry.kind is EntryKind.VERSION:
             self.versions.append(VersionChange.of_event(entry.position, entry.values))
+        elif entry.kind is EntryKind.LEVEL:
+            self.level = entry.values.level
         elif entry.kind is EntryKind.SKIP:
             self.skipped.add(entry.values.skipped_position)
         elif entry.kind is EntryKind.SESSION_OPEN:

@@ -36,7 +36,7 @@ class FaultSchedule:
         self.is_on = True
         self.random: Random = world.random.stream("faults")
         options = world.options
-        volumes = self._volumes = VolumeFaults(world, self.random, self._later, self._restart)
+        volumes = self._volumes = VolumeFaults(world, self.random, self._later, self._restart, lambda: self.is_on)
         links = LinkFaults(world, lambda: self.is_on, self._restart)
         self._kinds: list[tuple[int, Callable[[], None]]] = [
             (options.kill_mean_ns, self.kill),

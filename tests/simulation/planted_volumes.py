@@ -38,3 +38,14 @@ def older_data_counts(patch: Patch) -> None:
         return original(self, values._replace(previous_number=0, previous_draw=0))
 
     patch(Standings, "admits", admits)
+
+
+def what_was_acknowledged_is_forgotten_by_a_restart(patch: Patch) -> None:
+    """A member that starts again knows of no position that the others had, and takes an older copy for all of it."""
+    original = Standings.__init__
+
+    def forget(self: Standings, *arguments: Any) -> None:
+        original(self, *arguments)
+        self._acknowledged.clear()
+
+    patch(Standings, "__init__", forget)

@@ -144,6 +144,7 @@ OPTIONS = {
     "any_folder_is_taken": VOLUMES,
     "another_clusters_log_counts": VOLUMES,
     "older_data_counts": VOLUMES,
+    "what_was_acknowledged_is_forgotten_by_a_restart": VOLUMES,
     "a_log_begins_anew_behind_an_older_snapshot": RENEWED,
     "a_forgotten_log_goes_on_with_other_lengths": replace(RENEWED, renews_some=True),
     "a_snapshot_counts_that_one_service_has_not_taken": SERVED,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
 from ordo.cluster.module.state.folder_rows import Start
+from ordo.cluster.module.state.peer_notes import PeerNotes, Point
 from ordo.consensus.state.messages import NULL_MEMBER
 from tests.simulation.damage import stored_distrust
 from tests.simulation.nodes import SimulatedNode
+from tests.simulation.storage import SimulatedStorage
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -18,11 +21,14 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 OWN_AGAIN_NS = 2_000 * MS
+COPY_AGE_NS = 1_200 * MS
+"""A standing is told once a second."""
 _START_ROW = struct.Struct(">qq")
 
 
 class VolumeFaults:
-    """For one world. `later` does something when an outage is over; `restart` starts a member that does not run."""
+    """For one world. `later` does something when an outage is over; `restart` starts a member that does not run;
+    `is_on`: faults still come."""
 
     def __init__(
         self,
@@ -30,11 +36,13 @@ class VolumeFaults:
         random: Random,
         later: Callable[[Callable[[], None]], None],
         restart: Callable[[SimulatedNode], None],
+        is_on: Callable[[], bool],
     ) -> None:
         self._world = world
         self._random = random
         self._later = later
         self._restart = restart
+        self._is_on = is_on
         self._own: dict[int, Image] = {}
         """By member: what it has to get back."""
 
@@ -42,18 +50,15 @@ class VolumeFaults:
         node = self._random.choice(self._world.nodes)
         if node.is_leaving or node.boots == 0 or any(each.has_foreign_volume for each in self._world.nodes):
             return
-        self._random.choice((self._restore_old, self._restore_old, self._exchange, self._change_cluster))(node)
+        faults = (self._restore_old, self._restore_old, self._copy_running, self._exchange, self._change_cluster)
+        self._random.choice(faults)(node)
 
     def _restore_old(self, node: SimulatedNode) -> None:
         """A copy of before an earlier life. Nobody can see it who has not seen the newest one: so all others have."""
         nodes = self._world.nodes
-        if any(stored_distrust(each) or each.has_lost or each.has_old_data for each in nodes):
-            return
         newest = node.stored_rows.get(b"start")
-        key = b"peer/" + struct.pack(">i", node.member_id)
-        others = [each for each in nodes if each is not node]
         older = [image for image in node.images if _is_older(image, node.state_path, newest)]
-        if not older or any(each.stored_rows.get(key) != newest for each in others):
+        if not older or not _are_all_trusted(nodes):
             return
         if node.is_alive:
             node.kill()
@@ -64,6 +69,48 @@ class VolumeFaults:
         for invariant in self._world.invariants:
             invariant.on_wiped(node)
         self._later(lambda: self._restart(node))
+
+    def _copy_running(self, node: SimulatedNode) -> None:
+        """A copy made while the member runs, to be restored later: the others know the start that it has."""
+        if not node.is_alive or self._world.options.power_loss_mean_ns:
+            return  # a loss of power may take what others know of positions
+        core = node.module.core
+        image, point = node.disk.image(), (core.candidate_term_id, core.append_position)
+        self._world.at(COPY_AGE_NS, lambda: self._restore_running(node, image, point))
+
+    def _restore_running(self, node: SimulatedNode, image: Image, point: Point) -> None:
+        """Where all others know that it has had more since, and all of them start again at the same time."""
+        nodes = self._world.nodes
+        newest = image[1].get(node.state_path, {}).get(b"start")
+        if newest is None or newest != node.stored_rows.get(b"start") or node.is_leaving or not self._is_on():
+            return
+        if not _are_all_trusted(nodes) or any(one.has_foreign_volume for one in nodes):
+            return
+        start, others = Start(*_START_ROW.unpack(newest)), [one for one in nodes if one is not node]
+        if any(one.boots == 0 or one.is_leaving or _known_to(one, node, start) <= point for one in others):
+            return
+        for one in (node, *others):
+            if one.is_alive:
+                one.kill()
+        node.disk.restore(image)
+        node.has_old_data = node.has_lost = True
+        self._world.trace.count_fault("copy of a running volume")
+        self._world.note(f"{node.name} got a copy of its volume that was made while it ran")
+        for invariant in self._world.invariants:
+            invariant.on_wiped(node)
+        for one in nodes:
+            self._later(partial(self._restart, one))
+        self._watch_old(node, node.boots + 1)
+
+    def _watch_old(self, node: SimulatedNode, life: int) -> None:
+        """Whoever leads counts nothing of the member before it knows that it lacks something."""
+        if node.boots > life or (node.boots == life and not (node.is_alive and node.has_old_data)):
+            return
+        for one in self._world.nodes if node.boots == life else ():
+            core = one.module.core if one.is_alive and one is not node else None
+            if core is not None and core.is_leading and core.progress.member_position(node.member_id) >= 0:
+                self._world.fail(f"{one.name} counts {node.name}, which has an older copy of its volume")
+        self._world.at(5 * MS, lambda: self._watch_old(node, life))
 
     def _exchange(self, node: SimulatedNode) -> None:
         """The volume of another member, until somebody has seen to it that it gets its own again."""
@@ -123,6 +170,29 @@ class VolumeFaults:
         self._world.note(f"{node.name} got its own volume again")
         for invariant in self._world.invariants:
             invariant.on_wiped(node)
+
+
+def _are_all_trusted(nodes: Sequence[SimulatedNode]) -> bool:
+    """Whether no member has older data, and none is about to be told so: all know the newest start of each other."""
+    if any(stored_distrust(one) or one.has_lost or one.has_old_data for one in nodes):
+        return False
+    newest = {b"peer/" + struct.pack(">i", one.member_id): one.stored_rows.get(b"start") for one in nodes}
+    own = [b"peer/" + struct.pack(">i", one.member_id) for one in nodes]
+    return all(
+        one.stored_rows.get(key) == start
+        for one, own_key in zip(nodes, own, strict=True)
+        for key, start in newest.items()
+        if key != own_key
+    )
+
+
+def _known_to(one: SimulatedNode, node: SimulatedNode, start: Start) -> Point:
+    """What a member has written down of what another one acknowledged."""
+    notes = PeerNotes(SimulatedStorage(one.disk, one.clock), str(one.config.cluster_dir))
+    try:
+        return notes.load({node.member_id: start}).get(node.member_id, (-1, -1))
+    finally:
+        notes.close()
 
 
 def _is_older(image: Image, state_path: str, newest: bytes | None) -> bool:

@@ -25,6 +25,7 @@ from ordo.runtime.errors import ClusterError
 
 if TYPE_CHECKING:
     from ordo.cluster.module.members.cluster_identity import ClusterIdentity
+    from ordo.cluster.module.state.peer_notes import PeerNotes, Point
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.state_store import StateStore
     from ordo.consensus.core import ConsensusCore
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 NULL_VALUE = -1
 NUMBER_MAX = 1 << 62
 EVERYTHING = Distrust.LOG | Distrust.VOTE
-Point = tuple[int, int]
-"""A leadership term, and a position of the log in it: what was acknowledged in a term stays in the log for as long as
-the member is bound to that term."""
 FOREIGN = "foreign"
 NOTHING: Point = (NULL_VALUE, NULL_VALUE)
 
@@ -105,8 +103,9 @@ class Standings:
         contacts: Contacts,
         store: StateStore,
         identity: ClusterIdentity,
-        claim: Claim,
         own_id: int,
+        claim: Claim,
+        notes: PeerNotes,
         folder: str,
     ) -> None:
         """Take the member's parts; `folder` names the data folder in messages."""
@@ -119,7 +118,8 @@ class Standings:
         self._own_id = own_id
         self._folder = folder
         self._starts = store.folder.peers()
-        self._acknowledged: dict[int, Point] = {}
+        self._notes = notes
+        self._acknowledged: dict[int, Point] = notes.load(self._starts)
         """By member: of the start that is in `_starts`, or of earlier ones."""
         self._foreign: dict[int, bytes] = {}
         """Members with data of another cluster, by what they showed last."""
@@ -203,6 +203,8 @@ class Standings:
         self._store.folder.put_peer(member_id, shown.start)
         if shown.distrust:
             self._acknowledged.pop(member_id, None)
+        elif member_id in self._acknowledged:
+            self._notes.put(member_id, shown.start, self._acknowledged[member_id])
         return True
 
     def _find_lost(self, member_id: int, start_point: Point) -> Point | None:
@@ -269,7 +271,12 @@ class Standings:
             return
         if self._starts.get(standing.member_id) == shown.start and standing.append_position >= 0:
             point = (standing.leadership_term_id, standing.append_position)
-            self._acknowledged[standing.member_id] = max(point, self._acknowledged.get(standing.member_id, NOTHING))
+            self._note(standing.member_id, shown.start, point)
+
+    def _note(self, member_id: int, start: Start, point: Point) -> None:
+        if point > self._acknowledged.get(member_id, NOTHING):
+            self._acknowledged[member_id] = point
+            self._notes.put(member_id, start, point)
 
     def _on_behind(self, behind: Any, now_ns: int) -> None:
         """Note that another member knows of data that this one had and no longer has."""

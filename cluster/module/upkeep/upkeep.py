@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.cluster.module.state.folder_rows import Claim
     from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
+    from ordo.cluster.module.state.peer_notes import PeerNotes
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
     from ordo.consensus.core import ConsensusCore
@@ -60,6 +61,7 @@ class OwnData(NamedTuple):
     """The data folder of a member, as it has taken it for this start."""
 
     claim: Claim
+    notes: PeerNotes
     folder: str
     random: Random
     """Draws the identity of a cluster."""
@@ -111,7 +113,7 @@ class Upkeep:
         self.skips = self._make_skips(config, counters, order_record)
         self.levels = ProtocolLevel(host, core, contacts, own_id)
         self.identity = ClusterIdentity(host, self.levels, store.folder, own_data.random, own_id)
-        self.standings = Standings(host, core, contacts, store, self.identity, own_data.claim, own_id, own_data.folder)
+        self.standings = Standings(host, core, contacts, store, self.identity, own_id, *own_data[:3])
         self.versions = self._make_versions(config, counters, answer_tool, order_snapshot)
         self._agreement = Agreement(HeldSnapshot(*store.load().agreed))
         self._due_ns = 0

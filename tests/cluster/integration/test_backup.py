@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from ordo.follow.entries import LogEntry, decode_entry
 from ordo.pipeline.decoding.payloads import MESSAGE_KINDS
 from ordo.pipeline.sql.local import read
 from ordo.runtime.security.tokens import hash_token, new_token
-from tests.cluster.integration.agreement import await_agreement, await_value, demand_agreement, reports_of
+from tests.cluster.integration.agreement import await_agreement, await_that, await_value, demand_agreement, reports_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import LEDGER, StartCluster
 from tests.cluster.integration.services import PID_EVENT
@@ -98,6 +99,39 @@ def test_a_new_cluster_goes_on_where_the_old_one_was(start_cluster: StartCluster
             after = demand_agreement(new, [second, writer])
         assert started_at(new) == [found["snapshots"][0]["position"]] * 3, "from the snapshot, not from the beginning"
     assert after.entries == before.entries + 100
+
+
+def test_two_clusters_of_one_backup_and_the_same_members_are_told_apart(
+    start_cluster: StartCluster, tmp_path: Path
+) -> None:
+    """Restored to one position, with one configuration: nothing but their identities tells them apart."""
+    old = start_cluster()
+    with Writer(old.ingress_endpoints) as writer:
+        writer.write(200)
+        position = demand_agreement(old, [writer]).position
+        back_up(old, tmp_path / "backup")
+    old.close()
+    new = LocalCluster(LEDGER, root=tmp_path / "new")
+    where = ("--position", str(position))
+    said = [restore(tmp_path / "backup", new, *where)]
+    first = tmp_path / "first"
+    shutil.move(new.data_dir(2), first)
+    for member_id in (0, 1):
+        shutil.rmtree(new.data_dir(member_id))
+    said.append(restore(tmp_path / "backup", new, *where))
+    one, two = (text.partition("identity ")[2].partition(",")[0] for text in said)
+    assert one and two and one != two, said
+    with new:
+        new.await_leader(60)
+        new.stop(2)
+        shutil.rmtree(new.data_dir(2))
+        shutil.copytree(first, new.data_dir(2))
+        new.start_member(2)
+        await_that(lambda: not new.is_running(2), "the member with the other cluster's folder ends")
+        assert f"is of another cluster: it has identity {one}, and members [0, 1] have {two}" in new.logs(2)
+        with Writer(new.ingress_endpoints, writer_id=2) as second:
+            second.write(50)
+            demand_agreement(new, [second, writer], [0, 1])
 
 
 class Keeper:

@@ -15,6 +15,7 @@ from ordo.cluster.module.log.log_executor import LogRecord
 from ordo.cluster.module.members.cluster_identity import ClusterIdentity
 from ordo.cluster.module.members.standings import EVERYTHING, Log, Standings, are_of_two_clusters
 from ordo.cluster.module.state.folder_rows import NO_START, Claim, Owner, Start, claim
+from ordo.cluster.module.state.peer_notes import PEER_NOTES_NAME, ROWS_MAX, PeerNotes
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.levels import IDENTITY_LEVEL
@@ -53,7 +54,14 @@ class Core:
 class Member:
     """What stands around the standings of one member; also the member's contacts."""
 
-    def __init__(self, store: StateStore, member_id: int, origin: Origin | None, previous: Start = NO_START) -> None:
+    def __init__(
+        self,
+        store: StateStore,
+        notes: PeerNotes,
+        member_id: int,
+        origin: Origin | None,
+        previous: Start = NO_START,
+    ) -> None:
         self.store, self.core, self.member_id = store, Core(), member_id
         self.executed_position = 4096
         self.errors: list[str] = []
@@ -66,7 +74,7 @@ class Member:
         self.identity = ClusterIdentity(host, levels, store.folder, Random(1), member_id)
         self.claim = Claim(previous, Start(previous.number + 1, next(DRAWS)))
         self.standings = Standings(
-            host, host.core, host, store, self.identity, self.claim, member_id, f"/data/{member_id}"
+            host, host.core, host, store, self.identity, member_id, self.claim, notes, f"/data/{member_id}"
         )
 
     def record_error(self, text: str) -> None:
@@ -103,9 +111,14 @@ class Room:
         self._count += 1
         return StateStore(FileStorage(open_lmdb).open_metadata(str(self._folder / f"{self._count}.mdb")))
 
+    def notes(self, name: str) -> PeerNotes:
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        return PeerNotes(FileStorage(), str(folder))
+
     def member(self, member_id: int, identity: bytes | None = OWN, previous: Start = NO_START) -> Member:
         origin = None if identity is None else Origin(identity, FIRST_END)
-        return Member(self.store(), member_id, origin, previous)
+        return Member(self.store(), self.notes(f"{self._count}"), member_id, origin, previous)
 
 
 @pytest.fixture
@@ -275,10 +288,10 @@ def test_an_older_copy_is_refused_and_told_and_starts_again_without_its_vote(roo
     assert len(old.restarts) == 1 and "is an older copy" in old.errors[0]
     old.standings.handlers[ordo_codecs.MEMBER_BEHIND](told, 0)
     assert len(old.restarts) == 1
-    again = Member(old.store, 1, Origin(OWN, FIRST_END), old.store.folder.start)
+    again = Member(old.store, room.notes("old"), 1, Origin(OWN, FIRST_END), old.store.folder.start)
     again.core.distrust = EVERYTHING
     assert member.standings.admits(again.shows())
-    trusted = Member(old.store, 1, Origin(OWN, FIRST_END), again.claim.start)
+    trusted = Member(old.store, room.notes("old"), 1, Origin(OWN, FIRST_END), again.claim.start)
     assert member.standings.admits(trusted.shows())
     assert room.member(2).standings.admits(trusted.shows())
 
@@ -294,6 +307,63 @@ def test_less_than_was_acknowledged_by_the_same_start_is_found(room: Room) -> No
         again.standings.start_point = (3, end)
         assert member.standings.admits(again.shows()) is is_whole
     assert "without what it acknowledged up to position=8192 in term 3" in member.errors[0]
+
+
+def acknowledged(room: Room, folder: str = "kept") -> tuple[Member, Member]:
+    """A member that has heard that another one has the log up to 8192 in term 3; and that one."""
+    member, peer = Member(room.store(), room.notes(folder), 0, Origin(OWN, FIRST_END)), room.member(1)
+    assert member.standings.admits(peer.shows())
+    peer.core.append_position = 8192
+    member.standings.handlers[ordo_codecs.MEMBER_STANDING](peer.stands(), 0)
+    return member, peer
+
+
+def admits_after_restart(room: Room, member: Member, peer: Member, end: int, folder: str = "kept") -> bool:
+    """Whether the peer is admitted that has the log up to `end`, by the member that has just started again."""
+    restarted = Member(member.store, room.notes(folder), 0, Origin(OWN, FIRST_END), member.claim.start)
+    again = room.member(1, OWN, peer.claim.start)
+    again.standings.start_point = (3, end)
+    return restarted.standings.admits(again.shows())
+
+
+def test_what_was_acknowledged_outlives_who_knows_it(room: Room) -> None:
+    assert not admits_after_restart(room, *acknowledged(room), 8191)
+    assert admits_after_restart(room, *acknowledged(room, "more"), 8192, "more")
+
+
+def test_what_a_member_lost_and_others_know_it_lost_is_not_held_against_it(room: Room, tmp_path: Path) -> None:
+    """Even if this member's machine loses power, and what was written of it since."""
+    member, peer = acknowledged(room)
+    file = tmp_path / "kept" / PEER_NOTES_NAME
+    before = file.read_bytes()
+    lacking = room.member(1, OWN, peer.claim.start)
+    lacking.core.distrust, lacking.standings.start_point = Distrust.LOG, (3, 96)
+    assert member.standings.admits(lacking.shows())
+    file.write_bytes(before)
+    assert admits_after_restart(room, member, lacking, 96)
+
+
+def test_a_torn_row_is_none_and_its_place_is_taken_again(room: Room, tmp_path: Path) -> None:
+    starts = {member_id: Start(1, member_id) for member_id in range(ROWS_MAX + 1)}
+    notes = room.notes("torn")
+    for member_id, start in starts.items():
+        notes.put(member_id, start, (7, member_id))
+    notes.close()
+    full = room.notes("torn")
+    assert full.load(starts) == {one: (7, one) for one in range(ROWS_MAX)}, "as many as there is room for"
+    full.close()
+    file = tmp_path / "torn" / PEER_NOTES_NAME
+    torn = bytearray(file.read_bytes())
+    torn[48 + 20] ^= 1
+    file.write_bytes(torn)
+    found = room.notes("torn")
+    assert found.load(starts) == {one: (7, one) for one in range(ROWS_MAX) if one != 1}
+    found.put(64, starts[64], (8, 1))
+    found.put(1, starts[1], (8, 2))
+    assert room.notes("torn").load({**starts, 0: Start(2, 0)}) == {
+        **{one: (7, one) for one in range(2, ROWS_MAX)},
+        64: (8, 1),
+    }, "another start of member 0 counts for nothing"
 
 
 def test_a_leader_knows_what_it_counted(room: Room) -> None:
