@@ -30,6 +30,14 @@ print(answer.decode())
 """
 
 
+def complaints_of(errors: str) -> list[str]:
+    """The errors of a member, without those of a replay to one that starts slowly or turns to another leader.
+
+    It asks again for what it lacks, and that it gets it is what the states show.
+    """
+    return [line for line in errors.splitlines() if "|alias=catchup-" not in line]
+
+
 class Rolling:
     """A cluster in which each member runs the release that a link beside its data names."""
 
@@ -80,7 +88,8 @@ class Rolling:
         """All members have executed everything, alike, and none has anything to complain of."""
         states = {client.query(b"", member_id=one, timeout_s=60).payload for one in self.cluster.member_ids}
         assert states == {self.state}
-        assert {one: errors_of(self.cluster, one) for one in self.cluster.member_ids} == dict.fromkeys(range(3), "")
+        complaints = [complaints_of(errors_of(self.cluster, one)) for one in self.cluster.member_ids]
+        assert complaints == [[], [], []]
         assert not any(counter_of(self.cluster, one, CounterType.DISTRUST) for one in self.cluster.member_ids)
 
 
