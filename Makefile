@@ -116,7 +116,7 @@ test-processes: build .venv/.all #: pass the tests of real processes, as TIER=pr
 test-under-load: build .venv/.all #: pass all tests again and again beside busy loops: RUNS=20 LOADS="2 6" ARGS=tests/cluster
 	@$(TIERS) $(if $(TIER),--tier $(TIER)) --runs $(or $(RUNS),20) --loads "$(or $(LOADS),2 6)"
 
-nightly: build .venv/.all #: run what takes long, and write build/nightly/index.md: ONLY="soak fuzz"
+nightly: build .venv/.all #: run what takes long, and write build/nightly/: ONLY="soak fuzz"
 	@$(BIN)/python -m tools.nightly $(ONLY)
 
 # The processes that tests start, and what Cython compiled, are not seen.

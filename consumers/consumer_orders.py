@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.app_version import format_version, format_versions
@@ -20,8 +19,6 @@ from ordo.cluster.wire.sessions.consumer_codec import (
 )
 from ordo.consumers.consumer_link import ConsumerClient
 from ordo.consumers.names import check_group, check_name, draw_member_key
-from ordo.follow.position_check import PositionCheck
-from ordo.follow.start_search import StartSearch
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import (
     ArchiveTimeoutError,
@@ -32,6 +29,11 @@ from ordo.runtime.errors import (
     OutcomeUnknownError,
 )
 from ordo.transport.client.client_transport import ClientTransport
+
+if TYPE_CHECKING:
+    from ordo.archive.client.settings import ArchiveClientSettings
+    from ordo.follow.position_check import PositionCheck
+    from ordo.follow.start_search import StartSearch
 
 PARK_NS = 1_000_000
 SILENCE_S = 2.0
@@ -65,10 +67,7 @@ class ConsumerOrders(Closing):
         self._number = 0
         self._answer: ConsumerAnswer | None = None
         chosen = replace(settings or ClientSettings(), reconnect=False)
-        self._archives = list(archives) or [
-            ArchiveClientSettings.at(archive_endpoint(one), name="consumer orders", credentials=chosen.credentials)
-            for one in endpoints
-        ]
+        self._named_archives, self._endpoints, self._credentials = list(archives), list(endpoints), chosen.credentials
         try:
             self._session = ConsumerClient(list(endpoints), settings=chosen, transport=self._transport)
         except OrdoError:
@@ -176,16 +175,29 @@ class ConsumerOrders(Closing):
 
     def _find_first(self) -> int:
         """Where the log begins; retention may have let go of its beginning."""
-        search = StartSearch(self._transport.client, self._archives, None, SILENCE_S)
+        from ordo.follow.start_search import StartSearch
+
+        search = StartSearch(self._transport.client, self._archives(), None, SILENCE_S)
         self._look_up(search, lambda: search.position is not None)
         assert search.position is not None
         return search.position
 
     def _check_position(self, position: int) -> None:
-        check = PositionCheck(self._transport.client, self._archives, position)
+        from ordo.follow.position_check import PositionCheck
+
+        check = PositionCheck(self._transport.client, self._archives(), position)
         self._look_up(check, lambda: check.is_done)
         if check.error is not None:
             raise check.error
+
+    def _archives(self) -> list[ArchiveClientSettings]:
+        """Return where the log is read; orders that look nothing up there start without what reads archives."""
+        from ordo.archive.client.settings import ArchiveClientSettings
+
+        return self._named_archives or [
+            ArchiveClientSettings.at(archive_endpoint(one), name="consumer orders", credentials=self._credentials)
+            for one in self._endpoints
+        ]
 
     def _look_up(self, search: StartSearch | PositionCheck, has_ended: Callable[[], bool]) -> None:
         """Run a search of the log to its end. Raises ArchiveError when it has none in time, or is not allowed."""

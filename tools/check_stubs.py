@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.source import PACKAGES, ROOT, Problem, files
+from tools.source import PACKAGES, ROOT, Problem, files, import_name
 
 ALLOWANCES_PATH = ROOT / "tools" / "stub_allowances.txt"
 _VISIBLE = re.compile(r"^(?:def|cpdef|class|cdef class)\s+(?!_)", re.MULTILINE)
@@ -38,7 +38,7 @@ def untrue_stubs(stubs: list[Path]) -> list[Problem]:
     """What stubtest says about built modules, one line each."""
     if not stubs:
         return []
-    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in stubs]
+    modules = [import_name(path) for path in stubs]
     options = ["--concise", "--ignore-disjoint-bases", "--ignore-unused-allowlist"]
     options += ["--mypy-config-file", str(ROOT / "pyproject.toml")]
     done = subprocess.run(

@@ -1,7 +1,7 @@
 """Runs what takes long, one step after the other, and writes a page of verdicts: `make nightly`.
 
 Each step is a target of the Makefile with an end by which it must be through. A step that fails, or whose tools are
-missing, does not keep the others from running. The page is build/nightly/index.md, beside the output of each step.
+missing, does not keep the others from running. The page is build/nightly/, beside the output of each step.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+PAGE_NAME = "verdicts.txt"
 FOLDER = ROOT / "build" / "nightly"
 MINUTE_S = 60
 FIGURES = re.compile(r"passed|failed|error|seed|inputs|skipped|per second|took", re.IGNORECASE)
@@ -130,11 +131,11 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     verdicts: list[Verdict] = []
     for step in steps:
-        (FOLDER / "index.md").write_text(page(verdicts, steps))
+        (FOLDER / PAGE_NAME).write_text(page(verdicts, steps))
         verdicts.append(run(step))
         print(f"{step.name}: {verdicts[-1].word}; {verdicts[-1].figure}", flush=True)
-    (FOLDER / "index.md").write_text(page(verdicts, steps))
-    print(FOLDER / "index.md")
+    (FOLDER / PAGE_NAME).write_text(page(verdicts, steps))
+    print(FOLDER / PAGE_NAME)
     return int(any(one.word in ("failed", "not within its limit") for one in verdicts))
 
 

@@ -15,6 +15,8 @@ from ordo.transport.streams.subscription import Subscription
 EGRESS_POLICY_KEY: str
 NO_QUERY: int
 MESSAGE_CALLBACKS: tuple[str, ...]
+WHY_ANSWERS_WAIT: bytes
+WHY_IDS_WAIT: bytes
 
 class ContainerLoop(Agent):
     @property

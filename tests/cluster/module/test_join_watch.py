@@ -21,7 +21,7 @@ class Member:
         sequencer: Any = SimpleNamespace(notified_position=notified_position)
         contacts: Any = SimpleNamespace(own=SimpleNamespace(catchup="10.0.0.1:9013"))
         self.lines: list[str] = []
-        self.watch = JoinWatch(self.core, sequencer, contacts, self.lines.append)
+        self.watch = JoinWatch(self.core, sequencer, contacts, self.lines.append)  # type: ignore[arg-type]
         self._now_ns = 0
 
     def wait(self, steps: int, state: ElectionState = ElectionState.FOLLOWER_CATCHUP_AWAIT) -> None:
