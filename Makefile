@@ -98,7 +98,7 @@ fix: build ## format and repair what can be repaired
 
 # What needs nothing but this checkout; `make nightly` has the others, and each of them a target.
 HERE := not nightly
-TIERS = $(BIN)/python -m tools.suite --jobs $(JOBS) --lanes $(LANES) --args "$(ARGS)"
+TIERS = $(BIN)/python -m tools.suite --jobs $(JOBS) --lanes $(LANES) --args="$(ARGS)"
 
 ifeq ($(origin SUITE),command line)
 test: $(call chosen,test,SUITE)
