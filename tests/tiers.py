@@ -25,6 +25,8 @@ REAL = (
     *("subprocess.run", "subprocess.Popen", "subprocess.call", "subprocess.check_call", "subprocess.check_output"),
     *("multiprocessing", "concurrent.futures.ProcessPoolExecutor", "os.fork", "pty", "ctypes.util"),
     *("pyspark", "playwright", "docker.from_env", "ordo.deploy.launcher.LocalCluster"),
+    *("ordo.testing.check_environments", "ordo.service_api.testing.environments", "ordo.bench", "ordo.demo"),
+    *("pdoc",),  # the pages of ordo.spark import pyspark, which asks for the version of its JVM
     *CLOCKS,
 )
 """Names that put a test into `processes`, and everything below them."""

@@ -109,7 +109,7 @@ def test_replays_that_cannot_start(world: ControlWorld) -> None:
     caller = world.remote_caller(server)
     record(world, server, caller, payloads(10))
     stop = caller.call(control_requests.stop_position(0)) or 0
-    assert refused_with(caller, replay(31)) == ErrorCode.GENERIC
+    assert refused_with(caller, replay(31)) == ErrorCode.INVALID_POSITION
     assert refused_with(caller, replay(stop)) == ErrorCode.INVALID_POSITION
     assert refused_with(caller, replay(stop + 32)) == ErrorCode.INVALID_POSITION
     assert refused_with(caller, replay(-32)) == ErrorCode.INVALID_POSITION

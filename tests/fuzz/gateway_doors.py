@@ -38,6 +38,9 @@ class Call:
     def __init__(self, token: bytes) -> None:
         self._token = token
 
+    def peer(self) -> str:
+        return "ipv4:10.0.0.9:40000"
+
     def time_remaining(self) -> float | None:
         return None
 
@@ -115,7 +118,7 @@ class GatewayDoor:
         self._bounds = Bounds(1 << 10, 1 << 20)
         self._calls = SequencerCalls(settings, sessions, self._bounds, RoundTrips(), asyncio.Event())
 
-    async def _session(self, credentials: bytes | None, timeout_s: float) -> Any:
+    async def _session(self, credentials: bytes | None, timeout_s: float, host: str) -> Any:
         return Session()
 
     def seeds(self) -> list[bytes]:

@@ -33,7 +33,7 @@ FIRST_SEEDS: dict[str, int] = {
     "learners_are_counted": 37,
     "configurations_are_forgotten_by_a_restart": 11,
     "two_changes_at_once": 56,
-    "orders_outlive_their_leader": 26,
+    "orders_outlive_their_leader": 87,
     "a_new_leader_takes_orders_while_suspended": 42,
     "snapshots_of_a_minority_are_given_away": 14,
     "a_new_term_begins_without_a_mark": 5,
