@@ -225,7 +225,7 @@ test-debug: debug #: pass the tests of the native layers with the debug build
 		|| { cat ../ubsan.* 2>/dev/null; exit 1; }
 
 test-wheel: .venv/.all #: build sdist and wheel as a release does, install the wheel outside the checkout, run the demo with it
-	@ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m wheel --timeout=2700 tests/packaging $(ARGS)
+	@ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m 'wheel and not soak' --timeout=2700 tests/packaging $(ARGS)
 
 test-releases: build #: upgrade a running cluster member by member from the last release, or PREVIOUS=revision
 	@PREVIOUS=$(PREVIOUS) ORDO_THREADS=$(JOBS) $(BIN)/python -m pytest -q -n0 -m releases tests/releases $(ARGS)

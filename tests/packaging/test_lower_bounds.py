@@ -23,6 +23,8 @@ NEEDS = {
     "pipeline": ("ordo/pipeline",),
 }
 """What each extra is for; its modules are imported, all but those that need another extra's packages."""
+FETCH_MUCH = ("local", "pipeline")
+"""Extras of hundreds of megabytes: nightly looks at them."""
 OTHERS = (
     "opentelemetry",
     "grpc",
@@ -120,7 +122,9 @@ def test_the_lowest_versions_run_every_module_and_the_command_line(tmp_path: Pat
         assert "Traceback" not in shown and shown
 
 
-@pytest.mark.parametrize("extra", NEEDS)
+@pytest.mark.parametrize(
+    "extra", [pytest.param(one, marks=[pytest.mark.soak] if one in FETCH_MUCH else []) for one in NEEDS]
+)
 def test_the_lowest_versions_of_an_extra_are_imported(extra: str, tmp_path: Path) -> None:
     python = environment(tmp_path / extra, extra)
     assert import_all(python, NEEDS[extra], set(OTHERS) - names_of(extra)) >= 4
