@@ -40,13 +40,13 @@ def member_of_role(cluster: LocalCluster, role: str) -> int:
     return leader if role == "leader" else next(one for one in cluster.member_ids if one != leader)
 
 
-def demand_reason(cluster: LocalCluster, member_id: int, *reasons: str) -> None:
-    """The member's error log and its output name the reasons; no traceback in the output."""
+def demand_reason(cluster: LocalCluster, member_id: int, *reasons: str, is_of_service: bool = False) -> None:
+    """The member's error log and its output name the reasons; a traceback is there of what a service raised alone."""
     errors = ordo("errors", "--config", str(cluster.config_path(member_id)))
     for reason in reasons:
         assert reason in errors.stdout, errors
         assert reason in cluster.logs(member_id)
-    assert "Traceback" not in cluster.logs(member_id)
+    assert ("Traceback" in cluster.logs(member_id)) == is_of_service
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
@@ -100,7 +100,9 @@ def test_a_service_that_raises_ends_its_node(start_cluster: StartCluster, leads:
         writer.write(2000)
         assert cluster.wait(1) == EXIT_STATUS_SERVICE
         reason = "RuntimeError: the ledger was told to fail at entry 1500"
-        demand_reason(cluster, 1, "service Ledger raised in on_session_message at position ", reason)
+        demand_reason(
+            cluster, 1, "service Ledger raised in on_session_message at position ", reason, is_of_service=True
+        )
         (stop,) = cluster.log_events(1, "node.stop")
         assert reason in str(stop["reason"])
         assert all(json.loads(line)["event"] for line in cluster.logs(1).splitlines())
