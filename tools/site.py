@@ -29,8 +29,8 @@ _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)")
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Adds what is not in docs/."""
     outside = {README: None, EXAMPLES: None, **dict.fromkeys(_example_files())}
-    for file in files.documentation_pages():
-        outside |= dict.fromkeys(path for path in _linked(file.src_uri) if not path.startswith("docs/"))
+    for uri in (README, *(file.src_uri for file in files.documentation_pages())):
+        outside |= dict.fromkeys(path for path in _linked(uri) if not path.startswith("docs/"))
     for path in outside:
         files.append(File.generated(config, _uri_of(path), content=_text_of(path)))
     for uri, page in _reference():
