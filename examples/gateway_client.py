@@ -13,8 +13,8 @@ from typing import Any
 
 import grpc
 
-from ordo.proto import ordo_pb2 as pb
-from ordo.proto import ordo_pb2_grpc
+from service_api import ordo_pb2 as pb
+from service_api import ordo_pb2_grpc
 
 UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED)
 ATTEMPTS_MAX = 100

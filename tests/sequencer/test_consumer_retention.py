@@ -26,6 +26,12 @@ def log_start(cluster: LocalCluster) -> int:
     return max(one.start_position for one in recordings if one.stream_id == LOG_STREAM_ID)
 
 
+def count_snapshots(cluster: LocalCluster) -> int:
+    """Return how many recordings of snapshots there are: each has one of the module and one of the service."""
+    recordings = list_recordings(str(cluster.data_dir(0) / "archive"))
+    return sum(one.stream_id != LOG_STREAM_ID for one in recordings)
+
+
 def write(client: ClusterClient, length_bytes: int) -> int:
     """Returns the position after it."""
     for _ in range(length_bytes // 1000):
@@ -58,10 +64,11 @@ def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -
             assert begin < slow_position < begin + 3 * SEGMENT, "first is where the log begins now"
             position = write(client, 5 * SNAPSHOT)
             assert log_start(cluster) <= slow_position, "snapshots are behind it, and the log waits"
-            while position < slow_position + 2 * HELD:
-                position = write(client, SNAPSHOT)
-            wanted = position - HELD - SNAPSHOT - 2 * SEGMENT
-            cluster.await_value(lambda: log_start(cluster) >= wanted or None, "log that goes all the same")
+            write(client, HELD)
+            seen = count_snapshots(cluster)
+            cluster.await_value(lambda: count_snapshots(cluster) > seen or None, "a snapshot far after the consumer")
+            position = write(client, HELD + SNAPSHOT)
+            cluster.await_value(lambda: log_start(cluster) > slow_position or None, "log that goes all the same")
             assert log_start(cluster) <= position - HELD, "its limit is kept for it"
             with ConsumerOrders(endpoints) as orders, Consumer(endpoints, "slow") as slow:
                 assert orders.describe("slow")["lag"] > HELD
@@ -73,10 +80,15 @@ def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -
                 orders.seek("slow", oldest)
             with Consumer(endpoints, "slow") as slow:
                 assert next(iter(slow)).position > oldest
+                seen = count_snapshots(cluster)
+                write(client, 2 * SNAPSHOT)
+                cluster.await_value(
+                    lambda: count_snapshots(cluster) > seen or None, "a snapshot that it may start from"
+                )
                 for _ in slow.entries(timeout_s=2):
                     pass
                 slow.commit()
-            position = write(client, 2 * SNAPSHOT)
+            write(client, 2 * SNAPSHOT)
             cluster.await_value(lambda: log_start(cluster) > oldest + HELD // 2 or None, "log that nobody lacks goes")
 
 
@@ -104,8 +116,10 @@ def test_a_consumer_of_requests_goes_on_from_before_the_oldest_snapshot_that_is_
             for _ in range(4):
                 client.request_many([b"y" * 1000] * (SNAPSHOT // 1000))
             answer = client.request(b"last")
-            snapshots = list_recordings(str(cluster.data_dir(0) / "archive"))
-            assert 0 < log_start(cluster) < begin and len(snapshots) > 4
+            cluster.await_value(
+                lambda: count_snapshots(cluster) > 2 or None, "snapshots that are newer than the consumer"
+            )
+            assert 0 < log_start(cluster) < begin
             with Consumer(endpoints, "slow") as slow:
                 found = [first.position]
                 for entry in slow:
