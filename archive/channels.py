@@ -23,8 +23,9 @@ def strip_channel(channel: str) -> str:
 def replay_channel(
     channel: str, *, position: int, initial_term_id: int, term_length: int, mtu: int, session_id: int | None
 ) -> str:
-    """Return the channel of a publication that continues a recording at `position` (bytes), with the same terms and
-    MTU.
+    """Return the channel of a publication that continues a recording at `position` (bytes).
+
+    It has the recording's terms and MTU.
 
     `eos`, `sparse`, `linger` and what `strip_channel` keeps stay. Raises ChannelError.
     """
@@ -43,8 +44,11 @@ def replay_channel(
 
 
 def bounded_channel(channel: str, request_length_bytes: int) -> str:
-    """Return the channel with a bound on set-ups to an address that never answers: they weigh no more than the request
-    that named it, so that nobody can have an archive send to somebody else more than was sent to the archive."""
+    """Return the channel with a bound on set-ups to an address that never answers.
+
+    They weigh no more than the request that named it, so that nobody can have an archive send to somebody else more
+    than was sent to the archive.
+    """
     uri = ChannelUri.parse(channel)
     return str(uri.with_params(setup_limit=max(1, request_length_bytes // SETUP_LENGTH)) if uri.is_udp else uri)
 

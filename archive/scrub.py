@@ -1,5 +1,6 @@
-"""The scrubber: reads everything that an archive has recorded, in turn and slowly, so that bit rot is found while it
-can be repaired.
+"""The scrubber: reads all recordings in turn and slowly, so that bit rot is found in time.
+
+Found while the other members have it whole, it can be repaired.
 
 A pass goes through all recordings, in steps of at most 64 KiB, and waits after each step as long as the rate demands.
 Behind damage it goes on at the next segment; what lies between is read again once `look_again` says that it is mended.

@@ -50,13 +50,17 @@ class ConsensusCore:
         dispatch.tick(self._at(now_ns))
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Handle a message from another member. Messages of strangers, echoes, and everything during INIT are
-        ignored."""
+        """Handle a message from another member.
+
+        Messages of strangers, echoes, and everything during INIT are ignored.
+        """
         dispatch.on_message(self._at(now_ns), message)
 
     def on_new_term(self, leadership_term_id: int, base_position: int) -> None:
-        """Take note of a term whose first record was found in the own log at `base_position`; report it before any
-        `on_appended` beyond. Emits PersistTerm."""
+        """Take note of a term whose first record was found in this member's log at `base_position`.
+
+        Report it before any `on_appended` beyond. Emits PersistTerm.
+        """
         ctx = self._ctx
         if not ctx.can_begin_term(leadership_term_id, base_position):
             raise ConsensusError(
@@ -70,7 +74,9 @@ class ConsensusCore:
 
     def on_configuration(self, position: int, configuration: Configuration) -> None:
         """Put a configuration in force that was found in the own durable log, in a record that ends at `position`.
-        Report it before any `on_appended` to it or beyond."""
+
+        Report it before any `on_appended` to it or beyond.
+        """
         ctx = self._ctx
         is_in_log = self._is_started and position <= ctx.append_position
         if is_in_log or position <= ctx.configurations.position:
@@ -81,8 +87,10 @@ class ConsensusCore:
         ctx.configure(position, configuration)
 
     def may_introduce(self, member_id: int) -> bool:
-        """Return whether a member's word is enough to take another for a member: the former is known, and was not
-        removed."""
+        """Return whether a member's word is enough to take another for a member.
+
+        It is when the former is known, and was not removed.
+        """
         ctx = self._ctx
         return member_id in ctx.members and not ctx.is_removed_member(member_id)
 
@@ -125,8 +133,10 @@ class ConsensusCore:
         following.on_live(self._at(now_ns))
 
     def on_log_lost(self, reason: str, end_of_stream: bool, now_ns: int) -> None:
-        """Take note that the log publication, the image or its recording is gone; `end_of_stream`: the leader closed it
-        in good order."""
+        """Take note that the log publication, the image or its recording is gone.
+
+        `end_of_stream`: the leader closed it in good order.
+        """
         dispatch.on_log_lost(self._at(now_ns), reason, end_of_stream)
 
     def on_truncated(self, position: int, now_ns: int) -> None:
@@ -137,13 +147,17 @@ class ConsensusCore:
         ctx.shrink_to(position)
 
     def begin_termination(self, position: int, now_ns: int) -> None:
-        """Have all members stop once they executed the log up to `position`, as the serving leader; may be repeated to
-        give them the termination timeout anew."""
+        """Have all members stop once they executed the log up to `position`, as the serving leader.
+
+        May be repeated, to give them the termination timeout anew.
+        """
         termination.begin_termination(self._at(now_ns), position)
 
     def acknowledge_termination(self, position: int, now_ns: int) -> None:
-        """Note, as a follower, that the log is executed up to `position` and the services have stopped; tell the leader
-        if it asked."""
+        """Note, as a follower, that the log is executed up to `position` and the services have stopped.
+
+        The leader is told if it asked.
+        """
         termination.acknowledge_termination(self._at(now_ns), position)
 
     def transfer_leadership(self, target_member_id: int | None, end_position: int, now_ns: int) -> bool:
@@ -266,14 +280,18 @@ class ConsensusCore:
         return self._ctx.distrust
 
     def doubt_state(self) -> None:
-        """Stand back from leadership until the next start, because the service's state is not that of the others; the
-        member still votes. Not to be called while leading."""
+        """Stand back from leadership until the next start; the member still votes.
+
+        Its service's state is not that of the others. Not to be called while leading.
+        """
         assert not self._ctx.is_leading, "a leader hands over first"
         self._ctx.doubt_state()
 
     def lag(self, lags: bool) -> None:
-        """Note that the service is far behind what is committed, or level again; while it is behind, the member stands
-        back if another is level."""
+        """Note that the service is far behind what is committed, or level again.
+
+        While it is behind, the member stands back if another is level.
+        """
         self._ctx.lag(lags)
 
     @property

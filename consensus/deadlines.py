@@ -32,8 +32,10 @@ def leader_deadlines(ctx: Context) -> tuple[int, ...]:
 
 
 def follower_deadlines(ctx: Context) -> tuple[int, ...]:
-    """Return the follower's deadlines: the next acknowledgement, the leader's timeout, and while joining that of
-    progress."""
+    """Return when the follower next acknowledges and when the leader times out, in ns.
+
+    While joining, the deadline for progress is among them.
+    """
     progress, config = ctx.progress, ctx.config
     acknowledge_ns = progress.last_sent_ns + config.leader_heartbeat_interval_ns
     leader_timeout_ns = progress.last_leader_activity_ns + config.leader_heartbeat_timeout_ns

@@ -69,8 +69,10 @@ def on_canvass_position(ctx: Context, message: CanvassPosition) -> None:
 
 
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
-    """Handle a candidate's request; while there is a leader, only a candidate that the leader asked to stand is
-    listened to."""
+    """Handle a candidate's request for a vote.
+
+    While there is a leader, only a candidate that the leader asked to stand is listened to.
+    """
     if message.is_transfer and (ctx.is_leading or ctx.is_following):
         transfer.on_request_vote(ctx, message)
     else:

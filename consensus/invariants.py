@@ -30,8 +30,10 @@ def check(ctx: Context, watermarks: Watermarks) -> None:
 
 
 def check_positions(ctx: Context) -> None:
-    """Check that what is committed is durable, what is announced is committed, and a follower never passes what it was
-    told."""
+    """Check what may be committed and announced, and how far a follower may be.
+
+    What is committed is durable, what is announced is committed, and a follower never passes what it was told.
+    """
     progress = ctx.progress
     assert 0 <= progress.commit_position <= progress.own_position, ctx.own.member_id
     assert ctx.announced_commit_position <= progress.commit_position, ctx.own.member_id

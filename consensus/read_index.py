@@ -40,8 +40,11 @@ class ReadIndex(Generic[Read]):
     """
 
     def __init__(self, core: ConsensusCore, interval_ns: int, first_round_id: int) -> None:
-        """Serve reads for a core; a round is repeated every `interval_ns`. `first_round_id` differs between the runs of
-        a member, so that no answer to an earlier run is taken for this one's."""
+        """Serve reads for a core; a round is repeated every `interval_ns`.
+
+        `first_round_id` differs between the runs of a member, so that no answer to an earlier run is taken for
+        this one's.
+        """
         self._core = core
         self._interval_ns = interval_ns
         self._next_round_id = first_round_id
@@ -122,8 +125,11 @@ class ReadIndex(Generic[Read]):
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _look_for_office(self) -> None:
-        """Fail the reads that were asked of another office. The office is the term, its leader, and whether that is
-        this member and it serves (its term's first record is committed)."""
+        """Fail the reads that were asked of another office.
+
+        The office is the term, its leader, and whether that is this member and it serves (its term's first
+        record is committed).
+        """
         core = self._core
         office = core.leadership_term_id, core.leader_member_id, core.is_serving
         if office != self._office:

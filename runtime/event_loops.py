@@ -8,8 +8,10 @@ from ordo.runtime.errors import TransportError
 
 
 def demand_own_loop(loop: asyncio.AbstractEventLoop | None, what: str) -> None:
-    """Raise TransportError on a thread other than that of a running loop, since only that thread may touch the loop's
-    objects."""
+    """Raise TransportError on a thread other than that of a running loop.
+
+    Only that thread may touch the loop's objects.
+    """
     if loop is None or not loop.is_running():
         return
     try:

@@ -18,8 +18,10 @@ def to_bytes(payload: Any, what: str = "payload") -> bytes:
 
 
 def view_of(payload: Any, what: str = "payload") -> memoryview:
-    """Return a view of a payload's bytes. Raises PayloadError as `to_bytes` does, and for bytes that are not
-    contiguous."""
+    """Return a view of a payload's bytes.
+
+    Raises PayloadError as `to_bytes` does, and for bytes that are not contiguous.
+    """
     try:
         return memoryview(payload).cast("B")
     except TypeError:

@@ -25,8 +25,10 @@ class RandomSource:
         return self._streams[name]
 
     def secret(self, name: str) -> Random:
-        """Return a generator whose numbers cannot be predicted from earlier ones: the operating system's, or one of a
-        seeded source."""
+        """Return a generator whose numbers cannot be predicted from earlier ones.
+
+        It is the operating system's, or one of a seeded source.
+        """
         return self.stream(name) if self._is_seeded else SystemRandom()
 
     def child(self, name: str) -> "RandomSource":

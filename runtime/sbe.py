@@ -105,8 +105,10 @@ class _Field(NamedTuple):
 
 
 class _Block:
-    """A fixed part of a message. The current version is one struct; older versions and shorter blocks are read field by
-    field."""
+    """A fixed part of a message.
+
+    The current version is one struct; older versions and shorter blocks are read field by field.
+    """
 
     def __init__(self, fields: Sequence[Column], block_length: int | None) -> None:
         self.fields: list[_Field] = []
@@ -265,8 +267,10 @@ class Message:
 
     @cached_property
     def value_type(self) -> Any:
-        """The class of decoded values, made when the first message is decoded: a schema has many messages, and a
-        command meets few of them."""
+        """The class of decoded values, made when the first message is decoded.
+
+        A schema has many messages, and a command meets few of them.
+        """
         return namedtuple(self.name, self._names)
 
     def encode(self, **values: Any) -> bytes:
@@ -286,8 +290,10 @@ class Message:
         return b"".join(parts)
 
     def offset_of(self, name: str) -> int | None:
-        """Return the offset of a field of the root block, in bytes from the start of the header, or None without such a
-        field."""
+        """Return the offset of a field of the root block, or None without such a field.
+
+        In bytes from the start of the header.
+        """
         offsets = {field.name: HEADER_LENGTH + field.offset for field in self._block.fields}
         return offsets.get(name)
 
@@ -307,8 +313,10 @@ class Message:
     def decode_body(
         self, buffer: Any, offset: int = 0, block_length: int | None = None, version: int | None = None
     ) -> Any:
-        """Return the values of a body at `offset`; acting block length and version are the header's, by default this
-        table's."""
+        """Return the values of a body at `offset`.
+
+        Acting block length and version are the header's, by default this table's.
+        """
         view = memoryview(buffer).cast("B")
         acting_length = self.block_length if block_length is None else block_length
         acting_version = self.version if version is None else version

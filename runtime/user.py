@@ -7,8 +7,9 @@ import pwd
 
 
 def user_name() -> str:
-    """Return a user name for folders: the environment's, otherwise the user database's, otherwise `uid-` and the
-    number.
+    """Return a user name for folders.
+
+    It is the environment's, otherwise the user database's, otherwise `uid-` and the number.
 
     A container may run under any number (`docker run --user`, OpenShift), which the image's database does not have.
     """

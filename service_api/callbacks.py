@@ -1,5 +1,7 @@
-"""Checks of a service class when it is loaded, so that a misspelt callback is refused then and not at the first
-message."""
+"""Checks of a service class when it is loaded.
+
+A misspelt callback is refused then, and not at the first message.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ _FREE = "other methods of its own must not begin with on_; _on_... may"
 
 
 def find_fault(service: type[Any]) -> str:
-    """Return what keeps a class derived from ClusteredService or NativeClusteredService from being a service; '' if
-    nothing does."""
+    """Return what keeps a class from being a service; '' if nothing does.
+
+    The class is derived from ClusteredService or NativeClusteredService.
+    """
     if fault := _find_unknown(service):
         return fault
     if issubclass(service, NativeClusteredService):

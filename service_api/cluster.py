@@ -13,9 +13,11 @@ Payload: TypeAlias = bytes | bytearray | memoryview
 
 
 class OfferResult(IntEnum):
-    """The result of an `offer` that is not a position: every result below 32 is a member of this (§5 of
-    cluster-service-api.md). It is a code and not an exception, since the members that only mock an offer could not
-    raise it."""
+    """The result of an `offer` that is not a position (cluster-service-api.md §5).
+
+    Every result below 32 is a member of this. It is a code and not an exception, since the members that only mock an
+    offer could not raise it.
+    """
 
     MOCKED = 1
     """Accepted and dropped: this member does not lead, and its answers go nowhere."""
@@ -171,8 +173,9 @@ class Cluster(Protocol):
         ...
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """Call `on_timer_event(correlation_id, ...)` once cluster time reaches `deadline`; a timer of the same id is
-        replaced.
+        """Call `on_timer_event(correlation_id, ...)` once cluster time reaches `deadline`.
+
+        A timer of the same id is replaced.
 
         Always True: what the consensus module cannot take at once is kept in order, and no further record is executed
         until it is taken.

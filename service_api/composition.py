@@ -71,8 +71,10 @@ class MachineCluster:
         return self._cluster.close_client_session(session_id)
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """Schedule a timer of this machine; see Cluster. Raises ServiceError for a correlation id beyond
-        TIMER_ID_MAX."""
+        """Schedule a timer of this machine; see Cluster.
+
+        Raises ServiceError for a correlation id beyond TIMER_ID_MAX.
+        """
         return self._cluster.schedule_timer(self._timer_id(correlation_id), deadline)
 
     def cancel_timer(self, correlation_id: int) -> bool:
@@ -125,8 +127,10 @@ class Composition(ClusteredService):
         self.can_fork = all(one.can_fork for one in self.parts)
 
     def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
-        """Start the machines, each with its part of the snapshot. Raises SnapshotError for a snapshot of other
-        machines."""
+        """Start the machines, each with its part of the snapshot.
+
+        Raises SnapshotError for a snapshot of other machines.
+        """
         waiting = list(enumerate(self.parts))
         messages = None if snapshot is None else snapshot.messages()
         begin = None if messages is None else next(messages, None)

@@ -22,8 +22,10 @@ def is_topic(name: object) -> bool:
 
 
 def check_publication(topic: str, length_bytes: int, topics: Collection[str] = ()) -> None:
-    """Raise ServiceError for a topic or a length that is not allowed, or for one topic more than there may be besides
-    `topics`."""
+    """Raise ServiceError for a topic or a length that is not allowed.
+
+    Also for one topic more than there may be besides `topics`.
+    """
     if not is_topic(topic):
         raise ServiceError(
             f"topic {topic!r}: must have 1 to {TOPIC_LENGTH_MAX} letters, digits, '.', '_' or '-', and begin with a "

@@ -33,8 +33,10 @@ _NO_PAYLOAD = -1
 
 
 class RequestIdLimits(NamedTuple):
-    """The bounds of the table, the same on every member, since execution depends on them. Times in ms of cluster
-    time."""
+    """The bounds of the table, the same on every member, since execution depends on them.
+
+    Times in ms of cluster time.
+    """
 
     ids_max: int = 524_288
     """The most ids of all principals together. Beyond it, the principal that has most loses its oldest."""
@@ -118,8 +120,7 @@ class RequestIds:
     def find(
         self, principal: bytes, request_id: bytes, payload_digest: bytes, time: int
     ) -> tuple[int, int, bytes] | None:
-        """Return (log position, status, payload) of the answer to a request that is not to be executed; None for a new
-        one."""
+        """Return (log position, status, payload) if the request has its answer; None for a new request."""
         scope = self._scopes.get(principal)
         kept = scope.ids.get(request_id) if scope is not None else None
         if kept is None or self._has_expired(kept, time):
@@ -136,8 +137,10 @@ class RequestIds:
         return time - kept.time > self.limits.timeout
 
     def make_room(self, principal: bytes, time: int) -> bool:
-        """Make room for one more id of a principal; return False when it has as many new ids as allowed, and must
-        wait."""
+        """Make room for one more id of a principal; return False if it must wait.
+
+        It must when it has as many new ids as allowed.
+        """
         own = self._scopes.get(principal)
         if own is not None:
             self._drop_expired(principal, own, time)

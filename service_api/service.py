@@ -53,8 +53,10 @@ __all__ = [
 
 
 class ClusteredService:
-    """A deterministic service: subclass and implement at least `on_session_message`. Every other callback does nothing
-    unless overridden."""
+    """A deterministic service: subclass and implement at least `on_session_message`.
+
+    Every other callback does nothing unless overridden.
+    """
 
     can_fork: bool = True
     """Whether `on_take_snapshot` may run in a copy of the process (fork), while the service goes on. Set it to False
@@ -80,8 +82,9 @@ class ClusteredService:
         raise NotImplementedError(f"{type(self).__name__} must implement on_session_message")
 
     def on_session_messages(self, messages: MessageRun) -> None:
-        """Execute messages that follow on one another, in one call: a faster form of `on_session_message`, which is not
-        called where this is overridden.
+        """Execute messages that follow on one another, in one call.
+
+        This is a faster form of `on_session_message`, which is not called where this is overridden.
 
         Each step of the iteration ends the message before, so answers, refusals, time and timers are as if each came
         alone. `raise Reject("why")` refuses the message taken last; the rest comes in the next call, and so it does
@@ -124,8 +127,10 @@ class ClusteredService:
         raise NotImplementedError(f"{type(self).__name__} has no state_hash")
 
     def on_role_change(self, role: Role) -> None:
-        """Handle the change of this member's role to leader or follower. Not part of the state machine: members
-        differ."""
+        """Handle the change of this member's role to leader or follower.
+
+        Not part of the state machine: members differ.
+        """
 
     def on_terminate(self, cluster: Cluster) -> None:
         """Stop; the last callback of a service that was started."""
@@ -134,8 +139,10 @@ class ClusteredService:
         """Handle the beginning of a leadership term, whose first record this is."""
 
     def do_background_work(self, now_ns: int) -> int:
-        """Do background work, in every duty cycle, given the monotonic clock. Not part of the state machine. Returns >
-        0 if work was done."""
+        """Do background work, in every duty cycle, given the monotonic clock.
+
+        Not part of the state machine. Returns > 0 if work was done.
+        """
         return 0
 
 

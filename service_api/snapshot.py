@@ -20,8 +20,10 @@ CHUNK_BYTES = 64 * 1024
 
 
 class SnapshotWriter:
-    """The file that a service writes its state to. `append` gets one message at a time; `message_bytes_max` is its
-    limit."""
+    """The file that a service writes its state to.
+
+    `append` gets one message at a time; `message_bytes_max` is its limit.
+    """
 
     def __init__(self, append: Callable[[bytes], None], message_bytes_max: int) -> None:
         self._append = append

@@ -46,8 +46,10 @@ class NameResolver:
         self._threads: list[threading.Thread] = []
 
     def lookup(self, host: str) -> str | None:
-        """Return the numeric address of a name, or None while it is being looked up. Raises TransportError when it has
-        none."""
+        """Return the numeric address of a name, or None while it is being looked up.
+
+        Raises TransportError when it has none.
+        """
         answer = self._answers.get(host)
         if answer is not None and self._clock.now() - answer.answered_ns <= FRESH_NS:
             if answer.address is None:

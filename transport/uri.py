@@ -417,8 +417,10 @@ class ChannelUri:
         return self
 
     def check_destination(self, *, receive: bool = False) -> ChannelUri:
-        """Return this URI if it can be a destination, of a publication or (`receive`) of a subscription; raise
-        ChannelError otherwise."""
+        """Return this URI if it can be a destination; raise ChannelError otherwise.
+
+        A destination of a publication or (`receive`) of a subscription.
+        """
         for key in _NOT_IN_DESTINATIONS:
             if self.has(key):
                 raise self._error(f"has {key}, which a destination may not have")

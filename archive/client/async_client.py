@@ -67,8 +67,10 @@ class AsyncArchiveClient:
         on_signal: Callable[[SignalEvent], object] | None = None,
         **settings: Unpack[ArchiveClientOptions],
     ) -> Self:
-        """Return a client for the archive at `host:port`, or at a channel; further settings as in
-        ArchiveClientSettings."""
+        """Return a client for the archive at `host:port`, or at a channel.
+
+        Further settings as in ArchiveClientSettings.
+        """
         return cls(ArchiveClientSettings.at(address, **settings), aeron_dir=aeron_dir, on_signal=on_signal)
 
     # --- state --------------------------------------------------------------------------------------------------------
@@ -111,9 +113,11 @@ class AsyncArchiveClient:
         self._session.keep_alive()
 
     def close(self) -> None:
-        """End the session; recordings and replay that it started go on. Idempotent. Belongs to the event loop's thread:
-        elsewhere it raises TransportError while the loop runs. In a process that was forked from the client's it does
-        nothing."""
+        """End the session; recordings and replay that it started go on.
+
+        Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the loop runs.
+        In a process that was forked from the client's it does nothing.
+        """
         if self._link.transport.use.is_forked:  # the loop's selector is the parent's, too
             return
         demand_own_loop(self._loop, "AsyncArchiveClient")
@@ -175,8 +179,10 @@ class AsyncArchiveClient:
         length: int | None = None,
         stream_id: int = REPLAY_STREAM_ID_DEFAULT,
     ) -> AsyncReplayStream:
-        """Return a replay to this client: `async with archive.open_replay(0) as stream`, `async for message in
-        stream`."""
+        """Return a replay to this client.
+
+        `async with archive.open_replay(0) as stream`, then `async for message in stream`.
+        """
         begin = partial(Replay, self._session, recording_id, position=position, length=length, stream_id=stream_id)
         return AsyncReplayStream(self, recording_id, begin)
 
@@ -312,8 +318,10 @@ class AsyncReplayStream:
         return self
 
     async def __anext__(self) -> RecordedMessage:
-        """Return the next message; end the iteration when the archive has sent everything, or this stream was
-        closed."""
+        """Return the next message.
+
+        The iteration ends when the archive has sent everything, or this stream was closed.
+        """
         if self._replay is None:
             await self.open()
         replay = self._replay

@@ -43,8 +43,10 @@ class ArchiveClient(Closing):
         transport: ClientTransport | None = None,
         on_signal: Callable[[SignalEvent], object] | None = None,
     ) -> None:
-        """Connect to an archive. `aeron_dir`: the driver to use, default one of its own; `on_signal` hears what happens
-        to recordings, from within `work` and the calls. Raises ArchiveError, ArchiveTimeoutError, TransportError.
+        """Connect to an archive.
+
+        `aeron_dir`: the driver to use, default one of its own; `on_signal` hears what happens to recordings,
+        from within `work` and the calls. Raises ArchiveError, ArchiveTimeoutError, TransportError.
         """
         self.settings = settings
         self._link = ArchiveLink(settings, aeron_dir, transport, on_signal)
@@ -88,8 +90,11 @@ class ArchiveClient(Closing):
         return self._session.is_closed or self._link.transport.is_closed
 
     def work(self) -> int:
-        """Run one duty cycle: driver, session, signals. Raises what has ended the session, and the error of a recording
-        or a replay that failed since; replays from `open_replay` raise their own errors."""
+        """Run one duty cycle: driver, session, signals.
+
+        Raises what has ended the session, and the error of a recording or a replay that failed since; replays
+        from `open_replay` raise their own errors.
+        """
         self._link.check_open()
         work_count = self._link.work()
         self._link.raise_errors()
@@ -110,9 +115,11 @@ class ArchiveClient(Closing):
             self._session.keep_alive()
 
     def close(self) -> None:
-        """End the session; recordings and replay that it started go on. Idempotent. Any thread may call it, and the
-        handler of a signal: a call that is under way ends first, and the next one raises. In a process that was forked
-        from the client's it does nothing."""
+        """End the session; recordings and replay that it started go on.
+
+        Idempotent. Any thread may call it, and the handler of a signal: a call that is under way ends first,
+        and the next one raises. In a process that was forked from the client's it does nothing.
+        """
         self._link.close()
 
     def _cycle(self) -> None:

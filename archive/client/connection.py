@@ -61,8 +61,7 @@ class ArchiveLink:
             self.transport.drive()
 
     def check_open(self) -> None:
-        """Raise ForkedError in a process that was forked from this one's, and ArchiveError once the client is
-        closed."""
+        """Raise ArchiveError once the client is closed, ForkedError in a process forked from this one's."""
         self.transport.use.check()
         if self.transport.is_closed:
             raise ArchiveError("the session with the archive is closed; connect again")

@@ -244,8 +244,10 @@ def delete_detached_segments(recording_id: int) -> Call[int]:
 
 
 def purge_segments(recording_id: int, new_start_position: int) -> Call[int]:
-    """Detach segments and delete them, as `detach_segments` and `delete_detached_segments` together; return how
-    many."""
+    """Detach segments and delete them; return how many.
+
+    The same as `detach_segments` and `delete_detached_segments` together.
+    """
     fields = {"recording_id": recording_id, "new_start_position": new_start_position}
     return Call(codecs.PURGE_SEGMENTS_REQUEST, fields, _id)
 

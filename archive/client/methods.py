@@ -1,5 +1,4 @@
-"""Methods of both clients, made from the functions that say what can be asked of an archive
-(`archive.client.control_requests`).
+"""The methods of both clients, made from the functions of `archive.client.control_requests`.
 
 Each has the function's arguments and docstring, and returns what its Call stands for.
 """

@@ -53,8 +53,9 @@ class PersistentSubscription(Closing):
         aeron_dir: str | None = None,
         transport: ClientTransport | None = None,
     ) -> None:
-        """Prepare a subscription without waiting. `channel`, `stream_id`: where the stream is live; it is read as
-        `tether=false`.
+        """Prepare a subscription without waiting.
+
+        `channel`, `stream_id`: where the stream is live; it is read as `tether=false`.
 
         `position`: where to begin, in bytes, as `position` of this object or of a message gives it; None for the start
         of the recording, "live" for what comes from now on. `silence_s`: how long the live stream may be silent before
@@ -96,8 +97,10 @@ class PersistentSubscription(Closing):
         aeron_dir: str | None = None,
         **settings: Unpack[ArchiveClientOptions],
     ) -> Self:
-        """Return a subscription to a recording of the archive at `host:port`, or at a channel; further settings as in
-        ArchiveClientSettings."""
+        """Return a subscription to a recording of the archive at `host:port`, or at a channel.
+
+        Further settings as in ArchiveClientSettings.
+        """
         return cls(
             ArchiveClientSettings.at(address, **settings),
             recording_id,
@@ -111,8 +114,10 @@ class PersistentSubscription(Closing):
 
     @property
     def position(self) -> int | None:
-        """The position after what was handed out, in bytes; None until that is known. Another subscription can begin
-        there."""
+        """The position after what was handed out, in bytes; None until that is known.
+
+        Another subscription can begin there.
+        """
         return self._polled.position(self._follower.position)
 
     @property
@@ -161,8 +166,10 @@ class PersistentSubscription(Closing):
         self._transport.park(timeout_ns)
 
     def __iter__(self) -> Iterator[RecordedMessage]:
-        """Yield every message until this is closed, waiting for them. Another loop goes on after the last message of
-        this one."""
+        """Yield every message until this is closed, waiting for them.
+
+        Another loop goes on after the last message of this one.
+        """
         while not self._has_ended():
             try:
                 message = self.take()
@@ -179,6 +186,9 @@ class PersistentSubscription(Closing):
         return self._transport.is_closed
 
     def close(self) -> None:
-        """End it; another one goes on at its `position`. Idempotent. A call that is under way ends first; then loops
-        end, and calls raise TransportError. In a process that was forked from this one's it does nothing."""
+        """End it; another one goes on at its `position`.
+
+        Idempotent. A call that is under way ends first; then loops end, and calls raise TransportError. In a
+        process that was forked from this one's it does nothing.
+        """
         self._transport.close(before=self._follower.close)

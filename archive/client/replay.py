@@ -65,8 +65,10 @@ class Replay:
         length: int | None = None,
         stream_id: int = REPLAY_STREAM_ID_DEFAULT,
     ) -> None:
-        """Prepare a replay; `position` None: where the recording begins. `session` is connected. Raises
-        ArchiveError."""
+        """Prepare a replay; `position` None: where the recording begins.
+
+        `session` is connected. Raises ArchiveError.
+        """
         self.recording_id = recording_id
         self.position = -1 if position is None else position
         self.error: OrdoError | None = None
@@ -255,8 +257,10 @@ class Replay:
 
     @property
     def _is_over(self) -> bool:
-        """Whether the archive has said why it ended the replay, long enough ago that no message is in flight any
-        more."""
+        """Whether the archive has said why it ended the replay, and no message can be in flight.
+
+        It said so long enough ago.
+        """
         return self._reason is not None and self._now_ns >= self._deadline_ns
 
     def _on_end_of_stream(self, *, is_due: bool) -> None:
@@ -362,8 +366,10 @@ class ReplayStream(Closing):
         return count
 
     def messages(self) -> Iterator[RecordedMessage]:
-        """Yield every message until the replay's end, waiting for them. Ends once this stream or its client is
-        closed."""
+        """Yield every message until the replay's end, waiting for them.
+
+        Ends once this stream or its client is closed.
+        """
         while not self.is_done and not self._has_ended:
             self._link.transport.use.check()
             if self._polled:

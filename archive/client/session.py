@@ -268,8 +268,10 @@ class ArchiveSession:
         self._offer(payload, "KeepAliveRequest")
 
     def _offer(self, payload: bytes, what: str) -> None:
-        """Send a request or fail: requests are small and rare, so a stream without room for one means that the archive
-        does not keep up."""
+        """Send a request or fail.
+
+        Requests are small and rare, so a stream without room for one means that the archive does not keep up.
+        """
         assert self._publication is not None
         result = RESULT_ADMIN_ACTION
         while result == RESULT_ADMIN_ACTION:
@@ -338,8 +340,10 @@ class ArchiveSession:
         self._become_connected(asks_archive_id=response.version >= ARCHIVE_ID_VERSION)
 
     def _become_connected(self, *, asks_archive_id: bool) -> None:
-        """Send a keepalive in the new session, since the archive repeats its answer until it hears the client. If that
-        cannot be sent, the session ends."""
+        """Send a keepalive in the new session, since the archive repeats its answer until it hears the client.
+
+        If that cannot be sent, the session ends.
+        """
         self.state = ClientState.CONNECTED
         try:
             if asks_archive_id:
@@ -351,8 +355,10 @@ class ArchiveSession:
             self._fail(error)
 
     def _on_challenge(self, challenge: Any) -> None:
-        """Answer a challenge. The session is then awaited under the answer's correlation id; a repeated challenge has
-        the old one."""
+        """Answer a challenge.
+
+        The session is then awaited under the answer's correlation id; a repeated challenge has the old one.
+        """
         if challenge.correlation_id != self._connect_id or self._publication is None:
             return
         correlation_id = self.client.next_correlation_id()

@@ -77,8 +77,9 @@ class ArchiveClientSettings:
 
     @classmethod
     def at(cls, address: str, **settings: Unpack[ArchiveClientOptions]) -> ArchiveClientSettings:
-        """Return settings for the archive at `host:port`, or at a channel such as `aeron:ipc`; answers come to this
-        host.
+        """Return settings for the archive at `host:port`, or at a channel such as `aeron:ipc`.
+
+        Answers come to this host.
 
         Raises ConfigurationError when the host is not known, ChannelError.
         """

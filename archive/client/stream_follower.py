@@ -33,8 +33,9 @@ Handler = Callable[[RecordedMessage], object]
 
 
 class StreamFollower:
-    """A follower of one recording of one archive, and of the channel on which its stream is live. `work` every duty
-    cycle, then `poll`.
+    """A follower of one recording of one archive, and of the channel on which its stream is live.
+
+    `work` every duty cycle, then `poll`.
 
     `position` is where the next message begins; it moves with each message, before the message is handed out, and what
     ends at or below it is not handed out again. Whatever goes wrong is tried again, with the reason in `problem`; what
@@ -53,9 +54,10 @@ class StreamFollower:
         silence_ns: int,
         on_change: Callable[[bool], object],
     ) -> None:
-        """Prepare to follow; `position`: bytes, None for the recording's start. `silence_ns`: after this time without a
-        message the archive is asked whether it has more than the live stream gave. `on_change(is_live)`. Raises
-        ChannelError.
+        """Prepare to follow; `position`: bytes, None for the recording's start.
+
+        `silence_ns`: after this time without a message the archive is asked whether it has more than the live
+        stream gave. `on_change(is_live)`. Raises ChannelError.
         """
         self.recording_id = recording_id
         self.position = None if position == "live" else position
@@ -99,8 +101,10 @@ class StreamFollower:
     # --- duty cycle ---------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """Run one duty cycle: session, replay, live stream. Returns the count of things done. Raises nothing: see
-        `error`."""
+        """Run one duty cycle: session, replay, live stream.
+
+        Returns the count of things done. Raises nothing: see `error`.
+        """
         self._now_ns = now_ns
         work_count = self._driver.work() + sum(session.work(now_ns) for session in self._closing)
         self._closing = [session for session in self._closing if session.is_pending]
@@ -248,7 +252,7 @@ class StreamFollower:
             self._note_beyond(reply.relevant_id)
 
     def _note_beyond(self, end_position: int) -> None:
-        """What was read live before may be recorded late; a position that nobody has read is waited for a while."""
+        """Wait a while for a position beyond the recording: what was read live before may be recorded late."""
         if self._has_read:
             return
         if self._beyond_since_ns is None:
@@ -284,8 +288,10 @@ class StreamFollower:
         return has_asked and not self.is_live
 
     def _ask_to_join(self) -> None:
-        """Ask how far the recording goes, before joining the live stream: the stream is at least as far wherever it is
-        joined after that."""
+        """Ask how far the recording goes, before joining the live stream.
+
+        The stream is at least as far wherever it is joined after that.
+        """
         self._ask(control_requests.max_recorded_position(self.recording_id), self._on_join_floor)
 
     def _on_join_floor(self, reply: Reply) -> None:
@@ -334,8 +340,10 @@ class StreamFollower:
             self._leave_live(f"the replay did not reach the live stream at position={image.join_position} in time")
 
     def _find_image(self, subscription: Subscription, session_id: int) -> None:
-        """Find the image of the live stream. A replay goes on for as long as it is not there; without a replay, the
-        session may be another by now."""
+        """Find the image of the live stream.
+
+        A replay goes on for as long as it is not there; without a replay, the session may be another by now.
+        """
         self._image = subscription.image_by_session_id(session_id)
         if self._image is not None:
             self._join_ns = self._now_ns + JOIN_TIMEOUT_NS
@@ -475,7 +483,9 @@ def difference_of(image: Image, descriptor: RecordingDescriptor, recorded_positi
 
 
 def _untethered(channel: str) -> str:
-    """Return the live channel as untethered, so that the stream never waits for this subscriber, which can go on
-    without it (transport-wire.md 6.4)."""
+    """Return the live channel as untethered (transport-wire.md 6.4).
+
+    The stream then never waits for this subscriber, which can go on without it.
+    """
     uri = ChannelUri.parse(channel)
     return str(uri if uri.get("tether") else uri.with_params(tether="false"))

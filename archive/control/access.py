@@ -68,8 +68,10 @@ def _right_for(message: Message) -> Right:
 
 
 def check_right(authenticator: Authenticator | None, message: Message, principal: bytes) -> None:
-    """Decide, here and nowhere else, whether a principal may make a request of an archive. Raises ArchiveError with
-    UNAUTHORISED_ACTION."""
+    """Decide, here and nowhere else, whether a principal may make a request of an archive.
+
+    Raises ArchiveError with UNAUTHORISED_ACTION.
+    """
     if authenticator is None:
         return
     right, rights = _right_for(message), authenticator.rights_of(principal)
@@ -86,8 +88,10 @@ def check_right(authenticator: Authenticator | None, message: Message, principal
 def check_log_right(
     authenticator: Authenticator | None, descriptor: RecordingDescriptor, principal: bytes, topic: str | None = None
 ) -> None:
-    """Raise ArchiveError with UNAUTHORISED_ACTION unless a recording may be read: with the role log, or if it is that
-    of a topic which the roles name."""
+    """Raise ArchiveError with UNAUTHORISED_ACTION unless a recording may be read.
+
+    It may be read with the role log, or if it is that of a topic which the roles name.
+    """
     if authenticator is None or Right.LOG in (rights := authenticator.rights_of(principal)):
         return
     if topic is not None and Right.TOPICS in rights and has_topic(authenticator.topics_of(principal), topic):
@@ -118,19 +122,26 @@ class AccessPolicy(Protocol):
         """Raise ArchiveError with UNAUTHORISED_ACTION for a recording that this client may not read."""
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
-        """Return the channel for the responses of a client that asks in a stream with this session id. Raises
-        ArchiveError for one that clients may not have the archive publish to."""
+        """Return the channel for the responses of a client that asks in a stream with this session id.
+
+        Raises ArchiveError for one that clients may not have the archive publish to.
+        """
 
     def replay_channel(self, channel: str, stream_id: int) -> str:
         """Return the channel of a replay, checked in the same way."""
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
-        """Raise ArchiveError with MAX_REPLAYS for one replay too many; `replayed_ids` are the recordings of all that
-        are active, one for each replay."""
+        """Raise ArchiveError with MAX_REPLAYS for one replay too many.
+
+        `replayed_ids` are the recordings of all active replays, one for each replay.
+        """
 
     def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
-        """Raise ArchiveError for a recording that clients may not have one replay of together, and with MAX_REPLAYS for
-        one shared replay too many; the ids as for `check_replay`, `shared_ids` of those that are shared."""
+        """Raise ArchiveError for a recording that clients may not share a replay of.
+
+        Raises it with MAX_REPLAYS for one shared replay too many. The ids as for `check_replay`, `shared_ids` of those
+        that are shared.
+        """
 
     def replay_limit(self, recording_id: int) -> Counter | None:
         """Return the counter that a replay of a recording may not pass, or None when there is no bound."""
@@ -185,8 +196,11 @@ class ReadOnlyAccess:
         check_log_right(self.authenticator, descriptor, principal)
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
-        """Return the checked response channel. Its session id must be that of the client's own stream: with any other,
-        the client could pass for the sender of somebody else's."""
+        """Return the checked response channel.
+
+        Its session id must be that of the client's own stream: with any other, the client could pass for the
+        sender of somebody else's.
+        """
         uri = self._client_channel(channel, stream_id)
         if uri.has("session-id") and uri.session_id != session_id:
             raise _refused(channel, "its session-id is not that of the stream that it came in")
@@ -196,8 +210,10 @@ class ReadOnlyAccess:
         return str(self._client_channel(channel, stream_id))
 
     def _client_channel(self, channel: str, stream_id: int) -> ChannelUri:
-        """Return the checked channel of a client. IPC is refused, since a stranger could reach what the node's own
-        processes tell each other."""
+        """Return the checked channel of a client.
+
+        IPC is refused, since a stranger could reach what the node's own processes tell each other.
+        """
         uri = ChannelUri.parse(channel)
         if not uri.is_udp or uri.is_spy:
             raise _refused(channel, "a node's archive publishes to aeron:udp channels only")

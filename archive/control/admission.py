@@ -27,8 +27,10 @@ class Verdict(Enum):
 
 
 class Admission:
-    """The admission of one client, and the proxy that its authenticator gets. Without an authenticator everybody is
-    admitted."""
+    """The admission of one client, and the proxy that its authenticator gets.
+
+    Without an authenticator everybody is admitted.
+    """
 
     def __init__(
         self, authenticator: Authenticator | None, session_id: int, key_name: str, credentials: bytes, now_ms: int

@@ -39,8 +39,10 @@ class LiveClient(NamedTuple):
 
 
 class LiveReplay:
-    """A shared replay of one recording from where it ended when the first client asked; it ends when the last one is
-    gone."""
+    """A shared replay of one recording, from where it ended when the first client asked.
+
+    It ends when the last client is gone.
+    """
 
     def __init__(self, owner: LiveReplays, recording_id: int, limit: Counter | None) -> None:
         """Prepare a replay that `begin` starts."""
@@ -78,8 +80,11 @@ class LiveReplay:
         return self._limit is not None
 
     def check(self) -> None:
-        """Begin a replay that waits. Ends one that even its fastest client does not keep up with: who joined now would
-        be sent what it has had for long, and would wait for what is new."""
+        """Begin a replay that waits.
+
+        Ends one that even its fastest client does not keep up with: who joined now would be sent what it has
+        had for long, and would wait for what is new.
+        """
         if not self.is_begun:
             try:
                 self.begin()
@@ -187,8 +192,10 @@ class LiveReplays:
         config: ControlConfig,
         find_end: Callable[[int, Counter | None], int],
     ) -> None:
-        """Take the parts of the archive; `find_end(recording_id, limit)` says up to where a recording may be replayed
-        now."""
+        """Take the parts of the archive.
+
+        `find_end(recording_id, limit)` returns up to where a recording may be replayed now.
+        """
         self.archive = archive
         self.driver = driver
         self.find_end = find_end
@@ -223,8 +230,11 @@ class LiveReplays:
         return sum(one.client_count for one in self._replays)
 
     def start(self, session: ControlSession, request: Any, channel: str, limit: Counter | None) -> None:
-        """Add a client; `channel` is as the policy allows it. A session that asks again is sent to the new channel
-        only. Raises ArchiveError, TransportError, ChannelError."""
+        """Add a client; `channel` is as the policy allows it.
+
+        A session that asks again is sent to the new channel only. Raises ArchiveError, TransportError,
+        ChannelError.
+        """
         if request.replay_stream_id != LIVE_STREAM_ID:
             raise ArchiveError(f"live replays have the stream id {LIVE_STREAM_ID}, not {request.replay_stream_id}")
         endpoint = ChannelUri.parse(channel).endpoint

@@ -56,8 +56,10 @@ class RecordedSubscription:
         self._session.responses.send_error(self._correlation_id, error)
 
     def on_image(self, image: Image) -> None:
-        """Record an image, after the client was told of its subscription: it must hear of that before it hears of a
-        recording."""
+        """Record an image, after the client was told of its subscription.
+
+        The client must hear of that before it hears of a recording.
+        """
         if self._subscription is None:
             self._early_images.append(image)
         elif not self._is_stopping:
@@ -112,8 +114,10 @@ class RecordedSubscription:
 
 
 def subscribed_channel(channel: str, source: int) -> str:
-    """Return the channel that the archive subscribes to: a spy for a UDP publication of its own driver. Raises
-    ArchiveError."""
+    """Return the channel that the archive subscribes to: a spy for a UDP publication of its own driver.
+
+    Raises ArchiveError.
+    """
     uri = ChannelUri.parse(channel)
     if source not in (SourceLocation.LOCAL, SourceLocation.REMOTE):
         raise ArchiveError(f"source_location={source}, must be 0 (LOCAL) or 1 (REMOTE)")
@@ -184,8 +188,10 @@ class RecordingRequests:
         self._subscribe(session, request)
 
     def _check_count(self) -> None:
-        """Raise when there are too many subscriptions. Each counts from its start, not from its first image, so that it
-        cannot exceed the limit later."""
+        """Raise when there are too many subscriptions.
+
+        Each counts from its start, not from its first image, so that it cannot exceed the limit later.
+        """
         self.check_room()
         if len(self._subscriptions) >= self._config.recordings_max:
             raise ArchiveError(

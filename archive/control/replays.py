@@ -181,8 +181,10 @@ class ReplayRequests:
             raise ArchiveError(f"channel {channel!r} has linger={linger_ns} ns, at most {self._config.linger_ns_max}")
 
     def _limit(self, request: Any) -> Counter | None:
-        """Return the counter that bounds a replay: the client's, or one that the archive's owner set for the
-        recording."""
+        """Return the counter that bounds a replay.
+
+        It is the client's, or one that the archive's owner set for the recording.
+        """
         owned = self._access.replay_limit(request.recording_id)
         counter_id: int | None = getattr(request, "limit_counter_id", None)
         if counter_id is None:

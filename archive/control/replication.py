@@ -143,8 +143,10 @@ class Replication:
         )
 
     def _prepare_target(self, source: RecordingDescriptor) -> RecordingDescriptor:
-        """Return the recording to extend: a new one, one that is empty and becomes the source's, or one that has a
-        part."""
+        """Return the recording to extend.
+
+        It is a new one, one that is empty and becomes the source's, or one that has a part.
+        """
         catalog = self._owner.archive.catalog
         empty = source._replace(stop_position=source.start_position, stop_timestamp=source.start_timestamp)
         if self._target_id == NULL_VALUE:
@@ -296,8 +298,10 @@ class ReplicationRequests:
             replication.end()
 
     def replication_channel(self, asked: str) -> str:
-        """Return where replays of other archives come in. Raises ArchiveError if neither request nor settings say
-        so."""
+        """Return where replays of other archives come in.
+
+        Raises ArchiveError if neither request nor settings say so.
+        """
         if asked:
             return asked
         channel = self._config.replication_channel

@@ -69,8 +69,10 @@ class ControlSession:
         driver: DriverRequests,
         now_ns: int,
     ) -> None:
-        """Open a session; `channel` is the response channel, as far as clients may choose it. Raises ChannelError when
-        it cannot be used, TransportError."""
+        """Open a session; `channel` is the response channel, as far as clients may choose it.
+
+        Raises ChannelError when it cannot be used, TransportError.
+        """
         self.session_id = session_id
         self.image = image
         self.client_info: str = request.client_info
@@ -95,8 +97,10 @@ class ControlSession:
         )
 
     def is_at(self, channel: str) -> bool:
-        """Return whether a channel publishes to where the client has shown that it receives. A name shows nothing: it
-        may be another host's by now. Raises ChannelError."""
+        """Return whether a channel publishes to where the client has shown that it receives.
+
+        A name shows nothing: it may be another host's by now. Raises ChannelError.
+        """
         endpoint = ChannelUri.parse(channel).address("endpoint")
         return endpoint is not None and endpoint.is_numeric and endpoint.host == self.host
 
@@ -158,8 +162,10 @@ class ControlSession:
         return work_count
 
     def _check_client(self, now_ns: int, now_ms: int) -> int:
-        """Check the client: one of another major version is refused, repeatedly until its time is up, others are let in
-        or not."""
+        """Check the client, and let it in or not.
+
+        One of another major version is refused, repeatedly until its time is up.
+        """
         if self._major_version != PROTOCOL_MAJOR_VERSION:
             text = f"client version {self._major_version} is not supported, this archive has {PROTOCOL_MAJOR_VERSION}"
             return self._resend(now_ns, self._error(self.session_id, text))
@@ -181,8 +187,10 @@ class ControlSession:
         return self.responses.control_response(self._correlation_id, relevant_id, ResponseCode.ERROR, text)
 
     def _resend(self, now_ns: int, message: bytes) -> int:
-        """Send a message again and again until the client is heard: the first one may be lost while the client has no
-        image yet."""
+        """Send a message repeatedly until the client is heard.
+
+        The first one may be lost while the client has no image yet.
+        """
         if now_ns < self._next_resend_ns:
             return 0
         self._next_resend_ns = now_ns + RESEND_INTERVAL_NS

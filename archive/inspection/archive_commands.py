@@ -143,8 +143,10 @@ def verify(
 
 
 def _verify(archive: OpenArchive, recording: int | None, as_json: bool) -> int:
-    """Print the results and return how many recordings are damaged. As JSON it is one line for all, otherwise one for
-    each as soon as it is known."""
+    """Print the results and return how many recordings are damaged.
+
+    As JSON it is one line for all, otherwise one for each as soon as it is known.
+    """
     results = []
     for result in archive.verify(recording):
         results.append(result)

@@ -52,8 +52,10 @@ def default_storage() -> FileStorage:
 
 
 def list_recordings(directory: str, *, storage: Any = None) -> list[RecordingDescriptor]:
-    """Return the descriptors of an archive folder by ascending id. Raises StorageMissingError when there is no
-    catalog."""
+    """Return the descriptors of an archive folder by ascending id.
+
+    Raises StorageMissingError when there is no catalog.
+    """
     catalog = Catalog.open(storage or default_storage(), directory, read_only=True)
     try:
         return [descriptor for descriptor in catalog if descriptor.state is not RecordingState.DELETED]

@@ -1,5 +1,4 @@
-"""The ways in which `ordo archive` reaches recordings: in the folder of an archive, or over the network at those that
-serve them."""
+"""The ways in which `ordo archive` reaches recordings: in an archive's folder, or over the network."""
 
 from __future__ import annotations
 
@@ -147,8 +146,11 @@ class Place:
         return self.endpoints is not None
 
     def archives(self) -> Iterator[OpenArchive]:
-        """Yield the archives one after the other. One that cannot be reached does not keep the others from being asked:
-        the last such error is raised in the end, and those before it are printed."""
+        """Yield the archives one after the other.
+
+        One that cannot be reached does not keep the others from being asked: the last such error is raised in
+        the end, and those before it are printed.
+        """
         if self.directory is not None:
             yield FolderArchive(folder_of(self.directory))
             return

@@ -70,8 +70,10 @@ def _verify_recording(
 
 
 def is_damage(client: ArchiveClient, error: ArchiveError) -> bool:
-    """Return whether the error of a replay says that the recording is damaged: the archive lives, and has no other
-    reason."""
+    """Return whether the error of a replay says that the recording is damaged.
+
+    It does when the archive lives, and has no other reason.
+    """
     return error.code == ErrorCode.GENERIC and not isinstance(error, ArchiveTimeoutError) and not client.is_closed
 
 
@@ -93,8 +95,9 @@ def dump(
     *,
     check: Callable[[], object] = _go_on,
 ) -> Generator[RecordedMessage]:
-    """Return the messages of a recording from a position on, where one begins (default its start), up to what there is
-    now.
+    """Return the messages of a recording from a position to its present end.
+
+    A message begins at the position; the default is the recording's start.
 
     `check` as in `verify`. Raises UnknownRecordingError, ArchiveTimeoutError, and ArchiveError, also where the
     recording is damaged.

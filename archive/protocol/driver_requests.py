@@ -73,8 +73,10 @@ class DriverRequests:
         on_ready: Callable[[Any], object],
         on_failure: Callable[[OrdoError], object],
     ) -> DriverRequest:
-        """Request a publication; `on_ready(publication)` or `on_failure(error)` is called from a later `work`. Raises
-        TransportError."""
+        """Request a publication; `on_ready(publication)` or `on_failure(error)` is called from a later `work`.
+
+        Raises TransportError.
+        """
         return self._add(lambda: self.client.async_add_exclusive_publication(channel, stream_id), on_ready, on_failure)
 
     def add_subscription(

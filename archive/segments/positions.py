@@ -1,5 +1,7 @@
-"""The rules for positions: what may be extended, replayed and truncated where, and how the recording position counter
-is named (archive.md)."""
+"""The rules for positions: what may be extended, replayed and truncated where (archive.md).
+
+Also how the recording position counter is named.
+"""
 
 import struct
 from typing import Any
@@ -97,8 +99,10 @@ def check_truncation(storage: Any, directory: str, descriptor: RecordingDescript
 
 
 def recording_counter_key(descriptor: RecordingDescriptor, archive_id: int) -> bytes:
-    """Return the key of the `rec-pos` counter: recording id, session id, source identity, archive id (archive.md
-    B7)."""
+    """Return the key of the `rec-pos` counter (archive.md B7).
+
+    These are recording id, session id, source identity and archive id.
+    """
     identity = descriptor.source_identity.encode("ascii", "replace")[: KEY_LENGTH_MAX - 24]
     head = struct.pack("<qii", descriptor.recording_id, descriptor.session_id, len(identity))
     return head + identity + struct.pack("<q", archive_id)

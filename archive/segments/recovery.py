@@ -48,8 +48,9 @@ def base_of(descriptor: RecordingDescriptor, position: int) -> int:
 def find_end(
     storage: Any, directory: str, descriptor: RecordingDescriptor, checkpoint: int = NULL_POSITION
 ) -> RecoveredRecording:
-    """Scan the last two segments for the position after the last whole frame, except for a PAD: it counts when a frame
-    follows it (recorder.pxd). Changes nothing.
+    """Scan the last two segments for the position after the last whole frame; change nothing.
+
+    A PAD counts when a frame follows it (recorder.pxd).
 
     `checkpoint` is a position that was on the device; an end below it is damage.
     """
@@ -73,8 +74,10 @@ class Damage(NamedTuple):
 
 
 def find_damage(storage: Any, directory: str, descriptor: RecordingDescriptor, from_position: int) -> Damage | None:
-    """Look for a segment file that is missing or short before `from_position`, where a message begins, and for a
-    message that is not whole from there on. Changes nothing."""
+    """Look for damage from a position on, where a message begins; change nothing.
+
+    Damage is a segment file that is missing or short before `from_position`, or a message that is not whole after it.
+    """
     for base in range(base_of(descriptor, descriptor.start_position), from_position, descriptor.segment_length):
         error = _check_file(storage, directory, descriptor, base, min(descriptor.segment_length, from_position - base))
         if error is not None:

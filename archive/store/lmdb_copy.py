@@ -39,8 +39,10 @@ def read_stable(path: str) -> bytes:
 
 
 def checked_items(path: str) -> tuple[dict[bytes, bytes], bool]:
-    """Return everything in the store at `path`, in key order and without its seals, and whether it is sealed. A file
-    that is missing or empty holds nothing. Raises StorageDamagedError, StorageError."""
+    """Return everything in the store at `path`, in key order and without its seals, and whether it is sealed.
+
+    A file that is missing or empty holds nothing. Raises StorageDamagedError, StorageError.
+    """
     if not os.path.exists(path) or os.path.getsize(path) == 0:
         return {}, False
     return unsealed(path, read_pages(path, read_stable(path)))

@@ -122,8 +122,10 @@ class _Pages:
         return StoredItems(items, self._meta.transaction_id, self._previous_items())
 
     def _previous_items(self) -> dict[bytes, bytes]:
-        """Return the items of the last but one transaction: LMDB writes none of its pages, so that one can go back from
-        a torn meta page."""
+        """Return the items of the last but one transaction.
+
+        LMDB writes none of its pages, so that one can go back from a torn meta page.
+        """
         self._meta, self._used = self._previous, set()
         try:
             return dict(self._items(self._meta.content, "previous content"))
@@ -137,9 +139,11 @@ class _Pages:
         return number
 
     def _read_metas(self) -> tuple[_Meta, _Meta]:
-        """Return the meta pages of the last but one and of the last transaction. The one of transaction n is page n
-        modulo 2, the other that of n - 1. One flipped bit may still make n - 2 of n, or n + 1 of n - 1: seals tell
-        that."""
+        """Return the meta pages of the last but one and of the last transaction.
+
+        The one of transaction n is page n modulo 2, the other that of n - 1. One flipped bit may still make n -
+        2 of n, or n + 1 of n - 1: seals tell that.
+        """
         first, second = self._read_meta(0), self._read_meta(1)
         ids = (first.transaction_id, second.transaction_id)
         if ids != (0, 0) and (abs(ids[0] - ids[1]) != 1 or ids[0] % 2 != 0):

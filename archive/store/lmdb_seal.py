@@ -38,8 +38,11 @@ def seal_of(transaction_id: int, count: int, total: int) -> bytes:
 
 
 def unsealed(path: str, stored: StoredItems) -> tuple[dict[bytes, bytes], bool]:
-    """Return the items without the seals, and whether there were any. Raises StorageDamagedError where they do not
-    agree, or where the state taken for the previous one was sealed later: then what is shown is not the present."""
+    """Return the items without the seals, and whether there were any.
+
+    Raises StorageDamagedError where they do not agree, or where the state taken for the previous one was sealed
+    later: then what is shown is not the present.
+    """
     seals = [stored.items[key] for key in SEALS if key in stored.items]
     content = {key: value for key, value in stored.items.items() if key not in SEALS}
     if not seals:
@@ -53,7 +56,9 @@ def unsealed(path: str, stored: StoredItems) -> tuple[dict[bytes, bytes], bool]:
 
 
 def _latest_seal(items: dict[bytes, bytes]) -> int:
-    """Return the transaction that both seals name, or -1: one flipped bit in a state that nobody reads shall not
-    count."""
+    """Return the transaction that both seals name, or -1.
+
+    One flipped bit in a state that nobody reads shall not count.
+    """
     first, second = (items.get(key, b"") for key in SEALS)
     return int(_SEAL.unpack(first)[0]) if first == second and len(first) == _SEAL.size else -1

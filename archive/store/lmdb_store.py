@@ -45,8 +45,10 @@ def _failure(action: str, path: str, error: Exception) -> StorageError:
 
 
 def _engine_for(path: str, *, is_copy: bool = False) -> dict[str, Any]:
-    """Return the argument of `lmdb.open` that says which engine to use for a file: by the file's own format, or by that
-    of the file that it is a copy of; LMDB 0.9 for a new one, whatever the environment asks for.
+    """Return the argument of `lmdb.open` that says which engine to use for a file.
+
+    The engine follows the file's own format, or that of the file that it is a copy of; a new one gets LMDB 0.9,
+    whatever the environment asks for.
 
     Releases of lmdb from 2.0 on may have two engines, earlier ones take no such argument. Raises StorageError where the
     engine of a file is missing.

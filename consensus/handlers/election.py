@@ -52,8 +52,10 @@ def canvass_deadline_ns(ctx: Context) -> int:
 
 
 def last_resort_ns(ctx: Context) -> int:
-    """Return when a member that stands back stands all the same (ns): nobody else came forward, so its log must be the
-    newest."""
+    """Return when a member that stands back stands all the same (ns).
+
+    Nobody else came forward, so its log must be the newest.
+    """
     patience_ns = ctx.config.leader_heartbeat_timeout_ns + ctx.config.election_timeout_ns
     return max(canvass_deadline_ns(ctx), ctx.state_since_ns) + patience_ns
 
@@ -72,8 +74,10 @@ def own_canvass(ctx: Context) -> CanvassPosition:
 
 
 def recent_voters(ctx: Context) -> list[Member]:
-    """Return the voters that may vote now, forgetting what was heard too long ago, so that a quorum is one of present
-    members."""
+    """Return the voters that may vote now, without those not heard for too long.
+
+    So a quorum is one of members that are present.
+    """
     limit_ns = ctx.now_ns - ctx.config.leader_heartbeat_timeout_ns
     voters = [member for member in ctx.voters() if not ctx.is_distrusted(member)]
     return [member if member.heard_ns > limit_ns else Member(member.member_id) for member in voters]
@@ -138,8 +142,9 @@ def on_canvass(ctx: Context, message: CanvassPosition) -> None:
 
 
 def tick_candidate_ballot(ctx: Context) -> None:
-    """Ask whoever has not answered; lead with a quorum of votes as soon as all that canvassed lately have answered, or
-    else when the ballot ends.
+    """Ask those that have not answered; lead once a quorum has voted for this member.
+
+    It waits until all that canvassed lately have answered, or else until the ballot ends.
 
     A vote against the candidate is an answer, and no veto: where this member alone can be elected, because it alone is
     heard by a quorum, one voter with a newer log would bar the way to any leader for as long as it lives.

@@ -147,8 +147,9 @@ def on_commit_position(ctx: Context, message: CommitPosition) -> None:
 
 
 def on_canvass(ctx: Context, message: CanvassPosition) -> None:
-    """Leave a leader that canvasses, bound to its own term or a higher one: it has given up, so its timeout need not
-    pass.
+    """Leave a leader that canvasses, bound to its own term or a higher one.
+
+    It has given up, so its timeout need not pass.
 
     Anybody else is told who leads: the log of a member that was away may not name the leader, or name its removal.
     """

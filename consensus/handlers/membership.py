@@ -1,5 +1,6 @@
-"""The rules for changing the members: which change a leader may append to the log, and when (Raft dissertation, §4.1 to
-§4.2.4).
+"""The rules for changing the members (Raft dissertation, §4.1 to §4.2.4).
+
+They say which change a leader may append to the log, and when.
 
 One vote at a time, each only when the configuration before is committed, and a record of the leader's own term with it
 (Ongaro's correction of 2015: else two leaders may each count on a quorum of a configuration that the other's lacks).

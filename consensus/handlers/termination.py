@@ -38,8 +38,10 @@ def on_termination_position(ctx: Context, message: TerminationPosition) -> None:
 
 
 def acknowledge_termination(ctx: Context, position: int) -> None:
-    """Acknowledge, as a follower, that everything up to the termination position is executed and the services have
-    stopped."""
+    """Acknowledge, as a follower, that everything up to the termination position is executed.
+
+    The services have stopped by then.
+    """
     if ctx.is_following and ctx.is_terminating and position >= ctx.termination_position:
         ctx.send(ctx.progress.leader_member_id, TerminationAck(ctx.leadership_term_id, position, ctx.own.member_id))
 

@@ -15,8 +15,10 @@ from ordo.consensus.state.quorum import compare_log
 
 
 def begin_transfer(ctx: Context, target_id: int | None, end_position: int) -> bool:
-    """Have another member lead next, as the serving leader. Returns False, with nothing changed, when that cannot
-    be."""
+    """Have another member lead next, as the serving leader.
+
+    Returns False, with nothing changed, when that cannot be.
+    """
     if not (ctx.is_leading and ctx.is_closed) or ctx.is_terminating or ctx.is_transferring:
         return False
     candidates = [member.member_id for member in ctx.others() if can_lead(ctx, member.member_id)]
@@ -43,8 +45,10 @@ def can_lead(ctx: Context, member_id: int) -> bool:
 
 
 def tick_transfer(ctx: Context) -> None:
-    """Ask the target to stand, as the leader, once per interval as soon as it has the whole log; give up at the
-    deadline."""
+    """Ask the target to stand, as the leader, once per interval as soon as it has the whole log.
+
+    It gives up at the deadline.
+    """
     if not ctx.is_transferring:
         return
     if ctx.now_ns >= ctx.transfer_deadline_ns:
@@ -57,8 +61,10 @@ def tick_transfer(ctx: Context) -> None:
 
 
 def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
-    """Stand for election, as a follower, as soon as the log is left. Ignored unless the request comes from the own
-    leader."""
+    """Stand for election, as a follower, as soon as the log is left.
+
+    Ignored unless the request comes from the own leader.
+    """
     is_from_leader = (
         ctx.is_following
         and ctx.is_closed

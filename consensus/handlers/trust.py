@@ -31,8 +31,10 @@ from ordo.consensus.state.states import ElectionState
 
 
 def send_trust_request(ctx: Context) -> None:
-    """Tell all others, once per heartbeat interval, that this member does not vote and what it must learn, or that it
-    does not want to lead."""
+    """Tell all others, once per heartbeat interval, that this member does not vote or lead.
+
+    It says what it must learn before it votes, or that it does not want to lead.
+    """
     if not ((ctx.distrust or ctx.lags) and ctx.now_ns >= ctx.trust_send_ns):
         return
     ctx.trust_send_ns = ctx.now_ns + ctx.config.leader_heartbeat_interval_ns
@@ -48,8 +50,11 @@ def on_stands_back(ctx: Context, message: StandsBack) -> None:
 
 
 def on_trust_request(ctx: Context, message: TrustRequest) -> None:
-    """Stop waiting for that member's vote; tell it the own term unless that is forgotten, too, and as a leader with the
-    term's first record appended the term it leads."""
+    """Stop waiting for that member's vote, and tell it this member's term.
+
+    The term is left out if it is forgotten here, too. A leader with the term's first record appended tells the term it
+    leads.
+    """
     ctx.members[message.member_id].distrusted_ns = ctx.now_ns
     leads = ctx.is_leading and ctx.state is not ElectionState.LEADER_INIT
     answer = TrustAnswer(

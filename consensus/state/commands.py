@@ -52,17 +52,21 @@ class PersistDistrust(NamedTuple):
 
 
 class PrepareLog(NamedTuple):
-    """This member was elected: open the log publication at `base_position`, record it, append NewLeadershipTermEvent
-    as its first record, then call `on_log_ready`."""
+    """Open the log publication at `base_position` and record it, as the elected leader.
+
+    Append NewLeadershipTermEvent as its first record, then call `on_log_ready`.
+    """
 
     leadership_term_id: int
     base_position: int
 
 
 class JoinLog(NamedTuple):
-    """Follow `leader_member_id`: subscribe to its log session, ask for a replay from `from_position`, then call
-    `on_joined`. `leader_position` is where the leader's log ended when it announced itself, never below
-    `from_position`."""
+    """Follow `leader_member_id`: join its log session, and ask for a replay from `from_position`.
+
+    Then call `on_joined`. `leader_position` is where the leader's log ended when it announced itself, never below
+    `from_position`.
+    """
 
     leadership_term_id: int
     leader_member_id: int
@@ -72,8 +76,10 @@ class JoinLog(NamedTuple):
 
 
 class LeaveLog(NamedTuple):
-    """Close log publication or subscription and stop the recording; then report its end, scanned and durable, through
-    `on_new_term` and `on_appended` before any other input."""
+    """Close the log publication or subscription, and stop the recording.
+
+    Then report its end, scanned and durable, through `on_new_term` and `on_appended` before any other input.
+    """
 
     reason: str
 

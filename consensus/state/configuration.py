@@ -110,8 +110,7 @@ class ConfigurationTable:
         assert self.position <= position, f"truncated to {position=} below the base {self._rows}"
 
     def at(self, position: int) -> Configuration | None:
-        """Return the newest configuration of the log up to `position`, or None when it states no members up to
-        there."""
+        """Return the newest configuration of the log up to `position`, or None if there is none."""
         found = None
         for end_position, configuration in self._rows:
             if NULL_POSITION != end_position <= position:

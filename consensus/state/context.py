@@ -190,8 +190,10 @@ class Context:
 
     @property
     def stands_back(self) -> bool:
-        """Whether this member leaves the leadership to others where they can take it: its service's state is in doubt,
-        or far behind while another's is level."""
+        """Whether this member leaves the leadership to others where they can take it.
+
+        It does while its service's state is in doubt, or far behind while another's is level.
+        """
         return self.is_in_doubt or (self.lags and self._hears_level_voter)
 
     @property
@@ -238,8 +240,10 @@ class Context:
         return self.append_position >= self.joined_end_position and position <= self.progress.commit_position
 
     def voters(self) -> list[Member]:
-        """Return the members whose votes and positions count, by ascending id; this member is among them if it has a
-        vote."""
+        """Return the members whose votes and positions count, by ascending id.
+
+        This member is among them if it has a vote.
+        """
         return [self.members[member_id] for member_id in self.configuration.voter_ids]
 
     def others(self) -> list[Member]:
@@ -253,8 +257,7 @@ class Context:
         return not self.is_leading or member_id not in self.strangers
 
     def is_removed_member(self, member_id: int) -> bool:
-        """Return whether a committed configuration removed a member, so that it can neither be elected nor lead any
-        more.
+        """Return whether a committed configuration removed a member: it can no longer be elected or lead.
 
         Unless another member says that it is one: it was added again in log that this member lacks.
         """
@@ -391,8 +394,10 @@ class Context:
         self.progress.own_position = position
 
     def shrink_to(self, position: int) -> None:
-        """Take a new end of the own log after truncation: last term and configuration are those of the remaining
-        prefix."""
+        """Take a new end of this member's log after truncation.
+
+        Last term and configuration are those of the remaining prefix.
+        """
         self.pending_truncation = NULL_POSITION
         self.terms.truncate(position)
         self.unconfigure(position)

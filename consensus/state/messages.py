@@ -147,8 +147,10 @@ class TrustRequest(NamedTuple):
 
 
 class StandsBack(NamedTuple):
-    """A member that votes, and asks for no leadership, for its service's state is in doubt
-    (consensus.handlers.trust)."""
+    """A member that votes, and asks for no leadership, because its service's state is in doubt.
+
+    See consensus.handlers.trust.
+    """
 
     member_id: int
 

@@ -76,8 +76,10 @@ def is_quorum_candidate(members: Collection[Member], candidate: Member, threshol
 
 
 def is_only_candidate(members: Collection[Member], candidate: Member, threshold: int) -> bool:
-    """Return whether a quorum of members would vote for a candidate that is none of them, and no other could be in its
-    place: all logs that are known are older than its own."""
+    """Return whether `candidate`, and no other, can be elected by a quorum of `members`.
+
+    The candidate is none of them, and all logs that are known are older than its own.
+    """
     heard = [member for member in members if member.log_position != NULL_POSITION]
     return len(heard) >= threshold and not any(will_vote_for(candidate, member) for member in heard)
 

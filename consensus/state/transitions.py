@@ -71,8 +71,9 @@ def leave(ctx: Context, reason: str) -> None:
 
 
 def begin_truncation(ctx: Context, position: int, reason: str) -> None:
-    """Order the removal of the part of the own log that the leader's log does not have, and wait in INIT, deaf to
-    messages, until it is done (Raft §5.3; cluster-consensus.md §9).
+    """Order the removal of the part of this member's log that the leader's log does not have.
+
+    Until that is done it waits in INIT, deaf to messages (Raft §5.3; cluster-consensus.md §9).
 
     Raises ConsensusError where something committed would be lost: then a Raft rule was broken, and the node must stop.
     """

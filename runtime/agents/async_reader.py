@@ -31,8 +31,9 @@ class PolledReader(Protocol[ItemOut]):
 
 
 class AsyncReader(Generic[Item]):
-    """A reader to iterate over with `async for item in reader`, or to close with `async with reader`. Belongs to one
-    event loop.
+    """A reader to iterate over with `async for item in reader`, or to close with `async with reader`.
+
+    Belongs to one event loop.
 
     Raises what the reader raises.
     """
@@ -84,8 +85,11 @@ class AsyncReader(Generic[Item]):
         self._keep_alive()
 
     def close(self) -> None:
-        """End the reader. Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the
-        loop runs. In a process that was forked from the reader's it does nothing."""
+        """End the reader.
+
+        Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the loop runs.
+        In a process that was forked from the reader's it does nothing.
+        """
         if self._is_closed or self._origin.is_forked:  # whose selector is the parent's, too
             return
         demand_own_loop(self._loop, self._origin.what)

@@ -23,20 +23,26 @@ class Durations:
         return sum(self.counts)
 
     def cumulative(self) -> Iterator[tuple[float, int]]:
-        """Yield, for each bucket, its upper bound in seconds and how many durations are below it; the last bound is
-        infinite."""
+        """Yield, for each bucket, its upper bound in seconds and how many durations are below it.
+
+        The last bound is infinite.
+        """
         bounds = (*(bound / 1e9 for bound in BOUNDS_NS), float("inf"))
         return zip(bounds, accumulate(self.counts), strict=True)
 
     def since(self, before: Durations) -> Durations:
-        """Return what was added after an earlier reading; everything, if that was another histogram's, from before a
-        restart."""
+        """Return what was added after an earlier reading.
+
+        Everything, if that was another histogram's, from before a restart.
+        """
         counts = tuple(now - then for now, then in zip(self.counts, before.counts, strict=True))
         return self if min(counts) < 0 else Durations(self.sum_ns - before.sum_ns, counts)
 
     def percentile_ns(self, share: float) -> int | None:
-        """Return the duration that this share of all, 0 to 1, does not exceed (ns, the upper bound of its bucket); None
-        without durations."""
+        """Return the duration that this share of all, 0 to 1, does not exceed; None without durations.
+
+        In ns, the upper bound of its bucket.
+        """
         wanted = self.count * share
         if not self.count:
             return None

@@ -19,16 +19,20 @@ ACCESSES: Final = tuple(_MODES)
 
 
 def choose_file_access(access: str) -> None:
-    """Choose who may use the files of this process and those that it starts: "owner", "group" or "all" (umask still
-    applies)."""
+    """Choose who may use the files of this process and of those it starts: "owner", "group", "all".
+
+    The umask still applies.
+    """
     if access not in _MODES:
         raise ConfigurationError(f"file_access={access!r}, must be one of {', '.join(ACCESSES)}")
     os.environ[VARIABLE] = access
 
 
 def file_mode() -> int:
-    """Return the permission bits of a new file. Raises ConfigurationError if the environment names an unknown
-    access."""
+    """Return the permission bits of a new file.
+
+    Raises ConfigurationError if the environment names an unknown access.
+    """
     access = os.environ.get(VARIABLE, "owner")
     if access not in _MODES:
         raise ConfigurationError(f"{VARIABLE}={access!r} in the environment, must be one of {', '.join(ACCESSES)}")

@@ -163,6 +163,8 @@ def dropped_line_count() -> int:
 
 
 def watch_drops(watch: Watch | None) -> None:
-    """Have `watch` called for each dropped line of this process, with the reason, and whether it is the first one in a
-    row; None ends that. It must neither raise nor log."""
+    """Have `watch` called for each dropped line of this process; None ends that.
+
+    It gets the reason, and whether the line is the first one in a row. It must neither raise nor log.
+    """
     _watches[:] = [] if watch is None else [watch]

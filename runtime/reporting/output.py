@@ -24,8 +24,9 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Return the text with everything a terminal would obey, or a line would break at, as an escape sequence such as
-    `\\x1b`.
+    r"""Return the text with everything that a terminal would obey as an escape sequence.
+
+    So `\x1b` is written for ESC; what a line would break at is escaped as well.
 
     These are control characters, separators of lines, marks that turn the direction of text, and halves of surrogate
     pairs. `keep` names those that stay: LINES for a text of several lines.
@@ -38,8 +39,10 @@ def printable(text: str, keep: str = "") -> str:
 
 
 class OutputLost(Exception):
-    """The error of a standard output that cannot be written. It ends a command, and is not an OSError, which libraries
-    would take for theirs."""
+    """The error of a standard output that cannot be written.
+
+    It ends a command, and is not an OSError, which libraries would take for theirs.
+    """
 
 
 class OutputStream(io.TextIOBase):
@@ -83,8 +86,10 @@ class OutputStream(io.TextIOBase):
             raise OutputLost from error
 
     def _forget_what_waits(self) -> None:
-        """Redirect to nowhere what is still buffered, since the interpreter would try to write it at its end, and
-        fail."""
+        """Redirect to nowhere what is still buffered.
+
+        The interpreter would try to write it at its end, and fail.
+        """
         if self.stream in (sys.__stdout__, sys.__stderr__):
             with suppress(OSError, ValueError):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -140,8 +145,10 @@ class UnescapedStream(io.TextIOBase):
 
 
 def unescaped(stream: Any) -> TextIO:
-    """Return a stream that writes to the same place without escaping; a stream that is no OutputStream is returned as
-    it is."""
+    """Return a stream that writes to the same place without escaping.
+
+    A stream that is no OutputStream is returned as it is.
+    """
     return cast(TextIO, UnescapedStream(stream) if isinstance(stream, OutputStream) else stream)
 
 

@@ -25,8 +25,10 @@ SPAN_ID_BYTES = 8
 
 
 def make_trace_id(identity: bytes, open_position: int, number: int) -> bytes:
-    """Return the trace id of a request: from the identity that sends it, where that was opened, and the request's
-    number."""
+    """Return the trace id of a request.
+
+    It is made from the identity that sends it, where that was opened, and the request's number.
+    """
     return blake2b(b"%b %d %d" % (identity, open_position, number), digest_size=TRACE_ID_BYTES).digest()
 
 

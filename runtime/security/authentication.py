@@ -1,5 +1,7 @@
-"""The authenticator hook of cluster-client.md §4.1 and archive.md A3: who may open a session with a cluster or an
-archive, and what it may do."""
+"""The authenticator hook of cluster-client.md §4.1 and archive.md A3.
+
+It decides who may open a session with a cluster or an archive, and what it may do.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,10 @@ _TOPIC_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,64}\*?|\*")
 
 
 def rights_of_roles(roles: Iterable[str]) -> Right:
-    """Return the rights of roles, which are names of rights in lower case, or `topic:` and a topic. Raises
-    ConfigurationError for an unknown role."""
+    """Return the rights of roles, which are names of rights in lower case, or `topic:` and a topic.
+
+    Raises ConfigurationError for an unknown role.
+    """
     rights = Right(0)
     for role in roles:
         if role.startswith(TOPIC_ROLE):
@@ -80,8 +84,10 @@ def topics_of_roles(roles: Iterable[str]) -> tuple[str, ...]:
 
 
 def has_topic(patterns: Iterable[str], topic: str) -> bool:
-    """Return whether a topic is among the named ones; a name that ends in `*` stands for all topics that begin like
-    it."""
+    """Return whether a topic is among the named ones.
+
+    A name that ends in `*` stands for all topics that begin like it.
+    """
     return any(topic.startswith(pattern[:-1]) if pattern.endswith("*") else topic == pattern for pattern in patterns)
 
 
@@ -107,8 +113,10 @@ class SessionProxy(Protocol):
 
 
 class Authenticator(Protocol):
-    """A policy that decides about sessions. It is called on the leader, once per slow tick for each session that waits,
-    until it decides; for operators on any member, where a challenge is a refusal.
+    """A policy that decides about sessions.
+
+    It is called on the leader, once per slow tick for each session that waits, until it decides; for operators on
+    any member, where a challenge is a refusal.
 
     It runs on the node's own thread, where nothing may take long: a slow check delays heartbeats.
     """
@@ -129,8 +137,10 @@ class Authenticator(Protocol):
         """Return what the sessions of a principal may do; asked on every member, so it must return the same on all."""
 
     def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:
-        """Return the topics that a principal with Right.TOPICS may read; `desk7.*` stands for all that begin with
-        `desk7.`."""
+        """Return the topics that a principal with Right.TOPICS may read.
+
+        `desk7.*` stands for all that begin with `desk7.`.
+        """
 
 
 def key_name_of(source_identity: str) -> str:

@@ -10,8 +10,11 @@ from ordo.runtime.errors import ConfigurationError
 
 
 def credentials_from_file(path: str | Path) -> Callable[[], bytes]:
-    """Return a source that reads credentials from a file, without the final line end, whenever a session is opened, so
-    that they can be exchanged while the client runs. It raises ConfigurationError if the file cannot be read."""
+    """Return a source that reads credentials from a file, without the final line end.
+
+    It is read whenever a session is opened, so that they can be exchanged while the client runs. Raises
+    ConfigurationError if the file cannot be read.
+    """
 
     def read() -> bytes:
         try:
@@ -23,8 +26,10 @@ def credentials_from_file(path: str | Path) -> Callable[[], bytes]:
 
 
 def credentials_from_environment(name: str) -> Callable[[], bytes]:
-    """Return a source that reads credentials from an environment variable. It raises ConfigurationError if the variable
-    is missing."""
+    """Return a source that reads credentials from an environment variable.
+
+    It raises ConfigurationError if the variable is missing.
+    """
 
     def read() -> bytes:
         value = os.environ.get(name)

@@ -16,8 +16,9 @@ WAITING_MAX = 8192
 
 
 class KeyAuthenticator:
-    """An authenticator that lets in the holders of keys with roles, as the name of the key. A client that shows
-    credentials is left to `others`, if there is one.
+    """An authenticator that lets in the holders of keys with roles, as the name of the key.
+
+    A client that shows credentials is left to `others`, if there is one.
 
     A session of a key is its holder's: whoever speaks for it has to encrypt with a key of that name, also after a
     change of the leader.
@@ -30,16 +31,20 @@ class KeyAuthenticator:
         *,
         read_topics: Callable[[], Mapping[str, tuple[str, ...]]] = dict,
     ) -> None:
-        """Take the sources: `read_keys` gives the rights of each name, `read_topics` the topics that it may read; both
-        are asked again for every decision."""
+        """Take the sources of rights, which are asked again for every decision.
+
+        `read_keys` gives the rights of each name, `read_topics` the topics that it may read.
+        """
         self._read_keys = read_keys
         self._read_topics = read_topics
         self._others = others
         self._with_credentials: OrderedDict[int, None] = OrderedDict()
 
     def _others_for(self, session_id: int) -> Authenticator | None:
-        """Return the authenticator that decides about a session with credentials, or None for a session that only has
-        its key."""
+        """Return the authenticator that decides about a session with credentials.
+
+        None for a session that only has its key.
+        """
         return self._others if session_id in self._with_credentials else None
 
     def on_connect_request(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:

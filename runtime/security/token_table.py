@@ -14,8 +14,10 @@ from ordo.runtime.settings.config import Settings
 
 
 class TokenTable(Settings):
-    """An entry as `ordo cluster new-token` prints it. The reader says which `roles` there are: names of rights, in
-    lower case."""
+    """An entry as `ordo cluster new-token` prints it.
+
+    The reader says which `roles` there are: names of rights, in lower case.
+    """
 
     principal: Annotated[str, Field(min_length=1, max_length=200)] = Field(
         description="Name that the service and the log know the client by (encoded_principal).", examples=["desk-7"]

@@ -56,8 +56,10 @@ def _random_bytes(count: int) -> bytes:
 
 
 def hash_token(token: str) -> str:
-    """Return the form of a token that the configuration keeps. Raises ConfigurationError for a token that could be
-    guessed."""
+    """Return the form of a token that the configuration keeps.
+
+    Raises ConfigurationError for a token that could be guessed.
+    """
     if len(token) < TOKEN_LENGTH_MIN:
         raise ConfigurationError(
             f"token of {len(token)} characters: it must be random, and have {TOKEN_LENGTH_MIN} at least; without"
@@ -79,8 +81,10 @@ def _digest(salt: bytes, token: bytes) -> bytes:
 
 
 class TokenAuthenticator:
-    """An authenticator that lets in whoever shows one of the tokens in its credentials, as the token's principal; with
-    `anonymous_roles` also whoever shows nothing, as the principal without a name."""
+    """An authenticator that lets in whoever shows one of the tokens, as the token's principal.
+
+    With `anonymous_roles` also whoever shows nothing, as the principal without a name.
+    """
 
     def __init__(self, tokens: Iterable[Token], anonymous_roles: Sequence[str] = ()) -> None:
         self._takes_nameless = bool(anonymous_roles)
@@ -107,8 +111,10 @@ class TokenAuthenticator:
                 self._verdicts.popitem(last=False)
 
     def _find(self, credentials: bytes) -> bytes | None:
-        """Return the principal of a token; all hashes are compared, so that the time taken reveals nothing about
-        them."""
+        """Return the principal of a token.
+
+        All hashes are compared, so that the time taken reveals nothing about them.
+        """
         found = NAMELESS if self._takes_nameless and not credentials else None
         for salt, digest, principal in self._hashes:
             if hmac.compare_digest(_digest(salt, credentials), digest):

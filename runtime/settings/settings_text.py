@@ -1,5 +1,7 @@
-"""The description of settings for people, made from their models: every key with its kind, its default and its
-purpose."""
+"""The description of settings for people: every key with its kind, default and purpose.
+
+It is made from their models.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Determinism checks that run a service in processes which differ in everything it must not depend on, and compare what
-it does.
+"""Determinism checks that run a service in differing processes, and compare what it does.
+
+The processes differ in everything that the service must not depend on.
 
     check_environments("mypackage.orders:Orders", inputs)
 
@@ -57,8 +58,11 @@ class _Run(NamedTuple):
 def check_environments(
     service: str, inputs: Iterable[Input], *, environments: Iterable[Environment] = ENVIRONMENTS
 ) -> None:
-    """Raise ServiceError when a service, `module:Class`, does anything else in one environment than in the first, and
-    say what; also when it fails. The inputs must be picklable, as those of `ordo.service_api.testing.harness` are."""
+    """Raise ServiceError when a service does anything else in one environment than in the first.
+
+    The error says what. It is also raised when the service, `module:Class`, fails. The inputs must be picklable, as
+    those of `ordo.service_api.testing.harness` are.
+    """
     items = list(inputs)
     expected: _Run | None = None
     for environment in environments:

@@ -1,5 +1,6 @@
-"""A harness that tests a service without a cluster: feed it inputs, look at what it did, prove that it is
-deterministic.
+"""A harness that tests a service without a cluster.
+
+Feed it inputs, look at what it did, prove that it is deterministic.
 
     harness = ServiceHarness(MyService)
     harness.execute(OpenSession(1, 10), Message(1, 11, b"buy"), AdvanceTime(500))
@@ -79,8 +80,11 @@ Input: TypeAlias = OpenSession | CloseSession | Message | AdvanceTime | TakeSnap
 
 
 class Effect(NamedTuple):
-    """Something the service did. `kind`: egress (answers to messages are among it), schedule, cancel, close, offer,
-    reject, publish (topic, ":" and payload, by sequence number), answer (of a query)."""
+    """Something the service did.
+
+    `kind`: egress (answers to messages are among it), schedule, cancel, close, offer, reject, publish (topic, ":"
+    and payload, by sequence number), answer (of a query).
+    """
 
     kind: str
     key: int
@@ -120,8 +124,10 @@ class HarnessSession(SinkSession):
 
 
 class HarnessRun:
-    """A run of messages as `on_session_messages` gets it from a harness: those that follow on one another among its
-    inputs."""
+    """A run of messages as `on_session_messages` gets it from a harness.
+
+    These are the messages that follow on one another among its inputs.
+    """
 
     def __init__(self, harness: ServiceHarness, first: Message) -> None:
         self._harness = harness
@@ -218,8 +224,10 @@ class ServiceHarness:
         return [value[len(prefix) :] for value in found if value.startswith(prefix)]
 
     def query(self, payload: bytes) -> bytes:
-        """Return the service's answer to a query. Raises ServiceError when the query has changed the service's
-        state."""
+        """Return the service's answer to a query.
+
+        Raises ServiceError when the query has changed the service's state.
+        """
         before = self.take_snapshot()
         self._callback, self._may_call = "on_query", False
         answer = self.service.on_query(payload)
@@ -240,8 +248,10 @@ class ServiceHarness:
         return HarnessSnapshot(tuple(messages), self.log_position, self.time, sessions, tuple(self._timers), sequences)
 
     def state_hash(self) -> bytes | None:
-        """Return the service's hash of its state, or None if it has no `state_hash`. Raises ServiceError when that is
-        not bytes, or when computing it has changed the state."""
+        """Return the service's hash of its state, or None if it has no `state_hash`.
+
+        Raises ServiceError when that is not bytes, or when computing it has changed the state.
+        """
         if not implements_state_hash(type(self.service)):
             return None
         before = self.take_snapshot()
@@ -394,8 +404,10 @@ class ServiceHarness:
             self._call("on_timer_event", True, correlation_id, timestamp)
 
     def _advance(self, payload_bytes: int) -> None:
-        """Advance the position by the record's length in a log: 32 bytes of frame, 32 of message header, aligned to
-        32."""
+        """Advance the position by the record's length in a log.
+
+        That is 32 bytes of frame and 32 of message header, aligned to 32.
+        """
         self.log_position += 64 + (payload_bytes + 31 & ~31)
 
     def _call(self, callback: str, may_call: bool, *arguments: object) -> bytes | None:
@@ -434,8 +446,9 @@ class ServiceHarness:
 def check_service(
     make_service: Callable[[], Service], inputs: Iterable[Input], *, snapshot_points: int = 8
 ) -> ServiceHarness:
-    """Prove on these inputs that a service is deterministic, that its snapshots hold its whole state, and that taking
-    one changes nothing.
+    """Prove on these inputs that a service is deterministic and its snapshots hold its whole state.
+
+    Also that taking a snapshot changes nothing.
 
     Runs them twice on fresh services, then from a snapshot at each of `snapshot_points` places spread over the inputs:
     once more on a service that is restored from it, and on the one that took it. A service that takes messages many at

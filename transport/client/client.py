@@ -130,15 +130,18 @@ class TransportClient(ClientCore, Closing):
         return subscription
 
     def add_counter(self, type_id: int, label: str, key: bytes = b"") -> ClientCounter:
-        """Return a counter that this client owns; `type_id` of applications is 1000 or more. Raises as
-        `add_publication`."""
+        """Return a counter that this client owns; `type_id` of applications is 1000 or more.
+
+        Raises as `add_publication`.
+        """
         counter: ClientCounter = self._await(self.async_add_counter(type_id, label, key))
         return counter
 
     def add_static_counter(self, type_id: int, label: str, key: bytes = b"", *, registration_id: int) -> Counter:
-        """Return a counter that stays until the driver ends, whatever becomes of this client: the same one for
-        whoever asks for the type and registration id again. Raises RegistrationError where another client owns such
-        a counter.
+        """Return a counter that stays until the driver ends, whatever becomes of this client.
+
+        Whoever asks for the type and registration id again gets the same one. Raises RegistrationError where another
+        client owns such a counter.
         """
         correlation_id = self.next_correlation_id()
         command = commands.AddStaticCounter(self.client_id, correlation_id, registration_id, type_id, key, label)
@@ -265,13 +268,17 @@ class TransportClient(ClientCore, Closing):
         self._await(self._register(command, f"removal of destination {destination_id}", lambda _: True))
 
     def async_add_destination(self, publication: Publication, uri: str) -> int:
-        """Add a destination like `add_destination`, without waiting: `get` of the returned id gives the id once it is
-        done."""
+        """Add a destination like `add_destination`, without waiting.
+
+        `get` of the returned id gives the destination's id once it is there.
+        """
         return self._async_destination(commands.AddDestination, publication.original_registration_id, uri)
 
     def async_add_receive_destination(self, subscription: Subscription, uri: str) -> int:
-        """Add a destination like `add_receive_destination`, without waiting: `get` of the returned id gives the id once
-        it is done."""
+        """Add a destination like `add_receive_destination`, without waiting.
+
+        `get` of the returned id gives the destination's id once it is there.
+        """
         return self._async_destination(commands.AddReceiveDestination, subscription.registration_id, uri)
 
     def _async_destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
@@ -315,8 +322,10 @@ class TransportClient(ClientCore, Closing):
         return int(self._await(self._register(command, f"session id of stream {stream_id}", lambda a: a)).session_id)
 
     def local_socket_addresses(self, channel_status_id: int) -> list[str]:
-        """Return `host:port` of each socket bound for a channel, given its status counter; empty until the channel is
-        active."""
+        """Return `host:port` of each socket bound for a channel, given its status counter.
+
+        Empty until the channel is active.
+        """
         if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
             return []
         found = []
@@ -340,8 +349,10 @@ class TransportClient(ClientCore, Closing):
         return counter.key[8 : 8 + length].decode("ascii") if length > 0 else None
 
     def reject_image(self, image: Image, reason: str) -> None:
-        """Ask the driver to drop an image and to tell its publisher. Raises TransportError for a reason that is too
-        long, or not ASCII."""
+        """Ask the driver to drop an image and to tell its publisher.
+
+        Raises TransportError for a reason that is too long, or not ASCII.
+        """
         if len(reason) > REASON_LENGTH_MAX or not reason.isascii():
             raise TransportError(
                 f"a reason of {len(reason)} characters to reject an image: up to {REASON_LENGTH_MAX} are allowed, "
@@ -655,8 +666,10 @@ class TransportClient(ClientCore, Closing):
         self._link.send(command, self.wake_driver)
 
     def _await(self, registration_id: int) -> Any:
-        """Return the resource of a pending command; run or wait for the driver until it is there, keeping this client
-        alive meanwhile."""
+        """Return the resource of a pending command, once it is there.
+
+        Runs or waits for the driver, and keeps this client alive meanwhile.
+        """
         pending = self._pending[registration_id]
         for _ in self._link.attempts(pending.deadline_ns):
             self._receive_responses()
@@ -672,8 +685,7 @@ class TransportClient(ClientCore, Closing):
         return DriverTimeoutError(f"{pending.what}: the driver in {self.directory!r} gave no answer in time")
 
     def on_forked(self) -> None:
-        """Let go of everything in a process that was forked from this client's, without touching the parent's
-        resources."""
+        """Let go of everything in a process forked from this client's; the parent's resources stay."""
         for publication in self._resources.publications.values():
             publication.force_close()
         for subscription in self._resources.subscriptions.values():

@@ -66,8 +66,10 @@ class ClientFolder:
     """
 
     def __init__(self, parent: str | None = None) -> None:
-        """Make a locked folder below `parent`, by default the user's own folder in shared memory. Raises
-        StorageError."""
+        """Make a locked folder below `parent`, by default the user's own folder in shared memory.
+
+        Raises StorageError.
+        """
         parent = parent or user_folder(shared_memory_folder())
         remove_abandoned(parent)
         self.path, self._descriptor = _take_name(parent)
@@ -89,8 +91,9 @@ class ClientFolder:
 
 
 def _take_name(parent: str) -> tuple[str, int]:
-    """Return a folder's name and the descriptor of its locked file. Tries other names while somebody holds them; never
-    waits.
+    """Return a folder's name and the descriptor of its locked file.
+
+    Tries other names while somebody holds them; never waits.
 
     In another container that shares this memory a process may have the same id.
     """

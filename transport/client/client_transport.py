@@ -48,8 +48,9 @@ class ClientTransport:
         descriptor: int | None = None,
         random: RandomSource | None = None,
     ) -> None:
-        """Take over a client; `driver` runs on this thread and ends with `close`; without one, the driver is another
-        process.
+        """Take over a client.
+
+        `driver` runs on this thread and ends with `close`; without one, the driver is another process.
 
         `descriptor` becomes readable when there is something to receive; None when nothing can say so.
         """
@@ -158,8 +159,10 @@ class ClientTransport:
         return int(now_ns)
 
     def park(self, timeout_ns: int) -> None:
-        """Wait until something comes in or the timeout passes; at most a short while when the driver is another
-        process."""
+        """Wait until something comes in or the timeout passes.
+
+        The wait is short when the driver is another process.
+        """
         with self.use:
             if self._driver is not None:
                 self._driver.park(self.clock.now(), timeout_ns)
@@ -167,8 +170,10 @@ class ClientTransport:
         time.sleep(min(POLL_INTERVAL_S, timeout_ns / 1e9))
 
     def rest(self, quiet_since_ns: int) -> None:
-        """Wait between two duty cycles: 1 ms at most, and 10 ms after 100 ms without work. Incoming data ends the wait
-        early; what is due by time may be late by as much."""
+        """Wait between two duty cycles: 1 ms at most, and 10 ms after 100 ms without work.
+
+        Incoming data ends the wait early; what is due by time may be late by as much.
+        """
         is_quiet = self.clock.now() - quiet_since_ns >= LONG_REST_AFTER_NS
         self.park(LONG_REST_NS if is_quiet else REST_NS)
 

@@ -27,8 +27,9 @@ STAND_STILL_NS: Final = 2_500_000_000
 
 
 class DriverLink:
-    """A connection to a driver, made by the constructor: raises DriverTimeoutError when no live driver shows up within
-    `timeout_ns`.
+    """A connection to a driver, made by the constructor.
+
+    Raises DriverTimeoutError when no live driver shows up within `timeout_ns`.
 
     `invoker()` is one duty cycle of a driver in this thread; without one the driver is elsewhere, and may park.
     """
@@ -68,8 +69,10 @@ class DriverLink:
         )
 
     def open_waker(self) -> Waker | None:
-        """Return the waker of a driver elsewhere that parks, or None while it has no flag, and for one in this
-        thread."""
+        """Return the waker of a driver elsewhere that parks.
+
+        None while it has no flag, and for one in this thread.
+        """
         if self.invoker is not None:
             return None
         counter_id = self.counters.find(DRIVER_PARK_FLAG_TYPE_ID)
@@ -113,8 +116,10 @@ class DriverLink:
         raise DriverTimeoutError(f"the driver in {self.directory!r} takes no commands: its ring is full")
 
     def silence(self) -> str | None:
-        """Return what is wrong with the driver's heartbeat, or None when it is alive. A driver in this thread is never
-        late."""
+        """Return what is wrong with the driver's heartbeat, or None when it is alive.
+
+        A driver in this thread is never late.
+        """
         heartbeat_ms = self.ring.consumer_heartbeat_ms
         if heartbeat_ms == commands.NULL_ID:
             return "was closed"

@@ -363,14 +363,18 @@ def encode(message: tuple[Any, ...]) -> bytes:
 
 
 def decode_command(type_id: int, payload: bytes) -> Any:
-    """Return the command of a ring record, or None when the type is unknown. Raises DecodeError when it is
-    malformed."""
+    """Return the command of a ring record, or None when the type is unknown.
+
+    Raises DecodeError when it is malformed.
+    """
     return _decode(_COMMANDS.get(type_id), payload)
 
 
 def decode_response(type_id: int, payload: bytes) -> Any:
-    """Return the response of a broadcast record, or None when the type is unknown. Raises DecodeError when it is
-    malformed."""
+    """Return the response of a broadcast record, or None when the type is unknown.
+
+    Raises DecodeError when it is malformed.
+    """
     return _decode(_RESPONSES.get(type_id), payload)
 
 

@@ -105,8 +105,10 @@ def streams(directory: DirOption = DEFAULT_DIRECTORY) -> None:
 
 
 def backlog(directory: DirOption = DEFAULT_DIRECTORY) -> None:
-    """Print how far publishers, senders, receivers and subscribers of every stream are behind, and from their
-    limits."""
+    """Print how far each party of every stream is behind, and from its limit.
+
+    These are publishers, senders, receivers and subscribers.
+    """
     table = OutputTable("stream", "session", "who", "of", "position", "behind", "room", "channel", box=None)
     for one in backlogs(driver_folder.read_streams(directory)):
         numbers = ("-" if value == UNKNOWN else f"{value:,}" for value in one[4:7])

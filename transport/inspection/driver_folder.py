@@ -46,8 +46,10 @@ def read_streams(directory: Path) -> list[StreamCounter]:
 
 
 def read_loss_report(directory: Path) -> list[LossEntry]:
-    """Return what each image of a driver has lost, in the order of first losses. Raises StorageMissingError without a
-    file."""
+    """Return what each image of a driver has lost, in the order of first losses.
+
+    Raises StorageMissingError without a file.
+    """
     memory = FileMemoryProvider().open(str(directory / LOSS_FILE_NAME), False)
     try:
         return read_losses(memory)

@@ -1,5 +1,7 @@
-"""An inspector of a log buffer file of any driver of the layout, whether or not somebody writes to it
-(log-buffer.md)."""
+"""An inspector of a log buffer file of any driver of the layout (log-buffer.md).
+
+It may be used whether or not somebody writes to the file.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,10 @@ class FrameLine(NamedTuple):
 
 
 class LogInspector:
-    """A log buffer file, mapped read only; `close` it. Raises StorageError subclasses or TransportError for what is no
-    log."""
+    """A log buffer file, mapped read only; `close` it.
+
+    Raises StorageError subclasses or TransportError for what is no log.
+    """
 
     def __init__(self, path: str) -> None:
         self._log: LogBuffers = open_log(FileMemoryProvider(), path, writable=False)

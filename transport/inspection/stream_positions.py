@@ -1,5 +1,7 @@
-"""Streams of a driver and every party's position in them, read from the counters that every driver of the layout
-keeps."""
+"""The streams of a driver and every party's position in them.
+
+They are read from the counters that every driver of the layout keeps.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ class StreamCounter(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """The position of one party of a stream: `behind_bytes` behind what is available to it, `room_bytes` until it has
-    to stop.
+    """The position of one party of a stream.
+
+    `behind_bytes` behind what is available to it, `room_bytes` until it has to stop.
 
     UNKNOWN where a driver does not say.
     """
@@ -67,8 +70,10 @@ def stream_counters(counters: Iterable[CounterDescriptor]) -> list[StreamCounter
 
 
 def backlogs(counters: Iterable[StreamCounter]) -> list[Backlog]:
-    """Return every publisher, sender, receiver and subscriber. Positions are read one by one, so they may be off by
-    what flows meanwhile."""
+    """Return every publisher, sender, receiver and subscriber.
+
+    Positions are read one by one, so they may be off by what flows meanwhile.
+    """
     streams: dict[tuple[int, int], list[StreamCounter]] = defaultdict(list)
     for one in counters:
         streams[one.stream_id, one.session_id].append(one)
@@ -95,8 +100,10 @@ def _backlogs_of(members: list[StreamCounter]) -> list[Backlog]:
 
 
 def _end_for(subscriber: StreamCounter, members: list[StreamCounter]) -> int:
-    """Return how far the stream is available to a subscriber: in its own image or publication, where the driver names
-    that."""
+    """Return how far the stream is available to a subscriber.
+
+    In its own image or publication, where the driver names that.
+    """
     ends = [one for one in members if one.type_id in (RECEIVER_HIGH_WATER, PUBLISHER_POSITION)]
     own = [one.value for one in ends if one.registration_id == subscriber.reference_id]
     same_channel = [one.value for one in ends if one.channel == subscriber.channel]

@@ -118,8 +118,10 @@ class Trusted:
         return key if key is not None and (not owners or public in owners) else None
 
     def are_one(self, known: bytes, public: bytes) -> bool:
-        """Return whether two keys have the same holder: they are the same, or have the same name. A known key that is
-        not trusted any more has no holder, so that any other may take its place."""
+        """Return whether two keys have the same holder: they are the same, or have the same name.
+
+        A known key that is not trusted any more has no holder, so that any other may take its place.
+        """
         old, new = self._keys.get(known), self._keys.get(public)
         return old is None or (new is not None and (old.public == public or old.name == new.name != ""))
 
@@ -166,8 +168,10 @@ def parse_trusted(text: str, source: str) -> Trusted:
 
 
 def _others_rights(owner: int) -> int:
-    """Return the rights that a key file of this owner must not have. One of root's may be read by another user through
-    its group, as Kubernetes mounts a Secret."""
+    """Return the rights that a key file of this owner must not have.
+
+    One of root's may be read by another user through its group, as Kubernetes mounts a Secret.
+    """
     return 0o037 if owner == 0 != os.geteuid() else 0o077
 
 
@@ -251,8 +255,10 @@ class Keyring:
         self.reload()
 
     def reload(self) -> bool:
-        """Return whether something changed. Raises ConfigurationError for a file that cannot be used; all stays as it
-        was."""
+        """Return whether something changed.
+
+        Raises ConfigurationError for a file that cannot be used; all stays as it was.
+        """
         stamps = _stamps(*self._files)
         if stamps == self._stamps:
             return False

@@ -117,8 +117,10 @@ class Initiator:
         return self._ephemeral.public + static + state.seal(payload)
 
     def read_second(self, message: bytes) -> tuple[bytes, Keys]:
-        """Return payload and keys. Raises DecodeError, and can then read another message: a forged answer spoils
-        nothing."""
+        """Return payload and keys.
+
+        Raises DecodeError, and can then read another message: a forged answer spoils nothing.
+        """
         if len(message) < SECOND_MESSAGE_BYTES:
             raise DecodeError(f"second message of {len(message)} bytes, at least {SECOND_MESSAGE_BYTES}")
         state = self._state.copy()
@@ -141,8 +143,9 @@ class Responder:
         self.initiator_static = b""
 
     def read_static(self, message: bytes) -> bytes:
-        """Return the static key of the initiator, at the price of one shared secret; only known keys are worth the rest
-        of the work.
+        """Return the static key of the initiator, at the price of one shared secret.
+
+        Only known keys are worth the rest of the work.
 
         Raises DecodeError.
         """

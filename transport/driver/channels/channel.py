@@ -19,8 +19,10 @@ _UNSUPPORTED_KEYS = ("ats",)
 
 
 class ResolutionPending(TransportError):
-    """The error while a name of the channel is being looked up: the same command works, or fails for good, a moment
-    later."""
+    """The error while a name of the channel is being looked up.
+
+    The same command works, or fails for good, a moment later.
+    """
 
 
 @dataclass(frozen=True)

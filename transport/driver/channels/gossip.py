@@ -124,8 +124,10 @@ def _is_numeric(host: str) -> bool:
 
 
 class Gossip:
-    """One driver's part in the gossip. `find(host)` is the address of a name that others know, None while it is looked
-    up."""
+    """One driver's part in the gossip.
+
+    `find(host)` is the address of a name that others know, None while it is looked up.
+    """
 
     def __init__(
         self,

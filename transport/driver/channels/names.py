@@ -29,8 +29,10 @@ class Names:
     def __init__(
         self, network: Lookup, table: dict[str, str], clock: Clock, note_time: Callable[[int], object]
     ) -> None:
-        """Take the resolver's inputs; `note_time` is given how long (ns) each lookup took that had no answer at
-        once."""
+        """Take the resolver's inputs.
+
+        `note_time` is given how long (ns) each lookup took that had no answer at once.
+        """
         self._network = network
         self._clock = clock
         self._note_time = note_time
@@ -40,8 +42,10 @@ class Names:
         """The names that other drivers have told of, if this driver takes part in gossip."""
 
     def lookup(self, host: str) -> str | None:
-        """Return the numeric address of a name without waiting, or None while it is looked up; raises
-        TransportError."""
+        """Return the numeric address of a name without waiting, or None while it is looked up.
+
+        Raises TransportError.
+        """
         found = self.table.get(host)
         if found is None and self.gossip is not None:
             found = self.gossip.lookup(host)

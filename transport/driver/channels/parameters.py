@@ -48,8 +48,10 @@ class PublicationParameters(NamedTuple):
 
 
 class SubscriptionParameters(NamedTuple):
-    """Parameters of one subscription; `session_id` None: any; `group` is true, false or infer; `group_tag` None:
-    untagged."""
+    """Parameters of one subscription.
+
+    `session_id` None: any; `group` is true, false or infer; `group_tag` None: untagged.
+    """
 
     session_id: int | None
     is_reliable: bool

@@ -87,8 +87,10 @@ class Clients:
             self.all[client_id].has_closed = True
 
     def forgive_step(self, now_ns: int, epoch_ms: int) -> None:
-        """Give all clients a new timeout after the wall clock was stepped: their heartbeats carry the time from
-        before."""
+        """Give all clients a new timeout after the wall clock was stepped.
+
+        Their heartbeats carry the time from before.
+        """
         ahead_ms = epoch_ms - now_ns // 1_000_000
         if self._ahead_ms is not None and abs(ahead_ms - self._ahead_ms) > STEP_MS:
             for client in self.all.values():
@@ -123,8 +125,10 @@ class Clients:
     def add_static_counter(
         self, correlation_id: int, registration_id: int, type_id: int, key: bytes, label: str
     ) -> None:
-        """Add a counter that stays until the driver ends; the same one is returned for the same type and registration
-        id."""
+        """Add a counter that stays until the driver ends.
+
+        The same one is returned for the same type and registration id.
+        """
         _check_key(key)
         counters = self.context.counters
         counter_id = counters.find(type_id, registration_id=registration_id)

@@ -40,8 +40,9 @@ _NO_CORRELATION_ID: Final = 0
 
 
 class Conductor:
-    """The owner of clients, publications and subscriptions. `on_terminate` is called when a client may and does end the
-    driver.
+    """The owner of clients, publications and subscriptions.
+
+    `on_terminate` is called when a client may and does end the driver.
 
     `ipc_changed` is called when the set of IPC publications changes.
     """
@@ -84,8 +85,10 @@ class Conductor:
     # --- commands -------------------------------------------------------------------------------------------------
 
     def on_command(self, type_id: int, payload: bytes) -> None:
-        """Execute one record of the command ring. Whatever is wrong with it becomes an error response, never an
-        exception."""
+        """Execute one record of the command ring.
+
+        Whatever is wrong with it becomes an error response, never an exception.
+        """
         self.context.events.record(COMMAND, type_id, payload)
         try:
             command = commands.decode_command(type_id, payload)
@@ -267,16 +270,20 @@ class Conductor:
             self._blocked_ns = now_ns
 
     def endpoint_work(self, now_ns: int) -> int:
-        """Request SETUP from explicit control addresses and forget old PENDING_SETUP markers; return the next deadline
-        (ns)."""
+        """Request SETUP from explicit control addresses; return the next deadline (ns).
+
+        Forgets old PENDING_SETUP markers.
+        """
         deadlines = [self.subscriptions.conduct_endpoints(now_ns)]
         if self.context.names.gossip is not None:
             deadlines.append(self.context.names.gossip.work(now_ns))
         return min(deadlines)
 
     def on_native_events(self) -> int:
-        """Handle SETUP frames that ask for images, RSP_SETUP frames, and ERR frames for clients; return how many images
-        were asked for."""
+        """Handle SETUP, RSP_SETUP and ERR frames; return how many images were asked for.
+
+        SETUP frames ask for images, ERR frames are for clients.
+        """
         self.publications.publish_errors()
         self.responses.on_response_setups(self.context.sender.take_response_setups())
         return self.subscriptions.images.on_setups()

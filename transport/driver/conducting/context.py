@@ -74,8 +74,10 @@ class DriverNetwork(Protocol):
         ...
 
     def lookup(self, host: str) -> str | None:
-        """Return the numeric address of a name without waiting, or None while it is looked up; raises
-        TransportError."""
+        """Return the numeric address of a name without waiting, or None while it is looked up.
+
+        Raises TransportError.
+        """
         ...
 
     def interface_address(self, text: str) -> str:
@@ -116,8 +118,10 @@ class DriverContext:
         self.transmit_raw(type_id, payload)
 
     def reserve(self, log: LogBuffers, position: int, free: Callable[[LogBuffers], None]) -> None:
-        """Allocate the first pages of a new log that starts at a position; free the log and raise if there is no
-        room."""
+        """Allocate the first pages of a new log that starts at a position.
+
+        Frees the log and raises if there is no room.
+        """
         if not self.config.reserve_memory:
             return
         try:

@@ -1,5 +1,7 @@
-"""Images of a driver: built from SETUP frames, kept while packets arrive, and closed in order (transport-wire.md
-§5-§6)."""
+"""Images of a driver: built from SETUP frames, kept while packets arrive, closed in order.
+
+See transport-wire.md §5 and §6.
+"""
 
 from __future__ import annotations
 

@@ -50,8 +50,10 @@ class Responses:
         image.offer_response(publication.session_id)
 
     def on_response_setups(self, setups: list[tuple[NetworkPublication, int]]) -> None:
-        """Request response streams for the subscriptions that wait for them, as the receivers of their requests have
-        set them up."""
+        """Request response streams for the subscriptions that wait for them.
+
+        The receivers of their requests have set them up.
+        """
         for publication, session_id in setups:
             wanted = publication.parameters.response_correlation_id
             for link in self._subscriptions.links.of_registration(wanted):

@@ -428,8 +428,10 @@ class Subscriptions:
             self.announce(link, resource, counter)
 
     def conduct_endpoints(self, now_ns: int) -> int:
-        """Request SETUP from explicit control addresses and forget old PENDING_SETUP markers; return the next deadline
-        (ns)."""
+        """Request SETUP from explicit control addresses; return the next deadline (ns).
+
+        Forgets old PENDING_SETUP markers.
+        """
         pending = self.context.receiver.pending_endpoints
         deadline = (1 << 63) - 1
         for endpoint in [*self._asking, *(endpoint for endpoint in pending if endpoint not in self._asking)]:
@@ -439,8 +441,10 @@ class Subscriptions:
         return deadline
 
     def reresolve(self, now_ns: int) -> None:
-        """Resolve publishers' control names again while nothing comes from them, for their addresses may have
-        changed."""
+        """Resolve publishers' control names again while nothing comes from them.
+
+        Their addresses may have changed.
+        """
         for endpoint in self.endpoints:
             if endpoint.images:
                 continue

@@ -23,8 +23,9 @@ class Tether:
         return self.state != RESTING
 
     def check(self, position: int, limit: int, now_ns: int) -> str | None:
-        """Return what is to be done with an untethered subscriber: linger (tell the client), rest (drop from the
-        window), close, rejoin, or nothing.
+        """Return what is to be done with an untethered subscriber, or None.
+
+        Linger (tell the client), rest (drop from the window), close, or rejoin.
 
         `limit` is the position an active subscriber must be beyond not to count as late.
         """
