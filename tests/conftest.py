@@ -46,7 +46,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure() -> None:
-    """Measures the patience of the run before workers and their tests make this machine busy."""
+    """Measures the patience of the run before workers and their tests make this machine busy.
+
+    What a process compiled is kept for the next, whatever the shell says: tests start thousands of Pythons.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     factor()
 
 
