@@ -703,7 +703,7 @@ class ConsensusModule:
             case commands.PersistTerm(leadership_term_id, base_position):
                 store.put_term(leadership_term_id, base_position)
             case commands.PersistDistrust(distrust):
-                store.put_distrust(distrust)
+                store.put_distrust(distrust := self.upkeep.standings.on_distrust(distrust))
                 self._seams.committed.on_distrust(distrust, self.sequencer.commit_position)
                 self.counters.distrust.set(int(distrust))
                 self._seams.events("cluster.trust", member_id=self.member_id, distrust=distrust.name or "NONE")

@@ -258,7 +258,7 @@ MEMBER_PROOF = _message(
 )
 """The nonce of a challenge, in the stream whose sender proves with it that it is member `member_id`; since version 2
 also whose data it has (`cluster.module.members.standings`). The start's term and position: what the member was bound
-to, and where its log ended, when it started."""
+to, and where its log ended, when it started, or when a log that it knew to lack something was whole again."""
 MEMBER_STANDING = _message(
     "MemberStanding",
     82,

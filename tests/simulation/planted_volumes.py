@@ -49,3 +49,8 @@ def what_was_acknowledged_is_forgotten_by_a_restart(patch: Patch) -> None:
         self._acknowledged.clear()
 
     patch(Standings, "__init__", forget)
+
+
+def a_log_that_is_whole_again_is_compared_with_what_was_left_of_it(patch: Patch) -> None:
+    """Whoever did not hear that a member lacked a part of its log tells it so once it has it again."""
+    patch(Standings, "on_distrust", lambda self, distrust: distrust)

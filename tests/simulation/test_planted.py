@@ -43,6 +43,7 @@ FIRST_SEEDS: dict[str, int] = {
     "successors_go_by_their_own_clocks": 2,
     "service_runs_ahead_of_its_snapshot": 24,
     "modules_wait_for_services_that_stand_still": 9,
+    "a_log_that_is_whole_again_is_compared_with_what_was_left_of_it": 6,
 }
 """Where the seeds begin for bugs that not every seed shows: the first that showed it when this was written."""
 MS = 1_000_000
@@ -135,6 +136,10 @@ VOLUMES = Options(
     close_mean_ns=2 * S, outage_mean_ns=300 * MS, snapshot_mean_ns=700 * MS, heartbeat_timeout_ns=200 * MS,
     heartbeat_interval_ns=20 * MS, levels=True,
 )  # fmt: skip
+DAMAGED = Options(
+    duration_ns=6 * S, operation_mean_ns=20 * MS, loss_mean_ns=300 * MS, partition_mean_ns=300 * MS,
+    outage_mean_ns=600 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 FALLING = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, fall_mean_ns=300 * MS, outage_mean_ns=500 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
@@ -145,6 +150,7 @@ OPTIONS = {
     "another_clusters_log_counts": VOLUMES,
     "older_data_counts": VOLUMES,
     "what_was_acknowledged_is_forgotten_by_a_restart": VOLUMES,
+    "a_log_that_is_whole_again_is_compared_with_what_was_left_of_it": DAMAGED,
     "a_log_begins_anew_behind_an_older_snapshot": RENEWED,
     "a_forgotten_log_goes_on_with_other_lengths": replace(RENEWED, renews_some=True),
     "a_snapshot_counts_that_one_service_has_not_taken": SERVED,

@@ -100,6 +100,7 @@ FOUND_AS_DRAWN: dict[int, str] = {
     13000126: "a member that caught up took snapshots faster than their recordings ended, and died of 64 active ones",
     14001190: "one of four was mute and one lacked code: two are no quorum that leaves a record out",
     15007952: "the end was looked at once, while consumers wrote, and found a member two records behind",
+    1051: "a member whose log was whole again was refused by one that had not heard that it was damaged",
     12000457: "a vote was not known of that was sent in a duty cycle which power ended in the middle",
 }
 """The same, with everything that is drawn today."""

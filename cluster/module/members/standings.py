@@ -125,6 +125,9 @@ class Standings:
         """Members with data of another cluster, by what they showed last."""
         self._told: set[tuple[int, str]] = set()
         self.start_point: Point = (core.candidate_term_id, core.append_position)
+        """What it had when it started, or when its log became whole again."""
+        self._lacks_log = Distrust.LOG in core.distrust
+        self._told_to_lack = Distrust.NONE
         self._first_position = core.commit_position
         self.handlers: dict[Message, Callable[[Any, int], None]] = {
             ordo_codecs.MEMBER_STANDING: self._on_standing,
@@ -161,6 +164,19 @@ class Standings:
             start_position=self.start_point[1],
             **self._own_fields(),
         )
+
+    def on_distrust(self, distrust: Distrust) -> Distrust:
+        """Note what this member lacks from now on; return what is to be stored.
+
+        A log that has become whole again has all that was acknowledged. Members that did not hear that it was not whole
+        would compare with what was left of it at the start, and refuse this member for good. Once this member was told
+        that its folder is an older copy, it regains nothing before it has started again.
+        """
+        distrust |= self._told_to_lack
+        if self._lacks_log and Distrust.LOG not in distrust:
+            self.start_point = (self._core.candidate_term_id, self._core.append_position)
+        self._lacks_log = Distrust.LOG in distrust
+        return distrust
 
     def work(self) -> None:
         """Tell the others, once a second.
@@ -292,6 +308,7 @@ class Standings:
             rows.put_start(Start(behind.known_number + 1, start.draw))
         if EVERYTHING in self._core.distrust or EVERYTHING in self._store.load().distrust:
             return
+        self._told_to_lack = EVERYTHING
         self._store.put_distrust(self._core.distrust | EVERYTHING)
         text = (
             f"the data folder {self._folder} is an older copy: member {behind.member_id} knows that this member has "

@@ -61,8 +61,10 @@ class Member:
         member_id: int,
         origin: Origin | None,
         previous: Start = NO_START,
+        distrust: Distrust = Distrust.NONE,
     ) -> None:
         self.store, self.core, self.member_id = store, Core(), member_id
+        self.core.distrust = distrust
         self.executed_position = 4096
         self.errors: list[str] = []
         self.restarts: list[str] = []
@@ -116,9 +118,15 @@ class Room:
         folder.mkdir(exist_ok=True)
         return PeerNotes(FileStorage(), str(folder))
 
-    def member(self, member_id: int, identity: bytes | None = OWN, previous: Start = NO_START) -> Member:
+    def member(
+        self,
+        member_id: int,
+        identity: bytes | None = OWN,
+        previous: Start = NO_START,
+        distrust: Distrust = Distrust.NONE,
+    ) -> Member:
         origin = None if identity is None else Origin(identity, FIRST_END)
-        return Member(self.store(), self.notes(f"{self._count}"), member_id, origin, previous)
+        return Member(self.store(), self.notes(f"{self._count}"), member_id, origin, previous, distrust)
 
 
 @pytest.fixture
@@ -341,6 +349,40 @@ def test_what_a_member_lost_and_others_know_it_lost_is_not_held_against_it(room:
     assert member.standings.admits(lacking.shows())
     file.write_bytes(before)
     assert admits_after_restart(room, member, lacking, 96)
+
+
+def test_a_log_that_is_whole_again_is_not_held_against_its_member(room: Room) -> None:
+    """By a member that was cut off while the other lacked a part of its log, and said so."""
+    member, peer = acknowledged(room)
+    lacking = room.member(1, OWN, peer.claim.start, Distrust.LOG | Distrust.VOTE)
+    lacking.core.append_position = 4200
+    assert lacking.standings.on_distrust(Distrust.LOG) == Distrust.LOG
+    assert (lacking.shows().start_term_id, lacking.shows().start_position) == (3, 4096), "it is not whole yet"
+    lacking.core.candidate_term_id, lacking.core.append_position = 4, 12288
+    lacking.core.distrust = lacking.standings.on_distrust(Distrust.NONE)
+    assert (lacking.shows().start_term_id, lacking.shows().start_position) == (4, 12288)
+    assert member.standings.admits(lacking.shows()) and (member.errors, member.sent) == ([], [])
+
+
+def test_a_log_that_lacked_nothing_is_as_it_was_at_the_start(room: Room) -> None:
+    """Of a vote that is regained nothing follows for the log: it may be that of an older copy."""
+    member, peer = acknowledged(room)
+    again = room.member(1, OWN, peer.claim.start, Distrust.VOTE)
+    again.core.append_position = 12288
+    assert again.standings.on_distrust(Distrust.NONE) == Distrust.NONE
+    assert not member.standings.admits(again.shows())
+
+
+def test_a_member_that_is_told_of_its_older_copy_regains_nothing_before_it_starts_again(room: Room) -> None:
+    member, peer = room.member(0), room.member(1, OWN, Start(2, 6))
+    assert member.standings.admits(peer.shows())
+    old = room.member(1, OWN, Start(1, 4), Distrust.LOG)
+    assert not member.standings.admits(old.shows())
+    (told,) = [values for to, values in member.sent if to == 1]
+    old.standings.handlers[ordo_codecs.MEMBER_BEHIND](told, 0)
+    for regained in (Distrust.NONE, Distrust.STATE):
+        assert old.standings.on_distrust(regained) == regained | EVERYTHING
+    assert old.shows().start_position == 4096
 
 
 def test_a_torn_row_is_none_and_its_place_is_taken_again(room: Room, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.simulation.invariants.lost_promises import LostPromises
 from tests.simulation.invariants.members_agree_with_themselves import MembersAgreeWithThemselves
 from tests.simulation.invariants.nothing_acknowledged_is_lost import NothingAcknowledgedIsLost
 from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
+from tests.simulation.invariants.only_older_copies_are_told import OnlyOlderCopiesAreTold
 from tests.simulation.invariants.quorum_keeps_what_is_needed import QuorumKeepsWhatIsNeeded
 from tests.simulation.invariants.reports_are_of_the_log import ReportsAreOfTheLog
 from tests.simulation.invariants.services_agree import ServicesAgree
@@ -49,6 +50,7 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         NothingAcknowledgedIsLost(world),
         SnapshotsEqualReplay(world),
         EvidenceIsKept(world),
+        OnlyOlderCopiesAreTold(world),
         QuorumKeepsWhatIsNeeded(world, completeness),
         Checksums(world),
         MembersAgreeWithThemselves(world),
