@@ -30,6 +30,7 @@ REAL = (
     *CLOCKS,
 )
 """Names that put a test into `processes`, and everything below them."""
+REAL_NAMES = frozenset(REAL)
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 """Audit events of processes that start."""
 
@@ -48,6 +49,7 @@ def allowances() -> dict[str, str]:
     return {file.strip(): reason.strip() for file, _, reason in lines}
 
 
+@cache
 def _place(path: Path) -> str:
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
 
@@ -160,6 +162,17 @@ def _leads_to(start: Name) -> tuple[frozenset[Name], frozenset[str]]:
     return frozenset(inside - {start}), frozenset(outside)
 
 
+def _is_real(full: str) -> bool:
+    parts = full.split(".")
+    return any(".".join(parts[:count]) in REAL_NAMES for count in range(1, len(parts) + 1))
+
+
+@cache
+def _real(start: Name) -> tuple[str, ...]:
+    """Return what is real among what a name mentions."""
+    return tuple(full for full in _leads_to(start)[1] if _is_real(full))
+
+
 @cache
 def reached(path: Path, names: tuple[str, ...], without_allowances: bool = False) -> dict[str, str]:
     """Return what is real among what a test and its fixtures reach -> the name that mentions it."""
@@ -170,10 +183,8 @@ def reached(path: Path, names: tuple[str, ...], without_allowances: bool = False
         here = open_ends.pop()
         if not without_allowances and _place(here.path) in allowances():
             continue
-        inside, outside = _leads_to(here)
-        for full in outside:
-            if any(full == real or full.startswith(real + ".") for real in REAL):
-                found[full] = f"{_place(here.path)}: {here.name}"
+        found.update(dict.fromkeys(_real(here), f"{_place(here.path)}: {here.name}"))
+        inside = _leads_to(here)[0]
         open_ends += inside - seen
         seen |= inside
     return found
