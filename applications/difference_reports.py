@@ -1,4 +1,4 @@
-"""What a canary tells the cluster of its differences, for `ordo app diff`: the newest, at most so many an interval.
+"""What a canary tells the cluster of its differences, for `ordo app diff`: the newest, a bounded number an interval.
 
 A record may be lost with a leader, and leaders of a cluster with an older release take none. So each is told again
 until it stands in the log; what is told twice takes the place of what was told before.
@@ -23,7 +23,7 @@ from ordo.cluster.wire.sessions.difference_codec import (
 from ordo.follow.entries import LogEntry
 
 REPEAT_INTERVALS = 5
-"""After so many it is told again."""
+"""After this many intervals it is told again."""
 Place = tuple[int, int]
 """Position of the input, index of the output."""
 

@@ -73,7 +73,7 @@ class ConsensusCore:
         ctx.emit(PersistTerm(leadership_term_id, base_position))
 
     def on_configuration(self, position: int, configuration: Configuration) -> None:
-        """Put a configuration in force that was found in the own durable log, in a record that ends at `position`.
+        """Put a configuration in force that was found in this member's durable log, up to `position`.
 
         Report it before any `on_appended` to it or beyond.
         """
@@ -105,7 +105,7 @@ class ConsensusCore:
         return member_id in ctx.members
 
     def on_appended(self, append_position: int, now_ns: int) -> None:
-        """Take note that the own log is durable, and scanned for terms, up to `append_position`."""
+        """Take note that this member's log is durable, and scanned for terms, up to `append_position`."""
         ctx = self._at(now_ns)
         has_grown = append_position > ctx.append_position
         ctx.grow_to(append_position)
@@ -261,7 +261,7 @@ class ConsensusCore:
 
     @property
     def log_term_id(self) -> int:
-        """Term of the last entry of the own durable log, or NULL_TERM."""
+        """Term of the last entry of this member's durable log, or NULL_TERM."""
         return self._ctx.log_term_id
 
     @property
@@ -348,7 +348,7 @@ class ConsensusCore:
 
     @property
     def configuration(self) -> Configuration:
-        """Voters and learners: the newest configuration of the own durable log, committed or not."""
+        """Voters and learners: the newest configuration of this member's durable log, committed or not."""
         return self._ctx.configuration
 
     @property

@@ -122,7 +122,7 @@ class ConsumerOrders(Closing):
 
         Each has `instance`, `version` (of the canary's code), `position` (of the input), `index` (of the output),
         `difference`, `written` and `canary` (how the payloads begin, as `repr` shows them; None: not written),
-        `written_length` and `canary_length` (bytes, -1: not written), `found` (so many the canary has found since it
+        `written_length` and `canary_length` (bytes, -1: not written), `found` (how many the canary has found since it
         started), `time` (ms since 1970) and `log_position` (where it was told). Raises ConfigurationError for what no
         group may be called.
         """

@@ -20,7 +20,7 @@ def log(
     addresses: Annotated[list[str], typer.Argument(metavar="HOST:PORT...", help="archive endpoints of the members")],
     from_position: Annotated[str, typer.Option("--from", help="a position in bytes, or live")] = "0",
     until: Annotated[int | None, typer.Option(min=0, help="stop at this position")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0, help="stop after so many seconds without an entry")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, help="stop after this many seconds without an entry")] = None,
     kind: Annotated[list[str] | None, typer.Option(help="only these kinds; may be repeated")] = None,
     repeats: Annotated[
         bool, typer.Option("--repeats", help="also copies of requests that are not executed, marked as repeats")

@@ -210,7 +210,7 @@ def node(
         bool, typer.Option("--rejoin", help="this member's folder was lost: it takes no part until it has it again")
     ] = False,
     check_log: Annotated[
-        bool, typer.Option("--check-log", help="check all of the log first, not only what is behind the snapshot")
+        bool, typer.Option("--check-log", help="check all of the log first, not only what is after the snapshot")
     ] = False,
     key_file: Annotated[
         Path | None, typer.Option(help="encrypt with this key; overrides [encryption] key_file")

@@ -9,11 +9,11 @@ cdef class ClusterClock:
 
     It goes on with the monotonic clock. From the wall clock it takes where it begins when the process starts; then it
     is drawn towards it by at most SLEW_DIVISOR-th of the time that passes. A follower takes the leader's time over when
-    it joins, and no member is behind a record of its own log: so time goes on evenly when the leadership changes.
+    it joins, and no member's time is below that of a record in its log: so time goes on evenly when the leadership changes.
     """
     cdef Clock _clock
     cdef int64_t _offset_ns               # cluster time minus monotonic time
     cdef int64_t _slewed_ns               # monotonic time up to which the offset was drawn towards the wall clock
-    cdef int64_t _latest_ms               # newest timestamp in the own log
+    cdef int64_t _latest_ms               # newest timestamp in this member's log
     cdef int64_t time_ms(self, int64_t now_ns) noexcept nogil
     cdef void note_record(self, int64_t timestamp_ms, int64_t now_ns) noexcept nogil

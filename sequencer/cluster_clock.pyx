@@ -34,7 +34,7 @@ cdef class ClusterClock:
         return self.time_ms(self._clock.nano_time())
 
     def note(self, int64_t timestamp_ms):
-        """A record of the own log has this timestamp: cluster time is not behind it."""
+        """A record of this member's log has this timestamp: cluster time is not behind it."""
         self.note_record(timestamp_ms, self._clock.nano_time())
 
     def adopt(self, int64_t timestamp_ms):

@@ -277,7 +277,7 @@ cdef class Sequencer:
         self._stopped_position = append_position
         self.commit_position = commit_position
         if reader is None:
-            self.append_position = append_position      # behind a snapshot, with no log yet
+            self.append_position = append_position      # after a snapshot, with no log yet
 
     def attach_recording(self, Recording recording not None):
         """The log grows again: its durable position is the recording's counter."""
@@ -544,7 +544,7 @@ cdef class Sequencer:
 
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
                        int64_t cluster_time, bint was_admitted=False) except -1:
-        """Appends a client's message behind the message header that is in `_header` already."""
+        """Append a client's message after the message header that is in `_header` already."""
         cdef int64_t session_id, slot, position
         cdef int attempt
         if length_bytes < SESSION_HEADER_LENGTH or self._mode != LEADING \

@@ -47,7 +47,7 @@ class RequestLimits(NamedTuple):
     """Of one identity's answers, in a log below protocol level 3: its requests wait beyond it."""
     kept_bytes_max: int = 256 << 20
     """Of all answers. In a log below protocol level 3 requests wait beyond it; from it on whoever has most loses its
-    oldest, and requests wait only where there are so many answers that they would be too much without their payloads."""
+    oldest, and requests wait only where the answers would be too much without their payloads."""
     answer_bytes_max: int = 1 << 20
 
 

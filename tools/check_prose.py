@@ -1,14 +1,14 @@
 """Sentences that only their author understands: shapes that docstrings and comments must not have.
 
 The lists are short on purpose. They hold habits that were found all over the code once, each with what to write
-instead. Idioms that are still there have an allowance for each room, which may only shrink.
+instead.
 """
 
 from __future__ import annotations
 
 import re
 
-from tools.source import PACKAGES, ROOT, Problem, files
+from tools.source import PACKAGES, Problem, files
 
 SHAPES = (
     (r"gain is harm(?:less)", 'say "Idempotent."'),
@@ -26,52 +26,18 @@ IDIOMS = (
     (r"\b(?:is|are|may be) \w+ no more\b", 'say "no longer"'),
     (r"\b[Tt]he own (?:log|durable|services?|state|ones?)\b", 'say whose: "this member\'s log"'),
 )
-"""(regular expression, advice): words of another language in English; counted by room."""
-
-ALLOWED = {
-    "applications": 2,
-    "archive": 2,
-    "cluster": 41,
-    "consensus": 35,
-    "consumers": 1,
-    "follow": 4,
-    "gateway": 7,
-    "ordo": 5,
-    "pipeline": 3,
-    "runtime": 3,
-    "sequencer": 5,
-    "service_api": 2,
-    "transport": 10,
-}
-"""How many idioms each room still has; a room that is not named has none. Lower a number with what you mend."""
+"""(regular expression, advice): words of another language in English; looked for in the product."""
 
 
 def check() -> list[Problem]:
-    return _find_shapes() + _find_idioms()
+    return _find(SHAPES) + _find(IDIOMS, packages=PACKAGES)
 
 
-def _find_idioms() -> list[Problem]:
-    by_room: dict[str, list[Problem]] = {}
-    for path in files(".py", ".pyx", ".pxd", packages=PACKAGES):
-        room = path.relative_to(ROOT).parts[0]
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            for idiom, advice in IDIOMS:
-                for match in re.finditer(idiom, line):
-                    by_room.setdefault(room, []).append(Problem(path, number, f"{match[0].strip()!r}: {advice}"))
+def _find(habits: tuple[tuple[str, str], ...], **where: tuple[str, ...]) -> list[Problem]:
     return [
-        Problem(one.path, one.line, f"{one.text} ({room} has {len(found)} idioms, {ALLOWED.get(room, 0)} are allowed)")
-        for room, found in by_room.items()
-        if len(found) > ALLOWED.get(room, 0)
-        for one in found
+        Problem(path, number, f"{match[0].strip()!r}: {advice}")
+        for path in files(".py", ".pyx", ".pxd", **where)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for habit, advice in habits
+        if (match := re.search(habit, line)) is not None
     ]
-
-
-def _find_shapes() -> list[Problem]:
-    found = []
-    for path in files(".py", ".pyx", ".pxd"):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            for shape, advice in SHAPES:
-                match = re.search(shape, line)
-                if match is not None:
-                    found.append(Problem(path, number, f"{match[0].strip()!r}: {advice}"))
-    return found

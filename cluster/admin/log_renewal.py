@@ -1,4 +1,4 @@
-"""`ordo cluster renew-log`: the log of a stopped member begins anew behind a snapshot that reaches to its end.
+"""`ordo cluster renew-log`: the log of a stopped member begins anew after a snapshot that reaches to its end.
 
 Term length and MTU of a log are those of its recording for as long as that lives. Behind a snapshot of all there is,
 the recording is not needed any more: the member gives it up, as one does that took its snapshot from another member,
@@ -42,7 +42,7 @@ def renew_log(config: NodeConfig, storage: Any = None) -> str:
             position, already = max(one.log_position for one in state.snapshots if one.is_valid), ""
             store.rebase(position)
     return (
-        f"member {config.node.member_id} begins its log anew{already} at {position:,}, behind its snapshot: with "
+        f"member {config.node.member_id} begins its log anew{already} at {position:,}, after its snapshot: with "
         f"log_term_length = {config.cluster.log_term_length_bytes} and mtu = {config.cluster.mtu_bytes} where it leads"
     )
 

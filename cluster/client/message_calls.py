@@ -103,7 +103,7 @@ class ClientCalls(RequestCalls):
             return self._send_until(payload, until, timeout_s)
         result = self._loop.send(payload)
         if result == 0:
-            self.poll()  # this process was stopped for a while: what was true before may be so no more
+            self.poll()  # this process was stopped for a while: what was true before may no longer hold
             result = self._loop.send(payload)
         if result < 0:
             result = self._send_slowly(payload, timeout_s)

@@ -285,8 +285,8 @@ def trust(
 ) -> None:
     """Let a stopped member vote with what is left of its log, when nobody can give back the rest.
 
-    For a cluster in which so many members lost something that none can be elected. Choose the member with the longest
-    log. Whatever it lacks is lost, although it may have been acknowledged, and executed by services.
+    For a cluster whose members lost too much for one of them to be elected. Choose the member with the longest log.
+    Whatever it lacks is lost, although it may have been acknowledged, and executed by services.
     """
     if not accepted:
         raise ConfigurationError("trust: may lose acknowledged messages; say --accept-loss to do it all the same")

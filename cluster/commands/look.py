@@ -32,7 +32,7 @@ def stat(
     config: ConfigOption = None,
     directory: DirOption = None,
     counter_type: Annotated[int | None, typer.Option("--type", help="only counters of this type id")] = None,
-    watch: Annotated[float | None, typer.Option(min=0.1, help="show again every so many seconds, until ^C")] = None,
+    watch: Annotated[float | None, typer.Option(min=0.1, help="show again after this many seconds, until ^C")] = None,
 ) -> None:
     """List the counters of a node: id, type, value and label."""
     aeron_dir = driver_folder(config, directory)

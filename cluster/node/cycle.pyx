@@ -100,7 +100,7 @@ cdef class NodeCycle(Agent):
         return work
 
     cdef int _serve_readers(self, int64_t now_ns) except -1:
-        """Sends what is committed to who follows the log. A container that were woken before would take the processor."""
+        """Send what is committed to those that follow the log. A container that was woken before would take the processor."""
         cdef int work = self.archive.replay_work(now_ns)
         if work and self.driver is not None:
             self.driver.send_work(now_ns)

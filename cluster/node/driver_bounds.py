@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 MEBIBYTE = 1 << 20
 LOG_IMAGES = 4
-"""Of the log there may be so many at a time: replays, live streams, and those of the leader before."""
+"""The number of images of the log at a time: replays, live streams, and those of the leader before."""
 OTHER_IMAGES = 256
 """Between members, of tools and readers of the log, and of clients that are being redirected."""
 OTHER_COUNTERS = 8192
@@ -28,7 +28,7 @@ INGRESS_BYTES = 3 * MEBIBYTE + 4096
 def driver_bounds(cluster: ClusterSettings, readers_max: int) -> dict[str, Any]:
     """Return the driver's bounds: what anybody may cause must be enough for the log and for all clients of one host.
 
-    `readers_max`: so many replays of log and feeds.
+    `readers_max`: the number of replays of log and feeds.
     Buffers and counters are sparse: they take memory as they are used.
     """
     default, sessions_max = MediaDriverConfig, cluster.sessions_max

@@ -105,7 +105,7 @@ class NodeSeams:
 
 
 def real_seams(descriptors_kept: int = 0) -> NodeSeams:
-    """`descriptors_kept`: so many are left to files by sockets."""
+    """Return the node's real seams; sockets leave `descriptors_kept` descriptors to files."""
     return NodeSeams(
         SystemClock(),
         UdpNetwork(descriptors_kept),

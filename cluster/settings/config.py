@@ -150,8 +150,8 @@ class NodeSection(Settings):
     )
     spins: Annotated[int, Field(ge=0)] = Field(
         default=20,
-        description="While the log moves fast: so many idle turns, each of which gives the core away, before the node's"
-        " thread parks. 0: it parks at once, which takes less of the processor and makes round trips longer.",
+        description="While the log moves fast: the number of idle turns, each of which gives the core away, before the"
+        " node's thread parks. 0: it parks at once, which takes less of the processor and makes round trips longer.",
     )
     rejoin: bool = Field(
         default=False,

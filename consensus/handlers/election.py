@@ -61,7 +61,7 @@ def last_resort_ns(ctx: Context) -> int:
 
 
 def send_canvass(ctx: Context) -> None:
-    """Tell all members where the own log ends, once per interval."""
+    """Tell all members where this member's log ends, once per interval."""
     trust.send_trust_request(ctx)
     if ctx.now_ns >= ctx.next_send_ns:
         ctx.next_send_ns = ctx.now_ns + ctx.config.election_status_interval_ns
@@ -69,7 +69,7 @@ def send_canvass(ctx: Context) -> None:
 
 
 def own_canvass(ctx: Context) -> CanvassPosition:
-    """Return the end of the own log, and the term this member is bound to."""
+    """Return the end of this member's log, and the term this member is bound to."""
     return CanvassPosition(ctx.log_term_id, ctx.append_position, ctx.candidate_term_id, ctx.own.member_id)
 
 

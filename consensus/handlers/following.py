@@ -41,7 +41,7 @@ def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
 
 
 def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
-    """Join the leader if the own log is a prefix of its log; otherwise mend the own log first, or ask again."""
+    """Join the leader if this member's log is a prefix of its log; else mend this one first, or ask again."""
     if message.leader_member_id == ctx.graceful_leader_id:
         ctx.graceful_leader_id = NULL_MEMBER
     ctx.hear_leader()
@@ -66,7 +66,7 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
 
 
 def demand_one_leader(ctx: Context, message: NewLeadershipTerm) -> None:
-    """Raise ConsensusError if the own log has the leader's term from another leader (Raft §5.2)."""
+    """Raise ConsensusError if this member's log has the leader's term from another leader (Raft §5.2)."""
     term_id, base_position = ctx.terms.last_term_id, ctx.terms.last_base_position
     if term_id == message.leadership_term_id and base_position != message.term_base_log_position:
         raise ConsensusError(
@@ -86,7 +86,7 @@ def on_joined(ctx: Context, position: int) -> None:
     if ctx.state is not ElectionState.FOLLOWER_CATCHUP_AWAIT:
         return
     if position != ctx.append_position:
-        raise ConsensusError(f"joined the log at position={position}, the own log ends at {ctx.append_position}")
+        raise ConsensusError(f"joined the log at position={position}, this member's log ends at {ctx.append_position}")
     transitions.catch_up(ctx)
     note_progress(ctx)
     tick_following(ctx)
@@ -132,7 +132,7 @@ def find_reason_to_leave(ctx: Context) -> str:
 
 
 def send_append_position(ctx: Context) -> None:
-    """Acknowledge the own durable log to the leader."""
+    """Acknowledge this member's durable log to the leader."""
     flags = APPEND_FLAGS_NONE if ctx.is_closed else APPEND_FLAGS_CATCHUP
     message = AppendPosition(ctx.leadership_term_id, ctx.append_position, ctx.own.member_id, flags)
     ctx.send(ctx.progress.leader_member_id, message)

@@ -102,7 +102,7 @@ def regain_vote(ctx: Context) -> None:
 
 
 def regain_log(ctx: Context) -> None:
-    """Trust the own log again once everything the leader had published when it was asked is here and committed."""
+    """Trust this member's log again once all that the leader had published when asked is here and committed."""
     if Distrust.LOG in ctx.distrust and NULL_POSITION < ctx.trust_position <= ctx.progress.commit_position:
         set_distrust(ctx, ctx.distrust & ~Distrust.LOG)
 

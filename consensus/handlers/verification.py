@@ -8,7 +8,8 @@ ends of T, and on everything before it. NewLeadershipTerm names two neighbouring
     L < T < N           the leader has nothing of the terms above L  truncate where the first own term above L begins
     otherwise           nothing                                      tell the leader one's own T and wait
 
-Both truncation points are ends of records in the own log: a term's end in a log that shares the term, or a term's base.
+Both truncation points are ends of records in this member's log: a term's end in a log that shares the term,
+or a term's base.
 """
 
 from enum import Enum, unique
@@ -20,7 +21,7 @@ from ordo.consensus.state.term_table import TermTable
 
 @unique
 class Verdict(Enum):
-    """What a NewLeadershipTerm says about the own log."""
+    """What a NewLeadershipTerm says about this member's log."""
 
     PREFIX = "prefix"
     TRUNCATE = "truncate"
@@ -36,7 +37,7 @@ class Comparison(NamedTuple):
 
 
 def compare_with_leader(terms: TermTable, append_position: int, message: NewLeadershipTerm) -> Comparison:
-    """Compare the own log with what the leader's message tells of its log.
+    """Compare this member's log with what the leader's message tells of its log.
 
     OUT_OF_REACH: the leader's table begins above position 0 and above the own last term, so nothing can be proven.
     """

@@ -19,7 +19,7 @@ class Context:
 
     `leadership_term_id` is the term this member leads or follows, or did last; `candidate_term_id` the durable one it
     is bound to; `term_seen` the highest term met in any message, of use only to choose the next candidate term.
-    `configuration` is the one in force: the newest in the own durable log, committed or not (Raft §4.1).
+    `configuration` is the one in force: the newest in this member's durable log, committed or not (Raft §4.1).
     `members` are all that were ever named: by the settings, by the log, or by others (`strangers`; `vouched`, since
     the configuration in force).
     Those of the configuration in force count; the others are talked to, for either side may know an older one.
@@ -92,7 +92,7 @@ class Context:
         self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
 
     def lag(self, lags: bool) -> None:
-        """Note that the own service is far behind what is committed, or level again."""
+        """Note that this member's service is far behind what is committed, or level again."""
         self.lags = lags
 
     def doubt_state(self) -> None:
@@ -117,7 +117,7 @@ class Context:
 
     @property
     def log_term_id(self) -> int:
-        """Term of the last entry of the own durable log, or NULL_TERM while it is empty."""
+        """Term of the last entry of this member's durable log, or NULL_TERM while it is empty."""
         return self.terms.term_before(self.append_position)
 
     @property
@@ -142,7 +142,7 @@ class Context:
 
     @property
     def log_is_writable(self) -> bool:
-        """Whether records can reach the own log: as a leader whose log is ready, or a follower that joined."""
+        """Whether records can reach this member's log: as a leader whose log is ready, or a follower that joined."""
         return self.log_is_open and self.state not in (
             ElectionState.LEADER_INIT,
             ElectionState.FOLLOWER_CATCHUP_INIT,
@@ -293,7 +293,7 @@ class Context:
             self.emit(commands.Broadcast(message))
 
     def configure(self, position: int, configuration: Configuration) -> None:
-        """Put the configuration of a record that ends at `position` of the own log in force."""
+        """Put the configuration of a record that ends at `position` of this member's log in force."""
         self.configurations.append(position, configuration)
         self._put_in_force()
 
@@ -359,7 +359,7 @@ class Context:
         self.last_leader_activity_ns = NEVER_NS
 
     def can_begin_term(self, leadership_term_id: int, base_position: int) -> bool:
-        """Return whether a term's first record may be at `base_position` of the own log in the present state."""
+        """Return whether a term's first record may be at `base_position` of this member's log in the present state."""
         if leadership_term_id <= self.terms.last_term_id or base_position < self.append_position:
             return False
         if base_position <= self.terms.last_base_position:
@@ -373,7 +373,7 @@ class Context:
         return base_position < self.term_base_position and leadership_term_id < self.leadership_term_id
 
     def grow_to(self, position: int) -> None:
-        """Take a new end of the own durable log. Raises ConsensusError if the log cannot have grown so."""
+        """Take a new end of this member's durable log. Raises ConsensusError if the log cannot have grown so."""
         if position == self.append_position:
             return
         if position < self.append_position:

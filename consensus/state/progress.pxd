@@ -1,7 +1,7 @@
 """The part of consensus that the steady state needs: positions in, commit position out, without the interpreter.
 
 One Progress belongs to one ConsensusCore. In state CLOSED the shell updates it natively (AppendPosition and
-CommitPosition as they arrive, the own durable position as it grows) and the core reads it at its next tick; in every
+CommitPosition as they arrive, this member's durable position as it grows) and the core reads it at its next tick; in every
 other state only the core writes it.
 """
 
@@ -30,7 +30,7 @@ cdef class Progress:
     cdef public bint is_following                # own log is a prefix of the leader's: notified positions count
     cdef public int64_t first_record_end         # leader: nothing below it is committed by counting; -1: not there yet
     # positions
-    cdef public int64_t own_position             # end of the own durable log
+    cdef public int64_t own_position             # end of this member's durable log
     cdef public int64_t notified_position        # follower: highest commit position heard from the leader
     cdef public int64_t commit_position          # never goes back
     # times and what was sent last, so that shell and core do not send the same twice

@@ -58,7 +58,7 @@ cdef class Progress:
             self._activity_ns[index] = now_ns
 
     def follow(self, int64_t leadership_term_id, int32_t leader_member_id, int64_t now_ns):
-        """Take commit positions from the leader of a term whose log begins with the own log."""
+        """Take commit positions from the leader of a term whose log begins with this member's log."""
         self.stop()
         self.leadership_term_id = leadership_term_id
         self.leader_member_id = leader_member_id
@@ -98,7 +98,7 @@ cdef class Progress:
             self._positions[index] = position
 
     cdef int64_t quorum_position(self, int64_t now_ns) noexcept nogil:
-        """Return the highest position that a quorum of voters heard lately has durably, not beyond the own log."""
+        """Return the highest position that a quorum of voters heard lately has durably, not beyond this member's log."""
         cdef int64_t sorted_positions[MEMBERS_MAX]
         cdef int64_t position
         cdef int32_t index, slot
@@ -122,7 +122,7 @@ cdef class Progress:
         return position if position < self.own_position else self.own_position
 
     cdef int64_t advance_commit(self, int64_t own_position, int64_t now_ns) noexcept nogil:
-        """Return, for a leader, the commit position after the own log grew to `own_position` (Raft §5.3, §5.4.2)."""
+        """Return, for a leader, the commit position after this member's log grew to `own_position` (Raft §5.3, §5.4.2)."""
         cdef int64_t quorum
         if own_position > self.own_position:
             self.own_position = own_position
@@ -147,13 +147,13 @@ cdef class Progress:
             self.notified_position = position
 
     cdef void on_commit_hint(self, int64_t position) noexcept nogil:
-        """Take, as a follower, the commit position that a record of the own log states. It is no sign of life: the
+        """Take, as a follower, the commit position that a record of this member's log states. It is no sign of life: the
         record may be old."""
         if self.is_following and position > self.notified_position:
             self.notified_position = position
 
     cdef int64_t follower_commit(self, int64_t own_position) noexcept nogil:
-        """Return, for a follower, the commit position after the own log grew to `own_position`: never beyond either."""
+        """Return, for a follower, the commit position after this member's log grew to `own_position`: never beyond either."""
         cdef int64_t position
         if own_position > self.own_position:
             self.own_position = own_position

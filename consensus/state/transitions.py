@@ -132,7 +132,7 @@ def await_candidate(ctx: Context) -> None:
 
 
 def become_leader(ctx: Context, reason: str) -> None:
-    """Win the election: have the log of the new term prepared at the end of the own log."""
+    """Win the election: have the log of the new term prepared at the end of this member's log."""
     assert not ctx.log_is_open
     assert ctx.candidate_term_id > ctx.log_term_id
     assert ctx.voted_for == ctx.own.member_id
@@ -166,7 +166,7 @@ def serve(ctx: Context) -> None:
 
 
 def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
-    """Have the rest of the leader's log copied, of which the own log is a prefix."""
+    """Have the rest of the leader's log copied, of which this member's log is a prefix."""
     assert not ctx.log_is_open
     assert not ctx.has_unwritten_term
     leadership_term_id, leader_id = message.leadership_term_id, message.leader_member_id

@@ -66,8 +66,8 @@ class LogSource:
     ) -> None:
         """`recording_id`: another recording than the log; `topic`: that of a topic of the feeds.
 
-        `stream_id`: that of the replay; None: that of the recording, for who records it again. `record_filter`: what
-        the archive is to leave out, as parameters of the replay's channel (`ordo.follow.entries.record_filter`).
+        `stream_id`: that of the replay; None: that of the recording, where it is recorded again. `record_filter`:
+        what the archive is to leave out, as parameters of the replay's channel (`ordo.follow.entries.record_filter`).
         `patience`: of a reader that goes over to the stream that the node's readers share; None: it keeps its own
         replay. Raises TransportError, ChannelError.
         """
@@ -403,7 +403,7 @@ class LogSource:
         self.end(str(error))
 
     def end(self, reason: str) -> None:
-        """Give the node up, for a reason of its own or of who reads or records it."""
+        """Give the node up, for a reason of its own or of what reads or records it."""
         if not self.is_ended:
             self.reason = reason
             self.close()

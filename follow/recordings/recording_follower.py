@@ -114,7 +114,7 @@ class RecordingFollower:
 
     @property
     def source(self) -> LogSource | None:
-        """The node that is read, for who records its replay instead of polling."""
+        """The node that is read, for a caller that records its replay instead of polling."""
         return self._source
 
     def advance(self, position: int) -> None:

@@ -12,7 +12,7 @@ DESCRIPTORS_OF_SESSION = 2
 DESCRIPTORS_OF_VISIT = 16
 """Of a subscription, of a call that reads recordings, of a token that people watch with: a driver each, and sockets."""
 WATCHES_MAX = 8
-"""With so many tokens people may watch at the console at once."""
+"""The number of tokens with which people may watch at the console at once."""
 CONSOLE_CONNECTIONS_MAX = 256
 CALLER_CONNECTIONS_MAX = 16_384
 CALLER_CONNECTIONS_MIN = 16
@@ -26,7 +26,7 @@ class DescriptorShares(NamedTuple):
 
 
 def share_out(limit: int, sessions: int, visits: int) -> DescriptorShares:
-    """Return the shares of a process that may open `limit` files, for so many sessions and visits at once.
+    """Return the shares of a process that may open `limit` files, for this many sessions and visits at once.
 
     A quarter of what these leave is for connections to the console, at most 256, the rest for those of gRPC callers.
     Raises ConfigurationError where too few are left for callers.

@@ -1,4 +1,4 @@
-"""Connections of browsers, bounded: so many in all and from one address, and none that keeps silent.
+"""Connections of browsers, bounded in all and for each address; none may keep silent.
 
 A connection counts from the moment it is accepted, before TLS. It has a time for its handshake and its request's
 header, and a time for taking an answer and asking again; streams of events have theirs from the console.

@@ -1,4 +1,4 @@
-"""What the console has done: operators' orders and those to durable consumers, with the token of who gives them."""
+"""Carries out what the console orders, of operators and durable consumers, with the orderer's token."""
 
 from __future__ import annotations
 

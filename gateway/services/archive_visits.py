@@ -35,7 +35,7 @@ class VisitEndedError(Exception):
 
 
 class Visit(Generic[T]):
-    """What one call asks of archives, with the token of who asks. All but `end` is called on the visit's thread."""
+    """What one call asks of archives, with the token of the caller. All but `end` is called on the visit's thread."""
 
     def __init__(self, look: Look[T], settings: GatewaySettings, credentials: bytes, timeout_s: float) -> None:
         """`timeout_s`: how long the cluster and the archives may take to answer at first."""
@@ -111,7 +111,7 @@ Look = Callable[[Visit[T]], Generator[T]]
 
 
 class ArchiveVisits:
-    """Makes visits, so many at a time, and brings callers what is found."""
+    """Makes visits, a bounded number at a time, and brings callers what is found."""
 
     def __init__(self, settings: GatewaySettings, stopping: asyncio.Event) -> None:
         self._settings = settings

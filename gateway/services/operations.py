@@ -31,7 +31,7 @@ class _Queue:
 
 
 class Operations:
-    """Carries out one operation after the other, with the token of who asks."""
+    """Carries out one operation after the other, with the token of the caller."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings

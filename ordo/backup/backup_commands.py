@@ -40,7 +40,7 @@ def run_backup(
         float, typer.Option(min=0.1, help="seconds after which members are asked for a newer snapshot")
     ] = 60.0,
     once: Annotated[bool, typer.Option("--once", help="end when everything is here that there is now")] = False,
-    timeout: Annotated[float, typer.Option(min=1, help="with --once, give up after so many seconds")] = 3600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="with --once, give up after this many seconds")] = 3600.0,
     segment_length: Annotated[
         str, typer.Option(help="length of a file of the log: a power of two from 64k to 1g")
     ] = "64m",

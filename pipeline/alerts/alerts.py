@@ -48,7 +48,7 @@ class Rules:
         return self.rate_min is not None or self.rate_max is not None
 
     def judge(self, count: int) -> str:
-        """LOW, HIGH or FINE for a window with so many messages."""
+        """Return LOW, HIGH or FINE for a window with this many messages."""
         rate = self.rate_of(count)
         if self.rate_min is not None and rate < self.rate_min:
             return LOW

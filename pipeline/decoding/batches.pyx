@@ -174,7 +174,7 @@ cdef class BatchBuilder:
             self.places["payload"] = (None, self.places["payload"][1], end)
 
     cdef int begin(self, int64_t payload_bytes) except -1:
-        """Start a batch with room for so many bytes of payload."""
+        """Start a batch with room for this many bytes of payload."""
         cdef Column* column
         if self.memory is None or self.memory.length_bytes < self.fixed_bytes + payload_bytes:
             self.memory = take_memory(self.fixed_bytes + payload_bytes)

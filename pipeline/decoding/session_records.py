@@ -1,4 +1,4 @@
-"""What a record says that opens or closes a client's session; without Spark, for who replays a log."""
+"""What a record says that opens or closes a client's session; without Spark, for those that replay a log."""
 
 from __future__ import annotations
 

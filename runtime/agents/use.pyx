@@ -24,7 +24,7 @@ _END_TIMEOUT_S = 10.0
 cdef enum:
     YIELDS_MAX = 100                # of the core, before a thread that waits sleeps between two looks
 cdef double LOOK_INTERVAL_S = 0.0005
-cdef int64_t forks = 0              # so many forks lie between this process and the one that imported this module
+cdef int64_t forks = 0              # the number of forks between this process and the one that imported this module
 _watched = weakref.WeakSet()
 
 

@@ -17,7 +17,7 @@ cdef class NativeVector:
     cdef readonly int64_t capacity
     cdef readonly int64_t count_max
     cdef readonly int64_t item_bytes
-    cdef bint try_reserve(self, int64_t capacity) noexcept nogil           # room for so many; `count` stays
+    cdef bint try_reserve(self, int64_t capacity) noexcept nogil           # room for this many; `count` stays
     cdef int reserve(self, int64_t capacity) except -1 nogil
     cdef void* try_insert(self, int64_t index) noexcept nogil              # a new item of zeros there, or NULL
     cdef void* try_append(self) noexcept nogil                             # a new item of zeros at the end, or NULL

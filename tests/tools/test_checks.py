@@ -197,13 +197,11 @@ def test_sentences_that_only_their_author_understands(house: Path) -> None:
     ]
 
 
-def test_idioms_above_what_a_room_is_allowed(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for room in ("runtime", "archive"):
-        (house / room / "a.py").write_text('"""Adds ' + "so " + 'many records."""\nx = 1  # for ' + "who reads\n")
-    monkeypatch.setattr(check_prose, "ALLOWED", {"runtime": 2, "archive": 1})
+def test_idioms_of_another_language(house: Path) -> None:
+    (house / "runtime" / "a.py").write_text('"""Adds ' + "so " + 'many records."""\nx = 1  # for ' + "who reads\n")
     found = texts(check_prose.check())
-    assert [line.split(": ")[0] for line in found] == ["archive/a.py:1", "archive/a.py:2"]
-    assert "archive has 2 idioms, 1 are allowed" in found[0]
+    assert [line.split(": ")[0] for line in found] == ["runtime/a.py:1", "runtime/a.py:2"]
+    assert 'say "this many"' in found[0]
 
 
 def test_python_objects_in_nogil_functions_and_performance_hints(house: Path) -> None:

@@ -63,7 +63,7 @@ cdef class MediaDriver(Agent):
     cdef bint name_is_pending                  # a command waits for a name: it is tried again
     cdef bint is_selected                      # a park has just marked the channels that are ready
     cdef int64_t selected_ns                   # the latest look at all channels, of those that were not parks
-    cdef int asked                             # so many looks since then went to the receiver's channels alone
+    cdef int asked                             # how many looks since then went to the receiver's channels alone
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil        # marks the channels that are ready; 0: look only
     cdef void look(self, int64_t now_ns) noexcept nogil             # the same, unless a park has just done it

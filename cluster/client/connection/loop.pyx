@@ -105,7 +105,7 @@ cdef class ClientLoop:
         self._on_answer = on_answer
 
     def keep_messages(self, kept, int64_t bytes_max):
-        """Messages of `offer` are appended to a deque, to be taken with `take_kept`; beyond so many bytes of them an
+        """Messages of `offer` are appended to a deque, to be taken with `take_kept`; beyond `bytes_max` of them an
         offer is refused as BACK_PRESSURED."""
         self._kept = kept
         self._kept_bytes_max = bytes_max
@@ -213,7 +213,7 @@ cdef class ClientLoop:
     def send(self, payload):
         """Offers a message and sends it at once: a position, or a negative result code.
 
-        0: nothing was offered, since this client did not run for a while; what it knows may be so no more.
+        0: nothing was offered, since this client did not run for a while; what it knows may no longer hold.
         """
         cdef int64_t result
         if self.driven_ns and not self._polling and self._clock.nano_time() - self.driven_ns > UNHEARD_NS:
@@ -272,7 +272,7 @@ cdef class ClientLoop:
             self.leave()
 
     cpdef int64_t run_transport(self) except -1:
-        """`drive` for who has the transport already."""
+        """Run `drive` for a caller that has the transport already."""
         cdef int64_t now_ns = self._clock.nano_time()
         self.unsent = 0
         self.driven_ns = now_ns

@@ -15,7 +15,7 @@ class Outcome(Enum):
     ANSWER_TOO_LONG = auto()
     """Executed; its answer is longer than may be kept, or than the egress takes."""
     CONFIRMED_BEFORE = auto()
-    """Executed before, and its answer is kept no more, for the caller has said that it has it."""
+    """Executed before, and its answer is no longer kept, for the caller has said that it has it."""
     OUT_OF_ORDER = auto()
     """Not executed: one before it is missing."""
     PAYLOAD_TOO_LONG = auto()

@@ -68,7 +68,7 @@ cdef class ContainerLoop(Agent):
     cdef int _run_count                            # records that the run has taken
     cdef int _run_limit
     cdef int64_t _run_commit
-    cdef object _run_error                         # in the log behind the run: for who runs the container
+    cdef object _run_error                         # in the log after the run: for what runs the container
     cdef object _run_failure                       # at a message of the run
     cdef Fragment _fragment                        # the message being executed, or the record behind the run
     cdef public bytes failed_payload               # the first bytes of the message at which the service raised

@@ -3,7 +3,7 @@
     waits --handed out--> with a member --acknowledged--> done
       ^                       |
       |                       +-- given back, not acknowledged in time, the member is gone --> waits, or
-      |                                                                                        dead after so many tries
+      |                                                                                        dead after the last try
       +------------------------------------------------------------------------------------------+ redelivered
 
 A function of the commands and of their times, nothing else: the same on every member of the cluster.

@@ -1,7 +1,7 @@
 """The differences that canaries report, by group. A function of the log (docs/APPLICATIONS.md).
 
-The newest are kept, so many of each group, and of so many groups. What a canary tells again, because it was killed or a
-leader was, takes the place of what it told before.
+The newest are kept; their number in a group and the number of groups are bounded. What a canary tells again, because it
+was killed or a leader was, takes the place of what it told before.
 """
 
 from __future__ import annotations

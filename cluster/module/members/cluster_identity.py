@@ -51,7 +51,7 @@ class ClusterIdentity:
         self._rows = rows
         self._random = random
         self._events: list[LogIdentity] = []
-        """Of the own durable log, committed or not."""
+        """Of this member's durable log, committed or not."""
         self.origin: Origin | None = rows.origin
 
     def start(self, of_snapshot: LogIdentity | None, first: Origin | None) -> None:

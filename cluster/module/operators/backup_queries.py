@@ -31,7 +31,7 @@ QUERIES_MAX = 8
 QUERIES_PER_HOST_MAX = 4
 QUERY_INTERVAL_MS = 20
 QUERY_BURST = 64
-"""Each query costs a publication, so a host gets only so many a second."""
+"""Each query costs a publication, so a host gets a bounded number a second."""
 QUERY_TIMEOUT_MS = 5_000
 TERM_LENGTH_BYTES = 64 * 1024
 NO_ROLE = "these credentials do not have the role log (see roles of [[tokens]])"

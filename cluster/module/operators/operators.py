@@ -39,7 +39,7 @@ CONNECTIONS_MAX = 64
 CONNECTIONS_PER_HOST_MAX = 8
 CONNECT_INTERVAL_MS = 20
 CONNECT_BURST = 64
-"""Each connection costs a publication, so a host gets only so many a second, however soon it drops them again."""
+"""Each connection costs a publication, so a host gets a bounded number a second, however soon it drops them again."""
 REQUESTS_WAITING_MAX = 4
 CONNECT_TIMEOUT_MS = 5_000
 ENDING_MS = 1_000

@@ -1,8 +1,8 @@
 """How many identities one principal may open: a share, so that the others find room too (docs/CLIENT.md).
 
-A service keeps so many identities, and makes room for a new one only where one was silent for an hour. So it is counted
-which ones a principal has opened within an hour, by the leader alone and before anything is appended: the log, and what
-services make of it, is the same with any bound. A new leader counts anew.
+A service keeps a bounded number of identities, and makes room for a new one only where one was silent for an hour. So
+it is counted which ones a principal has opened within an hour, by the leader alone and before anything is appended: the
+log, and what services make of it, is the same with any bound. A new leader counts anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NULL_POSITION = -1
 EVENTS_MAX = 64
-"""A session with so many events that wait is told nothing more; its client asks again."""
+"""A session with this many events that wait is told nothing more; its client asks again."""
 
 
 class SessionsOfIdentities(Protocol):

@@ -1,8 +1,8 @@
 """The channels that clients name for their answers: what a stranger may make this member's driver do.
 
 Every connect request opens a publication to wherever it says. So it may name a unicast address and little else, and
-that address is sent no more than the request was worth until it has answered: to answer, it must return the session id
-of the publication, a random number that was sent to it alone.
+what that address is sent weighs at most as much as the request until it has answered: to answer, it must return the
+session id of the publication, a random number that was sent to it alone.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def check_stream(channel: str, stream_id: int, cluster_id: int) -> None:
 
 
 def bounded(channel: str, request_length_bytes: int) -> str:
-    """Return the channel with a limit on set-ups: one that never answers is sent no more than was asked with."""
+    """Return the channel with a limit on set-ups: one that never answers is sent at most as much as was asked with."""
     if ChannelUri.parse(channel).is_ipc:
         return channel
     weight = -(-(request_length_bytes + FRAME_HEADER_LENGTH) // FRAME_ALIGNMENT) * FRAME_ALIGNMENT

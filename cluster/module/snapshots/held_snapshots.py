@@ -115,7 +115,7 @@ class SnapshotShelf:
     def keep_as_evidence(self, agreed: HeldSnapshot, own_digest: bytes, since_position: int) -> Evidence | None:
         """Keep this member's snapshot where a quorum holds another one, outside what retention deletes.
 
-        None where it is here no more, or takes more than `evidence_bytes_max` on the disk.
+        None where it is no longer here, or takes more than `evidence_bytes_max` on the disk.
         """
         entry = self._entries.get(agreed.log_position)
         length_bytes = 0 if entry is None else self.length_bytes(entry)

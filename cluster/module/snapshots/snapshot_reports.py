@@ -146,7 +146,7 @@ class SnapshotReports(StateReports):
     def needed_position(self, start_position: int, now_ns: int) -> int | None:
         """Return the lowest position that another member waits for, None where nobody waits.
 
-        Who waits for what is below the beginning of the own log does not get it here in any case.
+        A member that waits for what is below the beginning of this member's log does not get it here in any case.
         """
         lowest = max(0, start_position)
         positions = [

@@ -64,7 +64,7 @@ class ClockWatch:
         return self.clock.now_ms()
 
     def note(self, values: Any) -> None:
-        """Take note of a record that became durable in the own log."""
+        """Take note of a record that became durable in this member's log."""
         self.clock.note(getattr(values, "timestamp", 0))
 
     def on_message(self, message: Message) -> None:

@@ -119,7 +119,7 @@ class StoredState:
     check_log: bool
     """Damage was met: the next start reads all of the log."""
     log_base_position: int = 0
-    """Where the log begins while there is no recording of it: behind a snapshot that the member starts from."""
+    """Where the log begins while there is no recording of it: after a snapshot that the member starts from."""
     digests: dict[int, bytes] = field(default_factory=dict)
     """By the position of a snapshot: what `cluster.wire.snapshots.snapshot_digest` says of it; missing for older
     ones."""

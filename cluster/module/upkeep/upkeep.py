@@ -229,7 +229,7 @@ class Upkeep:
         if snapshot is not None:
             self.schedule.note(snapshot.log_position, snapshot.timestamp)
 
-    # -- the log and the own service -----------------------------------------------------------------------------------
+    # -- the log and this member's service -----------------------------------------------------------------------------
 
     def on_record(self, record: LogRecord) -> None:
         """Note a record of this member's durable log; it need not be committed."""

@@ -5,7 +5,7 @@ the log alone:
 
     a quorum of voters failed alike, with on_error = "restore"   the leader appends a SkipEvent that names the record
     an operator orders it (`ordo cluster skip`)                   the same
-    so many executed it that no quorum can fail, or one did       this member's error is its own: it stops alone
+    enough executed it that no quorum can fail, or one did        this member's error is its own: it stops alone
     and no quorum failed for some seconds
     on_error = "stop"                                             the member stops, unless another one knows of a skip
 
@@ -207,7 +207,7 @@ class Skips:
         """Start again: the stored skip makes the next start choose a snapshot from before the record."""
         self._host.start_again(f"executes the log again without the record at position {position}")
 
-    # -- the own service -----------------------------------------------------------------------------------------------
+    # -- this member's service -----------------------------------------------------------------------------------------
 
     def on_service_failure(self, service_id: int, values: Any, now_ns: int) -> None:
         """Note that a service stands still at a record."""

@@ -68,9 +68,9 @@ class StateHashes:
         self._reports = StateReports(own_id)
         self._own: dict[int, bytes] = {}
         self._events: list[int] = []
-        """Where the newest events of the own log end; they need not be committed."""
+        """Where the newest events of this member's log end; they need not be committed."""
         self._agreed: dict[int, bytes] = {}
-        """By the committed log, of positions that the own service has not come to."""
+        """By the committed log, of positions that this member's service has not come to."""
         self._told_position = NULL_VALUE
         self._alike_position = NULL_VALUE
         self._differing_position = NULL_VALUE

@@ -88,7 +88,7 @@ class VersionLacks:
             )
 
     def install(self, fetched: FetchedSnapshot) -> bool:
-        """Put the snapshot before the own ones; the log stays. Return False where the snapshot is not for that."""
+        """Put the snapshot before this member's own; the log stays. Return False where the snapshot is not for that."""
         lack, position = self.first, fetched.entry.log_position
         if lack is None or position <= lack.log_position:
             return False

@@ -2,7 +2,7 @@
 
     begin      what the first record of the first leadership term says, for all services
     change     each VersionEvent from that record on, for all services or for the one that it names
-    snapshot   what its parts are of, where the own log begins behind those records
+    snapshot   what its parts are of, where this member's log begins behind those records
 
 A VersionEvent that is left out (cluster.module.versions.skips) changes nothing. The log may be longer than what is
 committed, and be cut.
@@ -52,7 +52,7 @@ class VersionLog:
     def __init__(self, service_count: int, skipped: Container[int]) -> None:
         self._skipped = skipped
         self.changes: list[VersionChange] = []
-        """By the own log, those among them that are left out."""
+        """By this member's log, those among them that are left out."""
         self._of_snapshot = [NO_VERSION] * service_count
 
     def start(self, of_snapshot: Sequence[int]) -> None:

@@ -149,7 +149,7 @@ class Versions:
             return f"service {service_id}"
         return "the service" if len(self.log.service_ids) == 1 else "all services"
 
-    # -- the own services ----------------------------------------------------------------------------------------------
+    # -- this member's services ----------------------------------------------------------------------------------------
 
     def on_service_versions(self, service_id: int, values: Any) -> None:
         """Note that a service's container has started, with this code. Raises DecodeError."""

@@ -2,7 +2,7 @@
 
     0    i64 LAYOUT
     8    i64 marks made since the start; written last
-    64   MARK_COUNT marks, used in turn: i64 log position behind a message, i64 when the leader took it (monotonic, ns)
+    64   MARK_COUNT marks, used in turn: i64 log position after a message, i64 when the leader took it (monotonic, ns)
     then one histogram (runtime/native/histogram.pxd) for each of STAGES, HISTOGRAM_STRIDE bytes apart
 
 The node's thread writes the marks, APPEND and COMMIT; its sync thread SYNC; the service container CALLBACK and

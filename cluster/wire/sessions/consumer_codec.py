@@ -216,7 +216,7 @@ def decode_command(record: bytes) -> ConsumerCommand | None:
 
 
 def encode_answer(answer: ConsumerAnswer, leadership_term_id: int, session_id: int) -> bytes:
-    """Return the message for a member, or for who asked."""
+    """Return the message for a member, or for the one that asked."""
     tail = answer.text.encode() or b"".join(_WORK.pack(*work) for work in answer.work)
     fields = answer._asdict()
     del fields["work"], fields["text"]

@@ -19,7 +19,7 @@ cdef class EchoStream(MessageHandler):
     cdef int poll(self) except -1
 
 cdef class LoadRun:
-    """Drives the streams of one thread through so many messages."""
+    """Drives the streams of one thread through a number of messages."""
     cdef readonly int64_t left         # echoes that have not come yet
     cdef list _streams
     cdef MediaDriver _driver

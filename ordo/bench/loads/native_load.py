@@ -95,7 +95,7 @@ class NativeLoad(Closing):
         return self._run(self._streams, count // sessions, max(1, window // sessions)) / 1e9
 
     def sustained(self, seconds: float, count: int, window: int) -> float:
-        """Messages a second, in runs of `count` messages until so many seconds went by."""
+        """Return messages a second, in runs of `count` messages until `seconds` went by."""
         begin_ns, done = self._clock.now(), 0
         while (took_ns := self._clock.now() - begin_ns) < seconds * 1e9:
             self.pipelined(count, window)

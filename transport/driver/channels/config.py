@@ -161,7 +161,7 @@ class MediaDriverConfig:
     resolver_name: str = ""
     resolver_interface: str = ""
     resolver_bootstrap: str = ""
-    """Names between drivers: the own one, `host:port` to listen on, and `host:port,...` of drivers to begin with."""
+    """Names between drivers: this driver's, `host:port` to listen on, and `host:port,...` of drivers to begin with."""
     name_table: str = ""
     """`name=address,...`: names that are answered from here, before anybody is asked."""
     encryption_key_file: str = ""

@@ -9,7 +9,7 @@ cdef enum:
 cdef struct Source:
     uint64_t key                       # of a host, with a secret mixed in
     int64_t mapped_bytes
-    int64_t paid_until_ns              # token bucket: every set-up costs an interval, so many may be ahead of the clock
+    int64_t paid_until_ns              # token bucket: every set-up costs an interval, and a burst may be ahead of the clock
     int32_t images                     # built, or about to be
     int32_t unconfirmed                # of them: whose sender was not heard of since its SETUP
 

@@ -27,7 +27,7 @@ cdef class WorkSet(NativeVector):
     Thousands of streams that rest then cost a turn no more than a few.
     """
     cdef readonly int busy             # items[0:busy] are visited every turn
-    cdef int settle_count              # up to so many, all are
+    cdef int settle_count              # up to this many, all are
     cdef int slice_min                 # quiet ones visited a turn, at least
     cdef int64_t sweep_ns              # so long it takes to visit all quiet ones, or one turn
     cdef int add(self, Worked item, int64_t now_ns) except -1

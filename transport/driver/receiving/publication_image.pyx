@@ -89,7 +89,7 @@ cdef class PublicationImage(Worked):
         datagrams are counted.
 
         What names a stream is no secret, and whoever has set it up may have proven who it is since then. What comes
-        from the right address is to its credit: so many bytes may be sent to it in return.
+        from the right address is to its credit: as many bytes may be sent to it in return.
         """
         cdef Connection* connections = <Connection*> self.connections.items
         cdef int64_t i

@@ -20,7 +20,7 @@ from ordo.transport.streams.logbuffer cimport (align_frame, compute_position, co
 
 cdef enum:
     SETUP_INTERVAL_NS = 100000000
-    SETUP_INTERVAL_MAX_NS = 800000000  # between set-ups of which only so many may be sent
+    SETUP_INTERVAL_MAX_NS = 800000000  # between set-ups whose number is bounded
     HEARTBEAT_INTERVAL_NS = 100000000
     QUIET_HEARTBEAT_INTERVAL_NS = 500000000    # of one of many streams, while nothing can have been lost lately
     QUIET_AFTER_NS = 1000000000

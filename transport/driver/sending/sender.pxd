@@ -20,7 +20,7 @@ cdef class Sender:
     cdef PointerArray endpoints
     cdef readonly list errors                  # ERR frames for the conductor
     cdef readonly list response_setups         # (publication, session of its response) for the conductor
-    cdef int64_t errors_since_ns               # clients are told of so many ERR frames since then
+    cdef int64_t errors_since_ns               # clients were told of `errors_told` ERR frames since then
     cdef int errors_told
     cdef int waiting_count                     # entries of both, for native code
     cdef int next_start
