@@ -148,6 +148,8 @@ class Options:
     """The chance that a copy dies or hangs."""
     volume_mean_ns: int = 0
     """Until a member gets an older copy of its own volume, or that of another member or cluster."""
+    loses_most: bool = False
+    """At the end, most members get copies of their volumes from a moment ago, while the leader is down."""
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 
@@ -198,6 +200,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         if options.requests and options.levels and rng.random() < 0.5:
             options.requests = "ids"
         _draw_falls(options, rng)
+        options.loses_most = rng.random() < 0.15 and not (options.applications or options.consumers)
     return options
 
 

@@ -9,7 +9,10 @@ from ordo.cluster.module.members import standings
 from ordo.cluster.module.members.standings import Standings
 from ordo.cluster.module.state import folder_rows
 from ordo.cluster.module.state.folder_rows import NO_START, FolderRows
+from ordo.cluster.module.state.recovery import Recovery
 from ordo.cluster.node import node
+from ordo.consensus.state import transitions
+from ordo.consensus.state.context import Context
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -54,3 +57,24 @@ def what_was_acknowledged_is_forgotten_by_a_restart(patch: Patch) -> None:
 def a_log_that_is_whole_again_is_compared_with_what_was_left_of_it(patch: Patch) -> None:
     """Whoever did not hear that a member lacked a part of its log tells it so once it has it again."""
     patch(Standings, "on_distrust", lambda self, distrust: distrust)
+
+
+def positions_are_not_compared(patch: Patch) -> None:
+    """A member that comes back with less than it had acknowledged, in a start that the others know, counts."""
+    patch(Standings, "_find_lost", lambda self, member_id, start_point: None)
+
+
+def the_end_of_a_log_is_believed(patch: Patch) -> None:
+    """A member whose log ends below what it has written down as committed takes it for whole."""
+    patch(Recovery, "_check_end", lambda self, known_position: None)
+
+
+def log_that_was_committed_is_given_up(patch: Patch) -> None:
+    """A member has its log cut below what it has written down as committed, if a leader lacks it."""
+    original = transitions.begin_truncation
+
+    def begin_truncation(ctx: Context, position: int, reason: str) -> None:
+        ctx.known_position = 0
+        original(ctx, position, reason)
+
+    patch(transitions, "begin_truncation", begin_truncation)

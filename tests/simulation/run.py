@@ -23,6 +23,7 @@ from tests.simulation.faults import FaultSchedule
 from tests.simulation.feeds import find_unread
 from tests.simulation.group_queries import LastGroupQuestion
 from tests.simulation.history import Violation
+from tests.simulation.lost_majority import lose_most
 from tests.simulation.minority import FaultyMinority
 from tests.simulation.options import Options, draw
 from tests.simulation.own_code import spare_code, stop_changing, with_code
@@ -110,7 +111,10 @@ def drive(world: World) -> bool:
     if world.violation is not None:
         raise world.violation
     check_answers(world)
-    return check_histories(world)
+    is_decided = check_histories(world)
+    if world.options.loses_most:
+        lose_most(world)
+    return is_decided
 
 
 def check_answers(world: World) -> None:

@@ -44,6 +44,8 @@ FIRST_SEEDS: dict[str, int] = {
     "service_runs_ahead_of_its_snapshot": 24,
     "modules_wait_for_services_that_stand_still": 9,
     "a_log_that_is_whole_again_is_compared_with_what_was_left_of_it": 6,
+    "positions_are_not_compared": 11,
+    "the_end_of_a_log_is_believed": 12,
 }
 """Where the seeds begin for bugs that not every seed shows: the first that showed it when this was written."""
 MS = 1_000_000
@@ -140,6 +142,10 @@ DAMAGED = Options(
     duration_ns=6 * S, operation_mean_ns=20 * MS, loss_mean_ns=300 * MS, partition_mean_ns=300 * MS,
     outage_mean_ns=600 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+FORGOTTEN = Options(
+    duration_ns=S, operation_mean_ns=5 * MS, loses_most=True, kill_mean_ns=S, levels=True,
+    heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 FALLING = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, fall_mean_ns=300 * MS, outage_mean_ns=500 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
@@ -150,6 +156,9 @@ OPTIONS = {
     "another_clusters_log_counts": VOLUMES,
     "older_data_counts": VOLUMES,
     "what_was_acknowledged_is_forgotten_by_a_restart": VOLUMES,
+    "positions_are_not_compared": VOLUMES,
+    "the_end_of_a_log_is_believed": VOLUMES,
+    "log_that_was_committed_is_given_up": FORGOTTEN,
     "a_log_that_is_whole_again_is_compared_with_what_was_left_of_it": DAMAGED,
     "a_log_begins_anew_behind_an_older_snapshot": RENEWED,
     "a_forgotten_log_goes_on_with_other_lengths": replace(RENEWED, renews_some=True),

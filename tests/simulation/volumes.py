@@ -6,12 +6,13 @@ import struct
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ordo.cluster.module.state.folder_rows import Start
 from ordo.cluster.module.state.peer_notes import PeerNotes, Point
 from ordo.consensus.state.messages import NULL_MEMBER
 from tests.simulation.damage import stored_distrust
+from tests.simulation.lost_majority import noted_position
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.storage import SimulatedStorage
 from tests.simulation.world import World
@@ -50,7 +51,14 @@ class VolumeFaults:
         node = self._random.choice(self._world.nodes)
         if node.is_leaving or node.boots == 0 or any(each.has_foreign_volume for each in self._world.nodes):
             return
-        faults = (self._restore_old, self._restore_old, self._copy_running, self._exchange, self._change_cluster)
+        faults = (
+            self._restore_old,
+            self._restore_old,
+            self._copy_running,
+            self._copy_archive,
+            self._exchange,
+            self._change_cluster,
+        )
         self._random.choice(faults)(node)
 
     def _restore_old(self, node: SimulatedNode) -> None:
@@ -111,6 +119,35 @@ class VolumeFaults:
             if core is not None and core.is_leading and core.progress.member_position(node.member_id) >= 0:
                 self._world.fail(f"{one.name} counts {node.name}, which has an older copy of its volume")
         self._world.at(5 * MS, lambda: self._watch_old(node, life))
+
+    def _copy_archive(self, node: SimulatedNode) -> None:
+        """The archive is on a volume of its own, which is replaced by a copy; the rest of the folder is as it was."""
+        if not node.is_alive:
+            return
+        image, position, life = node.disk.image(), node.append_position, (node.boots, node.log_recording_id)
+        delay_ns = self._random.randrange(COPY_AGE_NS)
+        self._world.at(delay_ns, lambda: self._restore_archive(node, image, position, life))
+
+    def _restore_archive(self, node: SimulatedNode, image: Image, position: int, life: tuple[int, int]) -> None:
+        """Where the member itself knows that its log had gone on."""
+        nodes = self._world.nodes
+        if not self._is_on() or not node.is_alive or node.is_leaving or node.has_disk_faults:
+            return
+        if (
+            (node.boots, node.log_recording_id) != life
+            or not _are_all_trusted(nodes)
+            or noted_position(node) <= position
+        ):
+            return
+        node.kill()
+        (files, stores), (old_files, old_stores) = node.disk.image(), image
+        folder = node.archive_folder
+        mixed = (_with_former(files, old_files, folder), _with_former(stores, old_stores, folder))
+        node.disk.restore(mixed)
+        node.has_lost = True
+        self._world.trace.count_fault("older volume of the archive")
+        self._world.note(f"{node.name} got an older copy of its archive, which ends at {position} or below")
+        self._later(lambda: self._restart(node))
 
     def _exchange(self, node: SimulatedNode) -> None:
         """The volume of another member, until somebody has seen to it that it gets its own again."""
@@ -193,6 +230,12 @@ def _known_to(one: SimulatedNode, node: SimulatedNode, start: Start) -> Point:
         return notes.load({node.member_id: start}).get(node.member_id, (-1, -1))
     finally:
         notes.close()
+
+
+def _with_former(now: dict[str, Any], former: dict[str, Any], folder: str) -> dict[str, Any]:
+    """What a disk has, with what a copy of it had below one folder."""
+    kept = {path: one for path, one in now.items() if not path.startswith(folder)}
+    return kept | {path: one for path, one in former.items() if path.startswith(folder)}
 
 
 def _is_older(image: Image, state_path: str, newest: bytes | None) -> bool:

@@ -71,12 +71,20 @@ class World(Timeline):
         self.readers = [SimulatedReader(self, index) for index in range(options.feed_readers)]
         self.invariants: list[Invariant] = all_invariants(self)
         self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
+        self._listen()
+        self.actors.extend(self.participants)
+        self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
+
+    def _listen(self) -> None:
         self._on_step = [check.on_step for check in self.invariants if check.hears("on_step")]
         self._on_moved = [check.on_moved for check in self.invariants if check.hears("on_moved")]
         self._on_answer = [check.on_answer for check in self.invariants if check.hears("on_answer")]
         self._on_executed = [check.on_executed for check in self.invariants if check.hears("on_executed")]
-        self.actors.extend(self.participants)
-        self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
+
+    def watch_only(self, invariant: Invariant) -> None:
+        """From now on nothing else must hold."""
+        self.invariants[:] = [invariant]
+        self._listen()
 
     # -- time ------------------------------------------------------------------------------------------------------
 
