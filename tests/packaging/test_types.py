@@ -111,6 +111,16 @@ def check(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def pyright(python: Path) -> list[str]:
+    """Returns the command that checks with what this interpreter has installed; fetches pyright the first time."""
+    place = ROOT / "build" / "pyright"
+    command = place / "node_modules" / ".bin" / "pyright"
+    if not command.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["npm", "install", "--silent", "--prefix", str(place), PYRIGHT], check=True, timeout=200)
+    return [str(command), "--pythonpath", str(python), "--outputjson"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(320)
 def test_mypy_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
@@ -126,15 +136,11 @@ def test_mypy_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
 @pytest.mark.timeout(320)
 @pytest.mark.skipif(shutil.which("npm") is None, reason="pyright comes from npm")
 def test_pyright_knows_every_name_and_refuses_wrong_ones(folder: Path) -> None:
-    place = ROOT / "build" / "pyright"
-    if not (place / "node_modules" / ".bin" / "pyright").exists():
-        place.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--silent", "--prefix", str(place), PYRIGHT], check=True, timeout=200)
     (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "strict"}))
-    pyright = [str(place / "node_modules" / ".bin" / "pyright"), "--pythonpath", sys.executable, "--outputjson"]
-    done = json.loads(check([*pyright, "good.py"], folder).stdout)
+    command = pyright(Path(sys.executable))
+    done = json.loads(check([*command, "good.py"], folder).stdout)
     assert done["generalDiagnostics"] == []
-    done = json.loads(check([*pyright, "bad.py"], folder).stdout)
+    done = json.loads(check([*command, "bad.py"], folder).stdout)
     rows = [one["range"]["start"]["line"] + 1 for one in done["generalDiagnostics"] if one["severity"] == "error"]
     assert sorted(set(rows)) == WRONG_LINES, done
 

@@ -1,13 +1,16 @@
 """The wheel: the product only, installed into an empty environment outside the checkout, runs the demo."""
 
+import json
+import shutil
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import run
+from tests.packaging.conftest import ROOT, run
 from tests.packaging.test_sdist import installed, sources
+from tests.packaging.test_types import check, pyright
 from tools.source import FACE, PACKAGES
 
 pytestmark = pytest.mark.wheel
@@ -72,3 +75,32 @@ def test_the_demo_runs_from_it(environment: Path) -> None:
     shown = run(environment / "venv/bin/ordo", "demo", "--orders", "20000", cwd=environment, timeout_s=300)
     states = {line.split()[3] for line in shown.splitlines() if line.split()[:1] == ["member"] and "state" in line}
     assert len(states) == 1, shown
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    """A folder with the examples, but for the caller that needs what protoc makes of the contract, and one mistake."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("gateway_client.py"))
+    (tmp_path / "examples" / "mistaken.py").write_text("from ordo import ClusterClinet\n")
+    return tmp_path
+
+
+def test_mypy_checks_the_examples_against_it(environment: Path, examples: Path) -> None:
+    """The extras that some examples import are not installed, and say nothing."""
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(environment / "venv/bin/python")]
+    away = ["--disable-error-code=import-not-found", "--disable-error-code=import-untyped"]
+    done = check(
+        [*mypy, *away, "--no-warn-unused-ignores", "--no-pretty", "--cache-dir", str(examples / "cache"), "examples"],
+        examples,
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert [line.split(":")[0] for line in errors] == ["examples/mistaken.py"], done.stdout + done.stderr
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="pyright comes from npm")
+def test_pyright_checks_the_examples_against_it(environment: Path, examples: Path) -> None:
+    settings = {"typeCheckingMode": "standard", "reportMissingImports": False, "reportMissingModuleSource": False}
+    (examples / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = json.loads(check([*pyright(environment / "venv/bin/python"), "examples"], examples).stdout)
+    assert done["summary"]["filesAnalyzed"] > 10
+    assert [Path(one["file"]).name for one in done["generalDiagnostics"]] == ["mistaken.py"], done
