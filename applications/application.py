@@ -43,6 +43,7 @@ from ordo.runtime.errors import (
     SessionRejectedError,
 )
 from ordo.runtime.io.storage import Storage
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.service_api.service import Service, TimeUnit
 from ordo.transport.client.client_transport import ClientTransport
 
@@ -51,7 +52,6 @@ REQUESTS: dict[AppMode, type[GroupRequests]] = {
     AppMode.ACTIVE_PASSIVE: ElectedRequests,
     AppMode.CANARY: SilentRequests,
 }
-SECOND_NS = 1_000_000_000
 FRAGMENTS_PER_CYCLE = 256
 CHORES_INTERVAL_NS = 1_000_000
 """So long at most what an instance does beside executing the log waits while there is log to execute."""

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from ordo.cluster.client.requests.request_sending import RequestStamp, offer_to_leader
 from ordo.cluster.client.requests.request_window import PendingRequest
-from ordo.cluster.client.requests.requests import NULL_POSITION, ClientRequests
+from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import to_ns
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import AnswerStatus
 from ordo.runtime.errors import ClusterError, OrdoError
+from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.runtime.sbe import Message
 
 GROUP_INCARNATION = 0

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from ordo.applications.application import Application
 from ordo.applications.group_snapshots import GroupSnapshots, find_snapshot
 from ordo.runtime.errors import ConfigurationError, OrdoError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.reporting.logging import get_logger
 from ordo.transport.client.client_transport import ClientTransport
-
-SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from ordo.archive.segments.scan cimport fault_of_read
 from ordo.runtime.agents.agent cimport Agent
 from ordo.runtime.native.clock cimport Clock
 from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.native.sentinels cimport NULL_POSITION
 from ordo.runtime.io.storage cimport SegmentFile, SyncQueue
 from ordo.transport.streams.image cimport Image
 from ordo.transport.streams.logbuffer cimport HEADER_LENGTH
 from ordo.transport.streams.publication cimport ExclusivePublication
 
-from ordo.archive.segments.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor, RecordingState
+from ordo.archive.segments.catalog import NULL_TIMESTAMP, Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.segments.checkpoints import CHECKPOINTS_NAME, Checkpoints
 from ordo.archive.channels import replay_channel, strip_channel
 from ordo.archive.replay_plan import ReplayPlan

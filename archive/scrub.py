@@ -17,13 +17,13 @@ from ordo.archive.segments.cursor import SegmentCursor
 from ordo.archive.segments.recovery import base_of
 from ordo.archive.segments.scan import FrameScanner
 from ordo.runtime.errors import CorruptFrameError, StorageError, UnknownRecordingError
+from ordo.runtime.native.time_units import SECOND_NS
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.archive.segments.catalog import RecordingDescriptor
 
 STEP_BYTES = 64 * 1024
-SECOND_NS = 1_000_000_000
 
 
 class Scrubber:

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from ordo.consensus.state.context import Context
-from ordo.consensus.state.messages import NULL_POSITION
 from ordo.consensus.state.states import ElectionState
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 FAR_FUTURE_NS = (1 << 63) - 1
 TRANSFER_TICK_NS = 1_000_000

@@ -5,8 +5,9 @@ from itertools import pairwise
 
 from ordo.consensus.state.context import Context
 from ordo.consensus.state.distrust import Distrust
-from ordo.consensus.state.messages import NULL_MEMBER, NULL_POSITION
+from ordo.consensus.state.messages import NULL_MEMBER
 from ordo.consensus.state.states import ELECTING_STATES, JOINING_STATES, LEADING_STATES, ElectionState, Role
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 @dataclass

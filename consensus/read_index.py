@@ -14,7 +14,6 @@ from typing import Generic, NamedTuple, TypeVar
 from ordo.consensus.core import ConsensusCore
 from ordo.consensus.state.messages import (
     NULL_MEMBER,
-    NULL_POSITION,
     NULL_TERM,
     ReadHeartbeat,
     ReadHeartbeatAck,
@@ -22,6 +21,7 @@ from ordo.consensus.state.messages import (
     ReadIndexResponse,
     ReadMessage,
 )
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 Read = TypeVar("Read")
 

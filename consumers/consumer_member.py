@@ -18,7 +18,6 @@ from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.sessions.consumer_codec import (
-    NULL_VALUE,
     AnswerFlag,
     CommandFlag,
     CommandKind,
@@ -44,9 +43,10 @@ from ordo.runtime.errors import (
     SessionClosedError,
     SessionRejectedError,
 )
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.transport.client.client_transport import ClientTransport
 
-SECOND_NS = 1_000_000_000
 LOOK_AGAIN_NS = 5 * SECOND_NS
 SESSION_PAUSE_NS = SECOND_NS // 2
 FRAGMENTS_PER_CYCLE = 256

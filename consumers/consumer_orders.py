@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.app_version import format_version, format_versions
-from ordo.cluster.wire.sessions.consumer_codec import (
-    NULL_VALUE,
-    CommandKind,
-    ConsumerAnswer,
-    ConsumerCommand,
-    ConsumerStatus,
-)
+from ordo.cluster.wire.sessions.consumer_codec import CommandKind, ConsumerAnswer, ConsumerCommand, ConsumerStatus
 from ordo.consumers.consumer_link import ConsumerClient
 from ordo.consumers.names import check_group, check_name, draw_member_key
 from ordo.runtime.closing import Closing
@@ -28,6 +22,7 @@ from ordo.runtime.errors import (
     OrdoError,
     OutcomeUnknownError,
 )
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ordo.cluster.wire.sessions.consumer_codec import (
-    NULL_VALUE,
     CommandFlag,
     CommandKind,
     ConsumerAnswer,
@@ -26,10 +25,10 @@ from ordo.cluster.wire.sessions.consumer_codec import (
 from ordo.consumers.consumer_member import ConsumerMember, ConsumerSettings, hash_i64
 from ordo.follow.entries import LogEntry
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 from ordo.transport.client.client_transport import ClientTransport
 
-SECOND_NS = 1_000_000_000
-MILLISECOND_NS = 1_000_000
 READ_AHEAD_MAX = 2048
 """Entries that are kept: those of the consumer's window, and as many again."""
 ROWS_AT_A_TIME = 128

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError
+from ordo.runtime.native.time_units import SECOND_NS
 
 CLUSTER_LABEL = "ordo.cluster"
 MEMBER_LABEL = "ordo.member"
@@ -29,7 +30,6 @@ USER_ID = 10001
 METRICS_PORT = 20009
 STOP_TIMEOUT_S = 30
 POLL_INTERVAL_S = 0.25
-SECOND_NS = 1_000_000_000
 RESTARTS_MAX = 30
 READY = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{METRICS_PORT}/readyz', timeout=2)"
 HEALTH_CHECK = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.sessions.consumer_codec import CommandKind, decode_command
 from ordo.runtime.errors import DecodeError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import Message
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _SESSION_MESSAGE = struct.Struct("<HHHHqqq")
 _BLOCK_LENGTH = struct.Struct("<H")
-NULL_VALUE = -1
 
 
 class EntryKind(Enum):

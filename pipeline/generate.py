@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from ordo.archive.segments.catalog import NULL_POSITION, NULL_TIMESTAMP, Catalog, RecordingDescriptor
+from ordo.archive.segments.catalog import NULL_TIMESTAMP, Catalog, RecordingDescriptor
 from ordo.archive.segments.segments import segment_base_position, segment_name
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.pipeline.decoding.synthetic import RecordingWriter
 from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 SCHEMA_ID, SCHEMA_VERSION = 111, 17
 _HEADER = struct.Struct("<HHHH")

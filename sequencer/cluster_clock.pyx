@@ -1,9 +1,9 @@
 """Cluster time, slewed. See cluster_clock.pxd, and docs/ARCHITECTURE.md, Cluster time."""
 
 from libc.stdint cimport int64_t
+from ordo.runtime.native.time_units cimport MILLISECOND_NS
 
 cdef enum:
-    MILLISECOND_NS = 1000000
     SLEW_DIVISOR = 1000                   # clocks that NTP disciplines are slewed by half of that at most
 
 cdef int64_t TIMESTAMP_MS_LIMIT = <int64_t> 1 << 43   # beyond the year 2240: no clock says that

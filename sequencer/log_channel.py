@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ordo.cluster.wire.members import Member, host_of
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.runtime.errors import ClusterError, OrdoError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.client.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from ordo.transport.streams.subscription import Subscription
 
 LIVE_JOIN_WINDOW_BYTES_MAX = 32 * 1024 * 1024
-NULL_VALUE = -1
 SPY_ATTEMPTS = 100
 CATCHUP_REQUESTS_MAX = 2
 LIVE_TRANSPORTS = 2

@@ -63,6 +63,7 @@ from ordo.runtime.native.atomics cimport (
     ordo_put_i64,
 )
 from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.native.sentinels cimport NEVER, NULL_POSITION
 from ordo.runtime.agents.wake cimport ParkFlag
 from ordo.transport.streams.image cimport Assembler, Fragment, Image
 from ordo.transport.streams.logbuffer cimport ADMIN_ACTION, HEADER_LENGTH, RESERVED_VALUE_OFFSET, align_frame
@@ -88,8 +89,6 @@ cdef enum:
 FLAG_READERS = 8
 """In the flags of an AppendPosition: somebody follows the log at this member."""
 
-cdef int64_t NULL_POSITION = -1
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFFLL
 cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
 cdef int64_t MUTE = -2                 # no message of the session is taken
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL

@@ -1,11 +1,12 @@
 """Streams that messages come from. See sources.pxd."""
 
+from ordo.runtime.native.time_units cimport SECOND_NS
+
 cdef enum:
     STRANGERS_PER_TURN = 8
     MANY_STRANGERS_NS = 100000         # between looks at more than fit into one turn
 
 cdef int32_t UNPROVEN = -1
-cdef int64_t SECOND_NS = 1000000000
 cdef int64_t READERS_HEARD_NS = SECOND_NS      # a member that says for so long no more that its log is followed has no readers
 
 

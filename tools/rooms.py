@@ -8,7 +8,7 @@ from __future__ import annotations
 
 ROOMS: dict[str, str] = {
     "runtime": "errors, processes, randomness, SBE: what every layer stands on",
-    "runtime/native": "atomics, memory, clocks, counters and the error log in shared memory",
+    "runtime/native": "atomics, memory, clocks, units of time, counters and the error log in shared memory",
     "runtime/agents": "agents, idle strategies, waking a parked thread",
     "runtime/io": "the seams to disk and network: storage, datagrams",
     "runtime/settings": "settings from TOML, with units and one line for each mistake",

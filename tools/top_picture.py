@@ -17,10 +17,10 @@ from ordo.cluster.wire.counters.counter_types import CounterType, ModuleState, N
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import ClusterTimeoutError
+from ordo.runtime.native.time_units import SECOND_NS
 
 PAGE = Path(__file__).parents[1] / "docs" / "pictures" / "top.svg"
 WIDTH = 158
-SECOND_NS = 1_000_000_000
 
 
 def example(passed_s: int) -> Looks:

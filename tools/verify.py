@@ -7,6 +7,7 @@ import sys
 from tools import (
     check_assert,
     check_circles,
+    check_constants,
     check_docs,
     check_imports,
     check_nogil,
@@ -26,6 +27,7 @@ CHECKS = {
     "circles": check_circles.check,
     "rooms": check_rooms.check,
     "sizes": check_sizes.check,
+    "constants": check_constants.check,
     "assert": check_assert.check,
     "vectors": check_vectors.check,
     "stubs": check_stubs.check,

@@ -8,8 +8,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ordo.archive.client.session import Reply
 from ordo.archive.protocol import codecs
-from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, NULL_VALUE, REPLAY_ALL_AND_FOLLOW, SourceLocation
+from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, REPLAY_ALL_AND_FOLLOW, SourceLocation
 from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import Message
 
 ResultT = TypeVar("ResultT")

@@ -9,10 +9,10 @@ from typing import TypedDict, Unpack
 
 from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, RESPONSE_STREAM_ID_DEFAULT
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.transport.secure.settings import Encryption
 from ordo.transport.uri import ChannelUri
 
-SECOND_NS = 1_000_000_000
 CONTROL_TERM_LENGTH = "64k"
 
 

@@ -15,10 +15,11 @@ from ordo.archive.client.control_requests import Call
 from ordo.archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
 from ordo.archive.client.session import ArchiveSession, Reply
 from ordo.archive.client.settings import ArchiveClientSettings
-from ordo.archive.protocol.codes import NULL_VALUE, ErrorCode, is_final
+from ordo.archive.protocol.codes import ErrorCode, is_final
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.client.client import TransportClient
 from ordo.transport.streams.image import Header, Image
 from ordo.transport.streams.subscription import Subscription

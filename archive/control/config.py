@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, LOCAL_CONTROL_CHANNEL_DEFAULT
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.transport.uri import ChannelUri
-
-SECOND_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)

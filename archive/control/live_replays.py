@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from ordo.archive.archive import Archive
 from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.session import ControlSession
-from ordo.archive.protocol.codes import NULL_VALUE, ErrorCode
+from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequests
 from ordo.archive.replay import Replay
 from ordo.archive.replay_plan import ReplayPlan
 from ordo.runtime.errors import ArchiveError, OrdoError
 from ordo.runtime.native.counters import Counter
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.streams.publication import ExclusivePublication
 from ordo.transport.uri import ChannelUri, udp
 

@@ -10,9 +10,10 @@ from ordo.archive.control.access import AccessPolicy
 from ordo.archive.control.recordings import RecordingRequests
 from ordo.archive.control.session import ControlSession, Listing
 from ordo.archive.protocol import codecs
-from ordo.archive.protocol.codes import NULL_POSITION, NULL_VALUE, ErrorCode, ResponseCode
+from ordo.archive.protocol.codes import ErrorCode, ResponseCode
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError, UnknownRecordingError
+from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 
 Handler = Callable[[ControlSession, Any], None]
 

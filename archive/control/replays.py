@@ -12,14 +12,7 @@ from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.live_replays import LiveReplays
 from ordo.archive.control.session import ControlSession
 from ordo.archive.protocol import codecs
-from ordo.archive.protocol.codes import (
-    NULL_LENGTH,
-    NULL_POSITION,
-    NULL_VALUE,
-    REPLAY_ALL_AND_FOLLOW,
-    REPLAY_ALL_AND_STOP,
-    ErrorCode,
-)
+from ordo.archive.protocol.codes import NULL_LENGTH, REPLAY_ALL_AND_FOLLOW, REPLAY_ALL_AND_STOP, ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequests
 from ordo.archive.replay import Replay
 from ordo.archive.replay_plan import ReplayPlan
@@ -27,6 +20,7 @@ from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.archive.segments.record_filter import RecordFilter
 from ordo.runtime.errors import ArchiveError, OrdoError
 from ordo.runtime.native.counters import Counter, CountersReader
+from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 from ordo.runtime.sbe import NULL_VALUES
 from ordo.transport.streams.publication import ExclusivePublication
 from ordo.transport.uri import ChannelUri

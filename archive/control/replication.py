@@ -14,11 +14,12 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.session import ControlSession
 from ordo.archive.protocol import codecs
-from ordo.archive.protocol.codes import NULL_LENGTH, NULL_POSITION, NULL_VALUE, ErrorCode, RecordingSignal
+from ordo.archive.protocol.codes import NULL_LENGTH, ErrorCode, RecordingSignal
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
 from ordo.archive.recorder import Recording
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 from ordo.transport.client.client import TransportClient
 from ordo.transport.streams.image import Image
 from ordo.transport.streams.subscription import Subscription

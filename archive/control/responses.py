@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from ordo.archive.protocol import codecs
-from ordo.archive.protocol.codes import NULL_VALUE, PROTOCOL_VERSION, RecordingSignal, ResponseCode
+from ordo.archive.protocol.codes import PROTOCOL_VERSION, RecordingSignal, ResponseCode
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError, OrdoError, StorageFullError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.streams.publication import (
     RESULT_ADMIN_ACTION,
     RESULT_BACK_PRESSURED,

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ordo.archive.inspection.recording_inspection import default_storage, orphaned_segments, verify_recording
-from ordo.archive.segments.catalog import CATALOG_NAME, NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
+from ordo.archive.segments.catalog import CATALOG_NAME, Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.segments.cursor import SegmentCursor
 from ordo.archive.segments.frames import reseal
 from ordo.archive.segments.recovery import base_of, remove_files
@@ -17,6 +17,7 @@ from ordo.archive.store.lmdb_store import compact_store
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.io.storage import SegmentFile
 from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 ERROR_ACTIVE_RECORDING = 2
 BLOCK_BYTES = 1024 * 1024

@@ -10,6 +10,7 @@ from ordo.archive.inspection.recording_inspection import default_storage, list_r
 from ordo.archive.protocol.codecs import RECORDING_DESCRIPTOR
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import StorageExistsError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import ASCII, Message
 
 CATALOG_NAME = "archive.catalog"
@@ -20,7 +21,6 @@ CATALOG_LENGTH_MIN = 1024 * 1024
 MARK_HEADER_LENGTH = 8192
 ERROR_BUFFER_LENGTH = 1024 * 1024
 INACTIVE = -1
-NULL_VALUE = -1
 
 _CATALOG_HEADER = struct.Struct("<iiqi11xb")
 _ENTRY_HEADER = struct.Struct("<iii19xb")

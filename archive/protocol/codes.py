@@ -8,8 +8,6 @@ from ordo.runtime.errors import ArchiveError, UnknownRecordingError
 
 PROTOCOL_MAJOR_VERSION = 1
 PROTOCOL_VERSION = 0x010C00
-NULL_VALUE = -1
-NULL_POSITION = -1
 NULL_LENGTH = -1
 REPLAY_ALL_AND_FOLLOW = -1
 REPLAY_ALL_AND_STOP = -2

@@ -21,8 +21,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ordo.runtime.errors import ArchiveError, ConfigurationError, UnknownRecordingError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
-NULL_POSITION = -1
 NULL_TIMESTAMP = -1
 CATALOG_NAME = "catalog.mdb"
 CATALOG_FORMAT = 1

@@ -6,11 +6,12 @@ Also how the recording position counter is named.
 import struct
 from typing import Any
 
-from ordo.archive.segments.catalog import NULL_POSITION, RecordingDescriptor
+from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.archive.segments.cursor import SegmentCursor
 from ordo.archive.segments.recovery import base_of
 from ordo.archive.segments.scan import FrameScanner
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 ERROR_INVALID_EXTENSION = 9
 ERROR_INVALID_POSITION = 16

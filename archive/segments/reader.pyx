@@ -17,12 +17,13 @@ from ordo.archive.segments.frames cimport (
 )
 from ordo.archive.segments.scan cimport fault_of_read
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
+from ordo.runtime.native.sentinels cimport NULL_POSITION
 from ordo.transport.streams.image cimport Fragment
 from ordo.transport.streams.logbuffer cimport FLAG_BEGIN, FLAG_END, FLAGS_UNFRAGMENTED, HEADER_LENGTH, TYPE_PAD, align_frame
 
 from typing import NamedTuple
 
-from ordo.archive.segments.catalog import NULL_POSITION, Catalog
+from ordo.archive.segments.catalog import Catalog
 from ordo.runtime.errors import ArchiveError
 
 NO_LIMIT = INT64_MAX

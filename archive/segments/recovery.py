@@ -11,7 +11,7 @@ becomes INVALID and nothing of it is changed, until somebody truncates it to acc
 
 from typing import Any, NamedTuple
 
-from ordo.archive.segments.catalog import NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
+from ordo.archive.segments.catalog import Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.segments.checkpoints import Checkpoints
 from ordo.archive.segments.cursor import SegmentCursor
 from ordo.archive.segments.erase import erase_tail
@@ -19,6 +19,7 @@ from ordo.archive.segments.reader import RecordingReader
 from ordo.archive.segments.scan import FrameScanner
 from ordo.archive.segments.segments import parse_segment_name, segment_base_position, segment_name
 from ordo.runtime.errors import CorruptFrameError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 class RecoveredRecording(NamedTuple):

@@ -6,13 +6,13 @@ from ordo.archive.archive import Archive
 from ordo.archive.segments.catalog import RecordingState
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.admin.member_store import open_stopped
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import ACCEPTED_LEAP
 from ordo.cluster.settings.config import NodeConfig
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 
 def accept_loss(config: NodeConfig) -> str:

@@ -14,12 +14,13 @@ from ordo.archive.inspection.recording_inspection import dump, list_recordings, 
 from ordo.archive.segments.catalog import RecordingState
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.admin.member_store import open_stopped
-from ordo.cluster.module.state.state_store import NULL_VALUE, SnapshotEntry, StoredState
+from ordo.cluster.module.state.state_store import SnapshotEntry, StoredState
 from ordo.cluster.settings.config import NodeConfig
 from ordo.cluster.wire.snapshots.snapshot_digest import combine, digest_of
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError, CorruptFrameError, StorageError
 from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 TERMS_MAX = 1 << 31
 """So many terms a log may have, at whatever length."""

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from ordo.cluster.admin.checked_numbers import parse_int64
 from ordo.runtime.errors import DecodeError
-
-NULL_VALUE = -1
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 
 class HeldSnapshot(NamedTuple):

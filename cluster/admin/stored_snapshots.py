@@ -9,8 +9,7 @@ from ordo.cluster.admin.member_store import open_stopped, open_stored
 from ordo.cluster.module.state.state_store import SnapshotEntry, StoredState
 from ordo.cluster.settings.config import NodeConfig
 from ordo.runtime.errors import ClusterError
-
-NULL_VALUE = -1
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 
 class StoredSnapshot(NamedTuple):

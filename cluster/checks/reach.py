@@ -21,6 +21,7 @@ from ordo.cluster.wire.streams import INGRESS_STREAM_ID
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.clock import SystemClock
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.transport.client.client_transport import ClientTransport
 from ordo.transport.resolver import resolve
 
@@ -39,7 +40,6 @@ LINGER_NS = 1_000_000_000
 """The last answer to another doctor may be lost: it asks again meanwhile."""
 NODE_TIMEOUT_S = 1.5
 PARK_NS = 1_000_000
-SECOND_NS = 1_000_000_000
 
 
 class Probe(NamedTuple):

@@ -17,11 +17,11 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
 from ordo.cluster.wire.sessions.number_gaps import decode_gaps
 from ordo.runtime.errors import NotSequencedError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.transport.streams.publication import ExclusivePublication
 
-NULL_VALUE = -1
 RETRY_NS = 250_000_000
 """When a mark was not answered for so long, the next one is sent; then it doubles."""
 RETRY_NS_MAX = 4_000_000_000

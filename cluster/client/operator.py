@@ -28,18 +28,18 @@ from ordo.runtime.errors import (
     OrdoError,
     OutcomeUnknownError,
 )
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.reporting.output import printable
 from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
     from ordo.transport.streams.publication import ExclusivePublication
 
-NULL_VALUE = -1
 MEMBERS_MAX = 64
 """So many members are talked to, whatever a cluster names."""
 ASK_AGAIN_NS = 1_500_000_000
 PARK_NS = 1_000_000
-SECOND_NS = 1_000_000_000
 INGRESS = "aeron:udp?term-length=64k|endpoint="
 
 

@@ -16,6 +16,7 @@ from ordo.cluster.wire.ordo_codecs import Consistency, QueryStatus
 from ordo.cluster.wire.sessions.instance_codec import GROUP_BYTES_MAX
 from ordo.cluster.wire.sessions.message_limit import LENGTH_BYTES_MAX, describe_too_long
 from ordo.runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, QueryFailedError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 if TYPE_CHECKING:
     from ordo.transport.client.client import TransportClient
@@ -25,7 +26,6 @@ CONNECT_TIMEOUT_NS = 1_000_000_000
 """A member's ingress that is not connected is opened anew after this."""
 PAUSES_NS = {QueryStatus.BUSY: 100_000_000, QueryStatus.UNAVAILABLE: 20_000_000}
 """Before a query is asked again, by why it was not answered."""
-NULL_POSITION = -1
 
 
 class QueryReply(NamedTuple):

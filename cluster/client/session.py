@@ -52,6 +52,7 @@ from ordo.runtime.errors import (
     SessionClosedError,
     SessionRejectedError,
 )
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.payloads import to_bytes
 from ordo.runtime.reporting.logging import tell
 from ordo.runtime.version import VERSION
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from ordo.transport.streams.publication import ExclusivePublication
 
 POLL_LIMIT = 64
-NULL_VALUE = -1
 PARK_SLICE_NS = 100_000_000
 REOPEN_PAUSE_NS = 500_000_000
 """After a cluster has refused a new session to a client that stays, or has ended one so soon."""

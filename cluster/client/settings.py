@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from ordo.cluster.client.requests.tracing import Tracing
 from ordo.cluster.wire.streams import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.transport.secure.settings import Encryption
 
-SECOND_NS = 1_000_000_000
 EGRESS_POLICIES = ("disconnect", "drop-oldest")
 OUTSTANDING_REQUESTS_LIMIT = 65_536
 """So many answers of one identity the cluster keeps (cluster.container.requests)."""

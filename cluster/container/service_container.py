@@ -42,6 +42,7 @@ from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
 from ordo.cluster.wire.streams import TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
 from ordo.runtime.errors import Category, ClusterError, OrdoError, PayloadError, ServiceError, SnapshotError
 from ordo.runtime.native.memory import FileMemoryProvider, MemoryProvider
+from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 from ordo.runtime.reporting.failures import traceback_of
 from ordo.runtime.reporting.logging import tell
 from ordo.service_api import snapshot as service_snapshot
@@ -63,7 +64,6 @@ HOLD_EGRESS = 2
 """Egress publications are being added."""
 EGRESS_TIMEOUT_NS = 1_000_000_000
 APP_VERSION_DEFAULT = 1
-NULL_POSITION = -1
 QUERIES_MAX_DEFAULT = 4096
 NODE_COUNTERS = (
     CounterType.RECOVERY_STATE,
@@ -324,7 +324,7 @@ class ServiceContainer(ContainerLoop):
                 reader = service_snapshot.SnapshotReader(messages)
             self.invoke("on_start", False, self.cluster, reader)
         except Exception:
-            self.control.send_ack(self.log_position, self.time, codecs.NULL_VALUE)
+            self.control.send_ack(self.log_position, self.time, NULL_VALUE)
             raise
         self.consumers.begin()
         self.control.send_ack(self.log_position, self.time, self._client.client_id)
@@ -454,7 +454,7 @@ class ServiceContainer(ContainerLoop):
     def _error_event(self, session_id: int, text: str) -> bytes:
         return codecs.SESSION_EVENT.encode(
             cluster_session_id=session_id,
-            correlation_id=codecs.NULL_VALUE,
+            correlation_id=NULL_VALUE,
             leadership_term_id=self.leadership_term_id,
             leader_member_id=self.member_id,
             code=codecs.EventCode.ERROR,

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ordo.cluster.container.process_copy import Append, Copier, SnapshotCopy
 from ordo.cluster.container.snapshot_demand import demand_snapshots
 from ordo.cluster.container.state_keeper import StateKeeper
-from ordo.cluster.wire import codecs
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
 from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
 from ordo.cluster.wire.snapshots.snapshot_writer import SnapshotWriter
 from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, local_stream
 from ordo.runtime.errors import SnapshotError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.reporting.failures import one_line
 from ordo.runtime.reporting.logging import tell
 from ordo.service_api import snapshot as service_snapshot
@@ -123,7 +123,7 @@ class ContainerSnapshots:
     def keep_state(self, log_position: int, now_ns: int, *, is_whole: bool) -> None:
         """Write down the state at which the service stands still because it is not that of the other members."""
         if not is_whole:
-            self._on_kept(log_position, codecs.NULL_VALUE)
+            self._on_kept(log_position, NULL_VALUE)
             return
         try:
             demand_snapshots(self._host.service)
@@ -132,7 +132,7 @@ class ContainerSnapshots:
             self._keeper.begin(log_position, messages, now_ns)
         except Exception as error:
             self._host.note_error(error, f"on_take_snapshot of the state at position {log_position}, as evidence")
-            self._on_kept(log_position, codecs.NULL_VALUE)
+            self._on_kept(log_position, NULL_VALUE)
         self._host.ask_for_tick()
 
     def _on_kept(self, log_position: int, recording_id: int) -> None:
@@ -247,7 +247,7 @@ class ContainerSnapshots:
         reason = error.message.splitlines()[0] if isinstance(error, SnapshotError) else one_line(error)
         self._host.control.send_snapshot_failure(self._point.log_position, reason)
         self._host.note_failure(error, f"on_take_snapshot at position {self._point.log_position}")
-        self._answer(codecs.NULL_VALUE)
+        self._answer(NULL_VALUE)
 
     def _answer(self, recording_id: int) -> None:
         assert self._point is not None

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.wire.snapshots.snapshot_writer import SnapshotWriter
 from ordo.runtime.errors import SnapshotError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ordo.transport.client.client import TransportClient
 
-NULL_VALUE = -1
 SILENCE_NS_MAX = 5_000_000_000
 """An archive that has recorded nothing for so long has no room for it, or does not run."""
 

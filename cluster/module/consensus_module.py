@@ -31,7 +31,7 @@ from ordo.cluster.module.sessions.group_queries import GroupQueries
 from ordo.cluster.module.sessions.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
 from ordo.cluster.module.sessions.query_gate import QueryGate
 from ordo.cluster.module.sessions.session_requests import SessionBounds, SessionRequests
-from ordo.cluster.module.sessions.sessions import NULL_VALUE, OpenSessions
+from ordo.cluster.module.sessions.sessions import OpenSessions
 from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
 from ordo.cluster.module.state.clock_watch import ClockWatch
 from ordo.cluster.module.state.counters import ModuleCounters
@@ -53,6 +53,7 @@ from ordo.consensus.state import commands, messages
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError, StorageMissingError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.security.authentication import AcceptAll, Authenticator, Right
 from ordo.sequencer.leader_ingress import LeaderIngress
 from ordo.sequencer.sequencer import Sequencer

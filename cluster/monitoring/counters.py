@@ -12,10 +12,10 @@ from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.runtime.errors import StorageMissingError
 from ordo.runtime.native.counters import CounterDescriptor, CountersReader
 from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.processes import is_process_alive
 from ordo.transport.control.cnc import CncFile, map_cnc
 
-NULL_VALUE = -1
 _RECOVERED_POSITION = Struct("<q")  # in the key of counter 204 (cluster-consensus.md §18)
 _RECOVERED_POSITION_OFFSET = 8
 

@@ -17,7 +17,6 @@ from ordo.cluster.checks.requirements import files_reserved, look_ahead
 from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.container.service_loader import load_versions
 from ordo.cluster.module.consensus_module import ConsensusModule, ModuleSeams
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import Claim, Owner, claim
 from ordo.cluster.module.state.peer_notes import PeerNotes
@@ -62,6 +61,7 @@ from ordo.runtime.native.clock import Clock, SystemClock
 from ordo.runtime.native.counters import local_counter
 from ordo.runtime.native.file_access import choose_file_access
 from ordo.runtime.native.memory import FileMemoryProvider, MemoryProvider
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.random import RandomSource
 from ordo.runtime.reporting.logging import get_logger
 from ordo.runtime.version import VERSION

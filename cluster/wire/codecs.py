@@ -21,7 +21,6 @@ SESSION_HEADER_LENGTH_BYTES = 32
 CLIENT_PROTOCOL_VERSION = 0x000300
 """0.3.0; two sides are compatible when the major parts (bits 16 to 23) are equal."""
 CONSENSUS_PROTOCOL_VERSION = 0x010000
-NULL_VALUE = -1
 SECRET_ID_BITS = 62
 """Of correlation ids that nobody may guess: whoever knows one can answer in a member's name."""
 

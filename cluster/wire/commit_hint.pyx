@@ -3,11 +3,11 @@
 from libc.stdint cimport int64_t, uint64_t
 
 from ordo.runtime.native.atomics cimport ordo_crc32c
+from ordo.runtime.native.sentinels cimport NULL_POSITION
 
 cdef enum:
     HINT_UNIT_SHIFT = 5                # positions are multiples of 32
 
-cdef int64_t NULL_POSITION = -1
 
 
 cdef int64_t commit_hint(int64_t position, int64_t commit_position) noexcept nogil:

@@ -3,7 +3,7 @@
 from ordo.consensus.handlers import trust
 from ordo.consensus.state import transitions
 from ordo.consensus.state.context import Context
-from ordo.consensus.state.messages import NULL_MEMBER, NULL_POSITION, CanvassPosition, RequestVote, Vote
+from ordo.consensus.state.messages import NULL_MEMBER, CanvassPosition, RequestVote, Vote
 from ordo.consensus.state.quorum import (
     NEVER_NS,
     Member,
@@ -16,6 +16,7 @@ from ordo.consensus.state.quorum import (
     is_unanimous_leader,
 )
 from ordo.consensus.state.states import ELECTING_STATES, ElectionState
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 def tick_init(ctx: Context) -> None:

@@ -4,11 +4,12 @@ from ordo.consensus.handlers import transfer
 from ordo.consensus.handlers.termination import tick_termination
 from ordo.consensus.state import transitions
 from ordo.consensus.state.context import Context
-from ordo.consensus.state.messages import NULL_POSITION, CanvassPosition, CommitPosition, NewLeadershipTerm
+from ordo.consensus.state.messages import CanvassPosition, CommitPosition, NewLeadershipTerm
 from ordo.consensus.state.quorum import Member
 from ordo.consensus.state.states import ElectionState
 from ordo.consensus.state.term_table import Bracket, TermTable
 from ordo.runtime.errors import ConsensusError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 def on_log_ready(ctx: Context, log_session_id: int, first_record_end: int) -> None:

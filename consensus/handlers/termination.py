@@ -1,8 +1,9 @@
 """Stopping the whole cluster at one position (cluster-consensus.md §20)."""
 
 from ordo.consensus.state.context import Context
-from ordo.consensus.state.messages import NULL_POSITION, TerminationAck, TerminationPosition
+from ordo.consensus.state.messages import TerminationAck, TerminationPosition
 from ordo.runtime.errors import ConsensusError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 def begin_termination(ctx: Context, position: int) -> None:

@@ -10,8 +10,9 @@ leader that is still in office when the election timeout has passed takes record
 
 from ordo.consensus.state import transitions
 from ordo.consensus.state.context import Context
-from ordo.consensus.state.messages import NULL_MEMBER, NULL_POSITION, RequestVote, TimeoutNow
+from ordo.consensus.state.messages import NULL_MEMBER, RequestVote, TimeoutNow
 from ordo.consensus.state.quorum import compare_log
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 def begin_transfer(ctx: Context, target_id: int | None, end_position: int) -> bool:

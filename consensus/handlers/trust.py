@@ -19,15 +19,9 @@ is another.
 from ordo.consensus.state.commands import PersistCandidateTerm, PersistDistrust
 from ordo.consensus.state.context import Context
 from ordo.consensus.state.distrust import Distrust
-from ordo.consensus.state.messages import (
-    FORGOTTEN_TERM,
-    NULL_POSITION,
-    NULL_TERM,
-    StandsBack,
-    TrustAnswer,
-    TrustRequest,
-)
+from ordo.consensus.state.messages import FORGOTTEN_TERM, NULL_TERM, StandsBack, TrustAnswer, TrustRequest
 from ordo.consensus.state.states import ElectionState
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 def send_trust_request(ctx: Context) -> None:

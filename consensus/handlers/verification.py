@@ -15,8 +15,9 @@ or a term's base.
 from enum import Enum, unique
 from typing import NamedTuple
 
-from ordo.consensus.state.messages import NULL_POSITION, NULL_TERM, NewLeadershipTerm
+from ordo.consensus.state.messages import NULL_TERM, NewLeadershipTerm
 from ordo.consensus.state.term_table import TermTable
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 @unique

@@ -7,8 +7,7 @@ from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import NULL_MEMBER
 from ordo.runtime.errors import ConfigurationError, ConsensusError
-
-MILLISECOND_NS = 1_000_000
+from ordo.runtime.native.time_units import MILLISECOND_NS
 
 
 class UniformInts(Protocol):

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ordo.consensus.state.messages import NULL_POSITION
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 MEMBERS_MAX = 7
 

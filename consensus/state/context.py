@@ -4,12 +4,13 @@ from ordo.consensus.state import commands
 from ordo.consensus.state.config import ConsensusConfig, DurableState, UniformInts
 from ordo.consensus.state.configuration import Configuration, ConfigurationTable
 from ordo.consensus.state.distrust import Distrust
-from ordo.consensus.state.messages import NULL_MEMBER, NULL_POSITION, NULL_TERM, Message, RequestVote
+from ordo.consensus.state.messages import NULL_MEMBER, NULL_TERM, Message, RequestVote
 from ordo.consensus.state.progress import Progress
 from ordo.consensus.state.quorum import NEVER_NS, Member
 from ordo.consensus.state.states import ElectionState, Role
 from ordo.consensus.state.term_table import TermTable
 from ordo.runtime.errors import ConsensusError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 REQUEST_ID_MAX = (1 << 62) - 1
 

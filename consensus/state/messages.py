@@ -6,7 +6,6 @@ terms and member ids plain integers; a missing value is `NULL_POSITION`, `NULL_T
 
 from typing import NamedTuple
 
-NULL_POSITION = -1
 NULL_TERM = -1
 NULL_MEMBER = -1
 FORGOTTEN_TERM = -2

@@ -1,8 +1,8 @@
 """The part of consensus that the steady state needs; see progress.pxd."""
 
 from libc.stdint cimport int32_t, int64_t
+from ordo.runtime.native.sentinels cimport NULL_VALUE
 
-cdef int64_t NULL_VALUE = -1
 
 
 cdef class Progress:

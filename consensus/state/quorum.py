@@ -3,7 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ordo.consensus.state.messages import NULL_MEMBER, NULL_POSITION, NULL_TERM
+from ordo.consensus.state.messages import NULL_MEMBER, NULL_TERM
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 NEVER_NS = -(1 << 62)
 """A time before all others."""

@@ -10,7 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ordo.consensus.state.messages import NULL_POSITION, NULL_TERM
+from ordo.consensus.state.messages import NULL_TERM
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 class Bracket(NamedTuple):

@@ -15,9 +15,10 @@
 
 from ordo.consensus.state.commands import ChangeRole, JoinLog, LeaveLog, PrepareLog, Transition, TruncateLog
 from ordo.consensus.state.context import Context
-from ordo.consensus.state.messages import NULL_MEMBER, NULL_POSITION, NewLeadershipTerm
+from ordo.consensus.state.messages import NULL_MEMBER, NewLeadershipTerm
 from ordo.consensus.state.states import TRANSITIONS, ElectionState, Role
 from ordo.runtime.errors import ConsensusError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 KEEPS = (
     "This member keeps what it has, and ends: stop the cluster and compare the logs. To give up what the others lack,"

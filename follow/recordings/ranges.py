@@ -21,12 +21,12 @@ from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.recording_follower import Refusals
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError, OrdoError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.polled_items import PolledItems
 from ordo.runtime.security.credentials import credentials_from_file
 from ordo.transport.client.client_transport import ClientTransport
 from ordo.transport.secure.settings import Encryption
 
-SECOND_NS = 1_000_000_000
 PARK_NS = 1_000_000
 RETRY_PAUSE_NS = 100_000_000
 BLOCK_BYTES = 1 << 20

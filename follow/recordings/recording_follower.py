@@ -13,9 +13,9 @@ from ordo.follow.recordings.live_stream import LivePatience
 from ordo.follow.recordings.log_source import REPLAY_STREAM_ID, LogSource, SourceState
 from ordo.follow.recordings.position_verdict import PositionVerdict
 from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.transport.client.client import TransportClient
 
-SECOND_NS = 1_000_000_000
 RETRY_INTERVAL_NS = 100_000_000
 ANSWER_PATIENCE_NS = 500_000_000
 """A node that has not answered for so long may be down: the next one is asked as well."""

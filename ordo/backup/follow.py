@@ -17,11 +17,11 @@ from ordo.backup.log_copy import LogCopy
 from ordo.backup.query import Description, MemberQuery
 from ordo.backup.snapshot_copy import SnapshotCopy
 from ordo.runtime.errors import ConfigurationError, NotPermittedError, OrdoError
+from ordo.runtime.native.time_units import SECOND_NS
 
 if TYPE_CHECKING:
     from ordo.transport.client.client import TransportClient
 
-SECOND_NS = 1_000_000_000
 RETRY_INTERVAL_NS = SECOND_NS
 STATUS_INTERVAL_NS = SECOND_NS
 

@@ -9,6 +9,7 @@ from ordo.cluster.wire import codecs
 from ordo.cluster.wire.members import Member, parse_members
 from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, SERVICES_MAX
 from ordo.runtime.errors import ConfigurationError, DecodeError, NotPermittedError, OrdoError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.client.pending_registrations import PendingRegistrations
 from ordo.transport.uri import ChannelUri, udp
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 ANSWER_TIMEOUT_NS = 2_000_000_000
 RESEND_INTERVAL_NS = 250_000_000
-NULL_VALUE = -1
 
 
 class OfferedSnapshot(NamedTuple):

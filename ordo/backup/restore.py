@@ -40,11 +40,11 @@ from ordo.cluster.wire.log_identity import IDENTITY_BYTES, unpack_identity
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.file_access import choose_file_access
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30
 RESTORING = ".restoring"
-NULL_VALUE = -1
 
 
 @dataclass(frozen=True)

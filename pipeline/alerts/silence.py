@@ -14,7 +14,7 @@ from typing import Any
 
 from ordo.pipeline.alerts.alerts import Alert
 
-NEVER = -1
+NOTHING_READ = -1
 """Position of a watch that has read nothing yet."""
 
 
@@ -36,7 +36,7 @@ class Arrivals:
         for log in self._logs.values():  # a clock that was set back meanwhile
             log.at_s = min(log.at_s, now_s)
         if not self._logs:
-            self._logs[name] = _Arrival(NEVER, now_s)
+            self._logs[name] = _Arrival(NOTHING_READ, now_s)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Arrivals:
     def take(self, positions: Mapping[str, int], began_s: float) -> list[Alert]:
         """Take the last position of each log, as of a batch that began at `began_s`; return what was silent then."""
         if positions:
-            self._logs = {key: log for key, log in self._logs.items() if log.position != NEVER}
+            self._logs = {key: log for key, log in self._logs.items() if log.position != NOTHING_READ}
         for key, position in positions.items():
             log = self._logs.get(key)
             if log is None or log.position != position:
@@ -65,7 +65,7 @@ class Arrivals:
 
     def _alert(self, key: str, now_s: float) -> Alert:
         log = self._logs[key]
-        where = "since watching began" if log.position == NEVER else f"behind position {log.position}"
+        where = "since watching began" if log.position == NOTHING_READ else f"behind position {log.position}"
         return {
             "id": f"{key}:silence:{log.position}", "kind": "silence", "log": key, "position": log.position,
             "time": None, "text": f"nothing came {where} for {now_s - log.at_s:,.1f} s",

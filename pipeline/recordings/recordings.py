@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ordo.archive.segments.catalog import CATALOG_NAME, NULL_POSITION, Catalog, RecordingDescriptor, RecordingState
+from ordo.archive.segments.catalog import CATALOG_NAME, Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.segments.segments import parse_segment_name, segment_name
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
@@ -19,6 +19,7 @@ from ordo.pipeline.recordings.commit import live_commit_position
 from ordo.pipeline.recordings.object_store import ObjectFile, Store, StoredRecording
 from ordo.pipeline.recordings.snapshot_owners import SnapshotOwner, snapshot_owners
 from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 LOG_STREAM_ID = 100
 

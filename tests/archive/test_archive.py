@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from ordo.archive.archive import Archive
-from ordo.archive.segments.catalog import NULL_POSITION
 from ordo.archive.segments.reader import RecordingReader
 from ordo.runtime.errors import (
     ArchiveError,
@@ -17,6 +16,7 @@ from ordo.runtime.errors import (
     StorageInUseError,
     UnknownRecordingError,
 )
+from ordo.runtime.native.sentinels import NULL_POSITION
 from tests.archive.streams import BACK_PRESSURED, Stream
 from tests.archive.test_recorder import frames_of, send, send_many
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordo.archive.segments.catalog import (
-    NULL_POSITION,
     NULL_TIMESTAMP,
     Catalog,
     RecordingDescriptor,
@@ -19,6 +18,7 @@ from ordo.archive.segments.catalog import (
     encode_descriptor,
 )
 from ordo.runtime.errors import ArchiveError, ConfigurationError, StorageError, UnknownRecordingError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 SAMPLE = RecordingDescriptor(
     recording_id=3,

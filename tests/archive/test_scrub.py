@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from ordo.archive.archive import Archive
-from ordo.archive.scrub import SECOND_NS, STEP_BYTES, Scrubber
+from ordo.archive.scrub import STEP_BYTES, Scrubber
 from ordo.archive.segments.frames import reseal
+from ordo.runtime.native.time_units import SECOND_NS
 from tests.archive.model import checksum_of, read_frames, seal_of
 from tests.archive.streams import Stream
 from tests.archive.test_reader import flip

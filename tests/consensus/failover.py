@@ -1,8 +1,9 @@
 """Measures, in virtual time, how long the cluster is without a serving leader: `python -m tests.consensus.failover`."""
 
-from tests.consensus.faults import MILLISECOND_NS, Faults
+from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
+from tests.consensus.faults import Faults
 from tests.consensus.node import SimulatedNode
-from tests.consensus.world import SECOND_NS, World
+from tests.consensus.world import World
 
 RUNS = 60
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-MILLISECOND_NS = 1_000_000
+from ordo.runtime.native.time_units import MILLISECOND_NS
 
 
 @dataclass

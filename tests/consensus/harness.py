@@ -8,7 +8,6 @@ from ordo.consensus.state.config import ConsensusConfig, DurableState
 from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import (
-    NULL_POSITION,
     AppendPosition,
     CanvassPosition,
     CommitPosition,
@@ -18,6 +17,7 @@ from ordo.consensus.state.messages import (
     Vote,
 )
 from ordo.consensus.state.states import ElectionState, Role
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 MS = 1_000_000
 FIRST_RECORD = 96

@@ -5,10 +5,10 @@ hears, and is heard by, one other member only, and refuses it its vote each time
 either hear each other (`one link`), or that same member alone (`bridge`), which then is the only one that can win.
 """
 
+from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 from tests.consensus.failover import CALM
-from tests.consensus.faults import MILLISECOND_NS
 from tests.consensus.node import SimulatedNode
-from tests.consensus.world import SECOND_NS, World
+from tests.consensus.world import World
 
 RUNS = 60
 MEMBERS = 5

@@ -5,7 +5,6 @@ import pytest
 from ordo.consensus.state import commands
 from ordo.consensus.state.configuration import Configuration, ConfigurationTable, changed, count_changed_members
 from ordo.consensus.state.messages import (
-    NULL_POSITION,
     CanvassPosition,
     CommitPosition,
     NewLeadershipTerm,
@@ -15,6 +14,7 @@ from ordo.consensus.state.messages import (
 )
 from ordo.consensus.state.states import ElectionState, Role
 from ordo.runtime.errors import ConfigurationError, ConsensusError
+from ordo.runtime.native.sentinels import NULL_POSITION
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 # -- §4.1 safety ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordo.consensus.handlers.verification import Verdict, compare_with_leader
-from ordo.consensus.state.messages import NULL_POSITION, NULL_TERM, NewLeadershipTerm
+from ordo.consensus.state.messages import NULL_TERM, NewLeadershipTerm
 from ordo.consensus.state.progress import Progress
 from ordo.consensus.state.quorum import (
     Member,
@@ -19,6 +19,7 @@ from ordo.consensus.state.quorum import (
     will_vote_for,
 )
 from ordo.consensus.state.term_table import TermTable
+from ordo.runtime.native.sentinels import NULL_POSITION
 from tests.consensus.harness import Harness
 
 TIMEOUT_NS = 100

@@ -8,13 +8,13 @@ from ordo.consensus.read_index import ReadIndex
 from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.messages import (
     NULL_MEMBER,
-    NULL_POSITION,
     ReadHeartbeat,
     ReadHeartbeatAck,
     ReadIndexRequest,
     ReadIndexResponse,
     ReadMessage,
 )
+from ordo.runtime.native.sentinels import NULL_POSITION
 from tests.consensus.harness import FIRST_RECORD, MS, Harness
 
 INTERVAL_NS = 50 * MS

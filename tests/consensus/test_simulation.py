@@ -9,8 +9,8 @@ import os
 import pytest
 
 from ordo.consensus.state.states import TRANSITIONS
-from tests.consensus.faults import MILLISECOND_NS
-from tests.consensus.world import SECOND_NS, World
+from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
+from tests.consensus.world import World
 
 FIRST_SEED = int(os.environ.get("ORDO_CONSENSUS_FIRST", "0"))
 SEEDS = int(os.environ.get("ORDO_CONSENSUS_SEEDS", "120"))

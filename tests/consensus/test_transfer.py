@@ -3,11 +3,11 @@
 from ordo.consensus.state.commands import LeaveLog, PersistCandidateTerm, PrepareLog
 from ordo.consensus.state.messages import AppendPosition, RequestVote, TimeoutNow, Vote
 from ordo.consensus.state.states import ElectionState, Role
+from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 from tests.consensus.failover import CALM
-from tests.consensus.faults import MILLISECOND_NS
 from tests.consensus.harness import FIRST_RECORD, Harness
 from tests.consensus.test_simulation import run_seed
-from tests.consensus.world import SECOND_NS, World
+from tests.consensus.world import World
 
 END = FIRST_RECORD + 128
 

@@ -10,8 +10,9 @@ from ordo.consensus.state.configuration import MEMBERS_MAX, Configuration, chang
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import Message
 from ordo.consensus.state.states import ElectionState, Role
+from ordo.runtime.native.time_units import MILLISECOND_NS
 from tests.consensus.disk import Entry
-from tests.consensus.faults import MILLISECOND_NS, Faults
+from tests.consensus.faults import Faults
 from tests.consensus.node import SimulatedNode
 
 SECOND_NS = 1_000 * MILLISECOND_NS

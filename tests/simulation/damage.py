@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from ordo.archive.segments.catalog import NULL_POSITION, Catalog, RecordingDescriptor
+from ordo.archive.segments.catalog import Catalog, RecordingDescriptor
 from ordo.archive.segments.checkpoints import Checkpoints
 from ordo.archive.segments.reader import RecordingReader
 from ordo.archive.segments.recovery import base_of, segment_bases
@@ -14,6 +14,7 @@ from ordo.cluster.module.state.state_store import StateStore, StoredState
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import CorruptFrameError, StorageError
 from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.sentinels import NULL_POSITION
 from tests.simulation.storage import SimulatedFile, SimulatedStorage
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import pytest
 from tools import (
     check_assert,
     check_circles,
+    check_constants,
     check_docs,
     check_imports,
     check_nogil,
@@ -24,8 +25,8 @@ from tools import (
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty checkout that every check looks at."""
-    checks = (check_assert, check_circles, check_docs, check_imports, check_nogil, check_rooms, check_stubs)
-    for module in (source, citations, check_prose, check_vectors, *checks):
+    checks = (check_assert, check_circles, check_constants, check_docs, check_imports, check_nogil, check_rooms)
+    for module in (source, citations, check_prose, check_stubs, check_vectors, *checks):
         if hasattr(module, "ROOT"):
             monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
@@ -302,3 +303,29 @@ def test_missing_stub(house: Path) -> None:
     (house / "runtime" / "a.pyx").write_text("def visible():\n    pass\n")
     (house / "runtime" / "b.pyx").write_text("cdef int hidden():\n    return 1\n")
     assert texts(check_stubs.check()) == ["runtime/a.pyx:1: a.pyi is missing: describe its Python API"]
+
+
+def test_a_constant_is_not_defined_again(house: Path) -> None:
+    (house / "runtime" / "native").mkdir()
+    (house / "runtime" / "native" / "time_units.pxd").write_text("cpdef enum:\n    SECOND_NS = 1000000000\n")
+    (house / "runtime" / "native" / "sentinels.pxd").write_text(
+        'cdef extern from "x.h":\n    const int64_t NEVER "MAX"\n'
+    )
+    (house / "cluster" / "a.py").write_text(
+        "SECOND_NS: Final = 10**9\n_NULL_VALUE, OTHER = -1, 2\nf(NULL_POSITION=1)\n"
+    )
+    (house / "cluster" / "b.pyx").write_text(
+        "cdef int64_t NEVER = 5\ncdef enum:\n    _SECOND_NS = 7\nx = f(\n  NEVER=1)\n"
+    )
+    assert texts(check_constants.check()) == [
+        "cluster/a.py:1: SECOND_NS is defined in runtime/native/time_units: import it from there",
+        "cluster/a.py:2: NULL_VALUE is defined in runtime/native/sentinels: import it from there",
+        "cluster/b.pyx:1: NEVER is defined in runtime/native/sentinels: import it from there",
+        "cluster/b.pyx:3: SECOND_NS is defined in runtime/native/time_units: import it from there",
+    ]
+
+
+def test_every_constant_is_defined_in_its_home() -> None:
+    for home, names in check_constants.HOMES.items():
+        defined = [name for _, name in check_constants.cython_definitions((source.ROOT / f"{home}.pxd").read_text())]
+        assert set(names) <= set(defined), home

@@ -11,6 +11,7 @@ next deadline. A process that wrote into a log buffer sends a byte to `wake.sock
 import os
 
 from ordo.runtime.native.counters cimport Counter, CountersManager
+from ordo.runtime.native.sentinels cimport NEVER
 from ordo.runtime.agents.use cimport Use
 from ordo.runtime.agents.wake cimport PARK_SOCKETS
 from ordo.transport.driver.frames.frames cimport COUNTER_CONDUCTOR_CYCLE, COUNTER_ERRORS, COUNTER_RECEIVER_CYCLE, COUNTER_SENDER_CYCLE
@@ -48,7 +49,6 @@ cdef enum:
     HOSTS_TOLD_MAX = 64                # about datagrams that cannot be read
     CORRELATION_ID_BITS = 47           # of the first: a client started again must not take its predecessor's answers
 
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 cdef int64_t TELL_AGAIN_NS = 60000000000
 
 

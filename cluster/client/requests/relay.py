@@ -18,7 +18,8 @@ from ordo.cluster.client.requests.relay_outcome import Outcome
 from ordo.cluster.client.requests.relay_window import EXPIRED, IdentityLine, RelayedRequest, RelayWindow
 from ordo.cluster.client.requests.request_sending import RequestSession, encode_open, offer_to_leader
 from ordo.cluster.client.requests.request_window import REQUEST_LENGTH_BYTES
-from ordo.cluster.client.requests.requests import NO_EPOCH, NULL_POSITION, OPEN_RETRY_NS, RETRY_DOUBLINGS_MAX
+from ordo.cluster.client.requests.requests import NO_EPOCH, OPEN_RETRY_NS, RETRY_DOUBLINGS_MAX
+from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.service_api.requests import OpenStatus
 
 CHECK_INTERVAL_NS = 10_000_000

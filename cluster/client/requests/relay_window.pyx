@@ -21,6 +21,7 @@ from ordo.cluster.wire.layout cimport (
     put_stamp,
 )
 from ordo.runtime.native.atomics cimport ordo_put_i64
+from ordo.runtime.native.sentinels cimport NULL_POSITION
 
 from bisect import insort
 from collections import deque
@@ -28,9 +29,6 @@ from typing import NamedTuple
 
 from ordo.cluster.client.requests.relay_outcome import Outcome
 from ordo.cluster.wire.levels import describe_want_of_request_ids
-
-cdef enum:
-    NULL_POSITION = -1
 
 cdef object EXECUTED = Outcome.EXECUTED
 cdef object REJECTED = Outcome.REJECTED

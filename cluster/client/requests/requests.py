@@ -26,12 +26,12 @@ from ordo.runtime.errors import (
     RequestIdError,
     RequestOutcome,
 )
+from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.service_api.requests import OpenStatus
 
 if TYPE_CHECKING:
     from ordo.cluster.client.requests.journal import Journal
 
-NULL_POSITION = -1
 NO_EPOCH = (-1, -1)
 RETRY_DOUBLINGS_MAX = 3
 OPEN_RETRY_NS = 250_000_000

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.transport.client.client import TransportClient
@@ -66,7 +67,7 @@ class ContainerControl:
             count += 1
         return count
 
-    def send_ack(self, log_position: int, timestamp: int, relevant_id: int = codecs.NULL_VALUE) -> None:
+    def send_ack(self, log_position: int, timestamp: int, relevant_id: int = NULL_VALUE) -> None:
         """Send an ack; acks are numbered from 0 over the life of the service."""
         self.send(
             codecs.SERVICE_ACK.encode(
@@ -117,7 +118,7 @@ class ContainerControl:
 
     def send_service_message(self, payload: bytes) -> None:
         header = codecs.SESSION_MESSAGE_HEADER.encode(
-            leadership_term_id=codecs.NULL_VALUE, cluster_session_id=self._service_id, timestamp=0
+            leadership_term_id=NULL_VALUE, cluster_session_id=self._service_id, timestamp=0
         )
         self.send(header + payload)
 

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from ordo.cluster.container.tables.consumer_work import SharedWork
 from ordo.cluster.wire.sessions.consumer_codec import (
-    NULL_VALUE,
     AnswerFlag,
     CommandFlag,
     CommandKind,
@@ -30,6 +29,7 @@ from ordo.cluster.wire.sessions.consumer_codec import (
     RowKind,
 )
 from ordo.runtime.errors import SnapshotError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 CONSUMERS_MAX = 256
 MEMBERS_MAX = 64

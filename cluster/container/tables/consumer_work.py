@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ordo.cluster.wire.sessions.consumer_codec import NULL_VALUE, Row, Work
+from ordo.cluster.wire.sessions.consumer_codec import Row, Work
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 WINDOW_MAX = 1024
 """Messages of one consumer that are read and not done, counted from the oldest that is not."""

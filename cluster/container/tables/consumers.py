@@ -13,7 +13,6 @@ from ordo.cluster.container.tables.difference_table import DifferenceTable
 from ordo.cluster.container.tables.instance_table import InstanceTable
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.sessions.consumer_codec import (
-    NULL_VALUE,
     CommandKind,
     ConsumerCommand,
     ConsumerStatus,
@@ -23,6 +22,7 @@ from ordo.cluster.wire.sessions.consumer_codec import (
 )
 from ordo.cluster.wire.sessions.difference_codec import decode_difference
 from ordo.cluster.wire.sessions.instance_codec import decode_report
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.container.streams.control import ContainerControl

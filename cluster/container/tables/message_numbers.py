@@ -18,8 +18,8 @@ from typing import Any, Protocol
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
 from ordo.cluster.wire.sessions.number_gaps import decode_gaps, encode_gaps
+from ordo.runtime.native.sentinels import NULL_VALUE
 
-NULL_VALUE = -1
 GAPS_MAX = 32
 """Of one session that its client has not confirmed; beyond it the oldest is forgotten."""
 CLOSED_MAX = 4096

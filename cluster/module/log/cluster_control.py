@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.state.host import TermHost
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import ClusterAction
 from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState, is_transfer
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_executor import LogRecord

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ordo.archive.segments.catalog import RecordingState
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.members import Member
 from ordo.consensus.state import commands, messages
 from ordo.runtime.errors import ClusterError, CorruptFrameError, OrdoError, StorageError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.sequencer.log_channel import FollowerLog, LeaderLog, LogParameters, RecordedLog
 from ordo.transport.streams.publication import MAX_MESSAGE_LENGTH
 

@@ -24,14 +24,13 @@ from ordo.cluster.wire.log_identity import (
     unpack_identity,
 )
 from ordo.runtime.errors import ClusterError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from random import Random
 
     from ordo.cluster.module.log.log_executor import LogRecord
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
-
-NULL_VALUE = -1
 
 
 class IdentityHost(MemberHost, AppendingHost, Protocol):

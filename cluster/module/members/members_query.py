@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.members import Member, encode_members
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from ordo.consensus.core import ConsensusCore
-
-MILLISECOND_NS = 1_000_000
-NULL_VALUE = codecs.NULL_VALUE
 
 
 def members_response(

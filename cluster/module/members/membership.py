@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.state.host import TermHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
@@ -16,6 +15,7 @@ from ordo.cluster.wire.members import Member, parse_member
 from ordo.cluster.wire.ordo_codecs import MembershipChange
 from ordo.consensus.state.configuration import Configuration, changed
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_keeper import LogKeeper

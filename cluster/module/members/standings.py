@@ -22,6 +22,7 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.log_identity import pack_identity, unpack_identity
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.members.cluster_identity import ClusterIdentity
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
 
-NULL_VALUE = -1
 NUMBER_MAX = 1 << 62
 EVERYTHING = Distrust.LOG | Distrust.VOTE
 FOREIGN = "foreign"

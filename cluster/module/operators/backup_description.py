@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.members import encode_members
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_keeper import LogKeeper
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.native.counters import Counter
 
-NULL_VALUE = -1
 MODULE_ID = -1
 
 

@@ -16,6 +16,8 @@ from ordo.cluster.module.sessions.response_channels import bounded
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.members import host_of
 from ordo.runtime.errors import DecodeError, OrdoError
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.sbe import NULL_VALUES
 from ordo.runtime.security.authentication import Authenticator, Right, key_name_of
 from ordo.runtime.security.host_rates import HostRates
 from ordo.transport.client.pending_registrations import PendingRegistrations
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.publication import ExclusivePublication
 
-NULL_VALUE = -1
-NULL_POSITION = -(2**63)
+ABSENT = NULL_VALUES["i64"]
+"""What a field of 64 bits holds that its sender did not fill in, or did not know."""
 QUERIES_MAX = 8
 QUERIES_PER_HOST_MAX = 4
 QUERY_INTERVAL_MS = 20
@@ -149,7 +151,7 @@ class BackupQueries:
             self._host.on_invalid_request(f"backup: {host} asks too often")
             return
         self._make_room(host)
-        log_position = values.log_position if values.log_position != NULL_POSITION else NULL_VALUE
+        log_position = values.log_position if values.log_position != ABSENT else NULL_VALUE
         query = BackupQuery(
             self._draw_id(),
             values.correlation_id,
@@ -241,7 +243,7 @@ class BackupQueries:
             leader_member_id=self._host.member_id,
             code=codecs.EventCode.AUTHENTICATION_REJECTED,
             version=codecs.CLIENT_PROTOCOL_VERSION,
-            leader_heartbeat_timeout_ns=NULL_POSITION,
+            leader_heartbeat_timeout_ns=ABSENT,
             detail=query.text,
         )
         return encoded

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ordo.runtime.errors import OrdoError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.uri import ChannelUri
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ordo.consensus.core import ConsensusCore
     from ordo.sequencer.sequencer import Sequencer
 
-NULL_VALUE = -1
 TERMS_MAX = 64
 SNAPSHOTS_MAX = 32
 SESSIONS_MAX = 39

@@ -23,6 +23,7 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.sessions.ingress_notice import encode_failure
 from ordo.cluster.wire.snapshots.snapshot_digest import combine
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.sessions.sessions import OpenSessions
@@ -151,7 +152,7 @@ class Services:
 
     def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:
         host = self._host
-        if relevant_id != codecs.NULL_VALUE:  # that of a service that could not start
+        if relevant_id != NULL_VALUE:  # that of a service that could not start
             self._ready.add(service_id)
             if len(self._ready) == self._count:
                 host.upkeep.retention.note_service_ready()

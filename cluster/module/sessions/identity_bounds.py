@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.runtime.errors import DecodeError
+from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.service_api.requests import OpenStatus, RequestLimits
 
 if TYPE_CHECKING:
     from ordo.cluster.module.sessions.sessions import ClusterSession
     from ordo.transport.streams.image import Image
 
-NULL_POSITION = -1
 EVENTS_MAX = 64
 """A session with this many events that wait is told nothing more; its client asks again."""
 

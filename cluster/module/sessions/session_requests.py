@@ -16,13 +16,14 @@ from ordo.cluster.module.sessions.response_channels import (
     opened_by,
     response_channel,
 )
-from ordo.cluster.module.sessions.sessions import NULL_VALUE, ClusterSession, Leadership, OpenSessions, session_event
+from ordo.cluster.module.sessions.sessions import ClusterSession, Leadership, OpenSessions, session_event
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import EventCode
 from ordo.cluster.wire.members import host_of
 from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE
 from ordo.cluster.wire.sessions.message_limit import encode_message_limit
 from ordo.runtime.errors import ChannelError, ClusterError, OrdoError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.security.authentication import (
     PRINCIPAL_LENGTH_BYTES_MAX,
     AcceptAll,

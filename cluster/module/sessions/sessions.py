@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ordo.transport.streams.image import Image
     from ordo.transport.streams.publication import Publication
 
-NULL_VALUE = -1
 LABEL_LENGTH_MAX = 380
 CONNECTS_PER_TICK = 32
 CONNECTING_MAX = 64

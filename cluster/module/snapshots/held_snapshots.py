@@ -10,13 +10,12 @@ from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
 from ordo.cluster.module.state.state_store import Evidence
 from ordo.cluster.wire.streams import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, local_stream
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.archive.segments.catalog import RecordingDescriptor
     from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
-
-NULL_VALUE = -1
 
 
 class SnapshotShelf:

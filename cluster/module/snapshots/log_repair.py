@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.archive.inspection.recording_inspection import verify_recording
 from ordo.archive.scrub import Scrubber
-from ordo.archive.segments.catalog import NULL_POSITION
 from ordo.archive.segments.frames import reseal
 from ordo.archive.segments.recovery import base_of
 from ordo.archive.segments.segments import segment_name
@@ -26,6 +25,7 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import SnapshotPart
 from ordo.cluster.wire.streams import LOG_REPAIR_STREAM_ID
 from ordo.runtime.errors import ArchiveError, CorruptFrameError, OrdoError, StorageError, TransportError
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 if TYPE_CHECKING:
     from random import Random

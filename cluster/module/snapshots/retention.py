@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.config import RetentionSettings
     from ordo.cluster.module.state.state_store import SnapshotEntry
 
-MILLISECOND_NS = 1_000_000
-SECOND_NS = 1_000_000_000
-NULL_VALUE = -1
 SPARED_PER_CONSUMER_BYTES = 4
 """Snapshots that stay for consumers are about this many to `consumer_bytes` of log, and at most twice as many."""
 

@@ -23,6 +23,7 @@ from ordo.cluster.wire.snapshots.part_lengths import unpack_lengths
 from ordo.cluster.wire.snapshots.snapshot_digest import MessagesDigest, combine
 from ordo.cluster.wire.streams import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID, local_stream
 from ordo.runtime.errors import ArchiveError, OrdoError, TransportError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from random import Random
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ordo.transport.streams.image import Image
     from ordo.transport.streams.subscription import Subscription
 
-NULL_VALUE = -1
 ATTEMPT_TIMEOUT_NS = 1_000_000_000
 ATTEMPTS_MAX = 10
 """Without progress; then the leader is to say anew what to take, and where."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
 from ordo.runtime.errors import CorruptFrameError, StorageError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ordo.cluster.module.snapshots.snapshot_reports import SnapshotReports
     from ordo.cluster.module.state.state_store import SnapshotEntry
 
-NULL_VALUE = -1
 SILENCE_NS = 5_000_000_000
 """Members report once a second; one that was silent for so long is not asked."""
 

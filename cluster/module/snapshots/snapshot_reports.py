@@ -15,7 +15,6 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.snapshots.snapshot_digest import DIGEST_LENGTH_BYTES
 from ordo.runtime.errors import DecodeError
 
-NULL_VALUE = -1
 ROWS_MAX = 8
 _ROW = struct.Struct(f"<q{DIGEST_LENGTH_BYTES}s")
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-MILLISECOND_NS = 1_000_000
+from ordo.runtime.native.time_units import MILLISECOND_NS
+
 AGAIN_NS = 20_000 * MILLISECOND_NS
 """A snapshot that is needed is ordered again after so long: the copies that wrote the last one may have died."""
 

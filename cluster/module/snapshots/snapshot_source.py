@@ -9,14 +9,13 @@ from ordo.cluster.module.log.member_replays import MemberReplays
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import SnapshotPart
 from ordo.cluster.wire.snapshots.part_lengths import pack_lengths
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
     from ordo.cluster.module.state.state_store import SnapshotEntry
     from ordo.cluster.wire.members import Member
-
-NULL_VALUE = -1
 
 
 class SnapshotSource:

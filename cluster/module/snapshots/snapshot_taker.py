@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.module.state.state_store import SnapshotEntry
 from ordo.cluster.wire.counters.component_errors import SNAPSHOT_REFUSED
@@ -17,6 +16,7 @@ from ordo.cluster.wire.streams import (
     SNAPSHOT_CHANNEL,
     local_stream,
 )
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive

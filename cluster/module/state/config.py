@@ -10,10 +10,10 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from ordo.cluster.wire.members import Member
 from ordo.consensus.state.config import ConsensusConfig
 from ordo.runtime.errors import ChannelError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes
 from ordo.sequencer.leader_ingress import check_group
 
-SECOND_NS = 1_000_000_000
 MEBIBYTE = 1024 * 1024
 GIBIBYTE = 1024 * MEBIBYTE
 TERM_LENGTH_MIN, TERM_LENGTH_MAX = 64 * 1024, 1024 * MEBIBYTE

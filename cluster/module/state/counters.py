@@ -6,9 +6,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType, ModuleState, NodeRole, service_key
 from ordo.runtime.agents.wake import ParkFlag
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.state.config import ModuleConfig

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ordo.cluster.module.sessions.service_messages import PendingServiceMessages, service_of
-from ordo.cluster.module.sessions.sessions import NULL_VALUE, ClusterSession, OpenSessions
+from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions
 from ordo.cluster.module.sessions.timers import ClusterTimers
 from ordo.cluster.module.state.state_store import Skip
 from ordo.cluster.wire import codecs, ordo_codecs
@@ -18,6 +18,7 @@ from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.cluster.wire.log_identity import LogIdentity, pack_identity, unpack_identity
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID, SERVICES_MAX
 from ordo.runtime.errors import ClusterError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 NULL_ENUM = -(2**31)
 TERMS_A_MESSAGE = 4096

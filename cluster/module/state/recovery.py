@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ordo.archive.segments.catalog import RecordingState
 from ordo.cluster.module.sessions.service_messages import ServiceMessages
-from ordo.cluster.module.sessions.sessions import NULL_VALUE, OpenSessions
+from ordo.cluster.module.sessions.sessions import OpenSessions
 from ordo.cluster.module.sessions.timers import ClusterTimers, merge_timers
 from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.module.state.state_store import Skip, SnapshotEntry, StateStore
@@ -24,6 +24,7 @@ from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.consensus.state.config import DurableState
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotError, StorageError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.sequencer.sequencer import find_terms
 
 if TYPE_CHECKING:

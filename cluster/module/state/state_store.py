@@ -13,8 +13,8 @@ from ordo.cluster.module.state.folder_rows import FolderRows
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import StorageDamagedError
 from ordo.runtime.io.storage import MetadataStore, Storage, Transaction
+from ordo.runtime.native.sentinels import NULL_VALUE
 
-NULL_VALUE = -1
 _VOTE = b"vote"
 _LOG = b"log"
 _TERM = b"term/"

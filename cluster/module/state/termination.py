@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire.counters.counter_types import ModuleState
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 if TYPE_CHECKING:
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.consensus.core import ConsensusCore
-
-NULL_POSITION = -1
 
 
 class TerminationHost(Protocol):

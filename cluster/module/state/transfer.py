@@ -13,13 +13,13 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire.counters.counter_types import ControlToggle, is_transfer, transfer_target
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.consensus.core import ConsensusCore
     from ordo.sequencer.sequencer import Sequencer
 
-NULL_VALUE = -1
 STOP_TIMEOUTS = 3
 """Election timeouts that a node told to stop gives its successor: to be given the log, to be elected, to be heard."""
 

@@ -28,6 +28,8 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.members import parse_member
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import DecodeError
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import SECOND_NS
 
 if TYPE_CHECKING:
     from random import Random
@@ -47,8 +49,6 @@ if TYPE_CHECKING:
     from ordo.sequencer.sequencer import Sequencer
     from ordo.transport.client.client import TransportClient
 
-NULL_VALUE = -1
-SECOND_NS = 1_000_000_000
 INTERVAL_NS = SECOND_NS
 REFUSAL_INTERVAL_NS = 100_000_000
 

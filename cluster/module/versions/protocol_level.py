@@ -21,6 +21,7 @@ from ordo.cluster.wire.levels import (
     level_of,
 )
 from ordo.runtime.errors import ClusterError, DecodeError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_executor import LogRecord
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
 
-NULL_VALUE = -1
 LEVEL_MAX = 1 << 16
 SILENCE_NS_MAX = 3_000_000_000
 """What a member has said counts for so long: it may start again with another release."""

@@ -19,11 +19,12 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.state.host import MemberHost
 from ordo.cluster.module.state.state_store import Skip
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import FailureVerdict, RecordOrder
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from ordo.cluster.module.state.counters import ModuleCounters
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
 
-MILLISECOND_NS = 1_000_000
 REPORT_INTERVAL_NS = 100 * MILLISECOND_NS
 REPORT_AGE_NS_MAX = 10 * REPORT_INTERVAL_NS
 STOP_DELAY_NS_MAX = 1_000 * MILLISECOND_NS

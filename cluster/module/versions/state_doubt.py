@@ -19,6 +19,7 @@ from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
 from ordo.cluster.module.state.state_store import Evidence
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import RecordOrder
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.state_store import StateStore
     from ordo.consensus.core import ConsensusCore
 
-NULL_VALUE = -1
 STATE_NS_MAX = 600 * 1_000_000_000
 """A service that has not recorded its state by then is not waited for."""
 

@@ -18,6 +18,7 @@ from ordo.cluster.module.snapshots.snapshot_schedule import NeededSnapshot
 from ordo.cluster.module.state.host import AppendingHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import STATE_HASH_LEVEL
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_executor import LogRecord
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
 
-NULL_VALUE = -1
 AGREED_MAX = 4096
 """So much of what the log says is kept for a service that has not executed so far."""
 

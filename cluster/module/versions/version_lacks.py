@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.state.host import MemberHost
 from ordo.cluster.wire.app_version import NO_VERSION, format_version, format_versions
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.module.snapshots.snapshot_fetch import FetchedSnapshot, SnapshotFetch

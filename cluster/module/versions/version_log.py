@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.app_version import ALL_SERVICES, NO_VERSION, is_of_one_service
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.runtime.sbe import Message

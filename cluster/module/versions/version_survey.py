@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.app_version import NO_VERSION
 from ordo.cluster.wire.levels import FIRST_LEVEL
@@ -20,6 +19,8 @@ from ordo.cluster.wire.version_rows import (
     encode_services,
     shared_codes,
 )
+from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.native.time_units import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from ordo.cluster.module.state.peers import Contacts
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
 
-MILLISECOND_NS = 1_000_000
 REPEAT_INTERVAL_NS = 100 * MILLISECOND_NS
 TIMEOUT_NS = 2_000 * MILLISECOND_NS
 """Who has not answered by then counts as having said nothing."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.module.snapshots.snapshot_schedule import NeededSnapshot
 from ordo.cluster.module.state.host import AppendingHost, MemberHost
 from ordo.cluster.module.versions.version_lacks import VersionLacks
@@ -37,6 +36,7 @@ from ordo.cluster.wire.version_rows import (
     shared_rows,
 )
 from ordo.runtime.errors import ClusterError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,6 +15,7 @@ from typing import Any
 
 from ordo.runtime.errors import StorageInUseError
 from ordo.runtime.native.memory import Memory, MemoryProvider
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.processes import is_process_alive
 from ordo.runtime.sbe import Message
 
@@ -28,7 +29,6 @@ ACTIVITY_OFFSET = 16
 PID_OFFSET = 32
 MEMBER_ID_OFFSET = 64
 NULL_ACTIVITY = -1
-NULL_VALUE = -1
 
 MARK_FILE_HEADER = Message(
     "MarkFileHeader",

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.tails import tail_of
 from ordo.runtime.errors import DecodeError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 NAME_BYTES_MAX = 64
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """What consumers may be called."""
 ROWS_MAX = 1024
 """In a command; more is no command."""
-NULL_VALUE = -1
 _ROW = struct.Struct("<iiqq")
 _WORK = struct.Struct("<qi4x")
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.wire.counters.recording_counters import recording_counters
 from ordo.cluster.wire.streams import SNAPSHOT_CHANNEL
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.runtime.native.counters import CountersReader
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.publication import ExclusivePublication
-
-NULL_VALUE = -1
 
 
 class SnapshotWriter:

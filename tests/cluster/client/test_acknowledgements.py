@@ -12,8 +12,7 @@ from ordo.cluster.container.tables.message_numbers import MessageNumbers
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.ordo_codecs import AcknowledgementLevel
 from ordo.runtime.errors import NotSequencedError
-
-SECOND_NS = 1_000_000_000
+from ordo.runtime.native.time_units import SECOND_NS
 
 
 class Session:

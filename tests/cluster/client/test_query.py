@@ -20,9 +20,8 @@ from ordo.runtime.errors import (
     QueryFailedError,
     SessionClosedError,
 )
+from ordo.runtime.native.time_units import SECOND_NS
 from tests.cluster.client.session_members import Member, SessionWorld
-
-SECOND_NS = 1_000_000_000
 
 
 class QueryWorld(SessionWorld):

@@ -22,9 +22,9 @@ from ordo.runtime.errors import (
     SessionClosedError,
     SessionRejectedError,
 )
+from ordo.runtime.native.time_units import SECOND_NS
 from tests.cluster.client.session_members import RealWorld, SessionWorld
 
-SECOND_NS = 1_000_000_000
 T = TypeVar("T")
 
 

@@ -10,7 +10,6 @@ import pytest
 from ordo.cluster.container.tables.consumer_table import CONSUMERS_MAX, MEMBERS_MAX, ConsumerTable, Notice
 from ordo.cluster.container.tables.consumer_work import DEAD_MAX, WINDOW_MAX, SharedWork
 from ordo.cluster.wire.sessions.consumer_codec import (
-    NULL_VALUE,
     AnswerFlag,
     CommandFlag,
     CommandKind,
@@ -27,6 +26,7 @@ from ordo.cluster.wire.sessions.consumer_codec import (
     encode_command,
 )
 from ordo.runtime.errors import DecodeError, SnapshotError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 ACTIVE, STANDBY = AnswerFlag.ACTIVE, AnswerFlag.NONE
 

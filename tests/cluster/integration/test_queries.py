@@ -19,7 +19,6 @@ from tests.cluster.integration.protocol import COUNT
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-SECOND_NS = 1_000_000_000
 
 
 def count_of(reply: QueryReply) -> int:

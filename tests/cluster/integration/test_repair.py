@@ -11,11 +11,11 @@ import pytest
 from ordo.archive.inspection import recording_inspection as archive_tools
 from ordo.cluster.admin.local_member import LocalMember
 from ordo.cluster.admin.orders import take_snapshot
-from ordo.cluster.module.sessions.sessions import NULL_VALUE
 from ordo.cluster.settings.config import load_config
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.consensus.state.distrust import Distrust
 from ordo.deploy.launcher import LocalCluster
+from ordo.runtime.native.sentinels import NULL_VALUE
 from tests.cluster.integration.agreement import (
     await_error,
     await_value,

@@ -11,9 +11,9 @@ from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState
 from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.native.counters import local_counter
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 TERM_ID = 7
-NULL_POSITION = -1
 
 
 @dataclass

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ordo.cluster.module.periodic_work import BUSY_INTERVAL_NS, IDLE_INTERVAL_NS, Chores
-
-MILLISECOND_NS = 1_000_000
+from ordo.runtime.native.time_units import MILLISECOND_NS
 
 
 class Counted:

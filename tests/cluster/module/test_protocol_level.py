@@ -11,8 +11,7 @@ from ordo.cluster.module.log.log_executor import LogRecord
 from ordo.cluster.module.versions.protocol_level import SILENCE_NS_MAX, ProtocolLevel
 from ordo.cluster.wire import ordo_codecs
 from ordo.runtime.errors import ClusterError, DecodeError
-
-SECOND_NS = 1_000_000_000
+from ordo.runtime.native.time_units import SECOND_NS
 
 
 class Member:

@@ -12,13 +12,13 @@ from ordo.cluster.wire.counters.counter_types import ControlToggle
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.clock import VirtualClock
+from ordo.runtime.native.time_units import SECOND_NS
 from tests.faults.logs import FRAME_ALIGNMENT, HEADER, PAD, frames_of
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.options import Options
 from tests.simulation.storage import SimulatedStorage
 from tests.simulation.world import World
 
-SECOND_NS = 1_000_000_000
 BOTH = Distrust.LOG | Distrust.VOTE
 
 

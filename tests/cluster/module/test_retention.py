@@ -19,8 +19,8 @@ from ordo.cluster.module.state.state_store import Evidence, SnapshotEntry, State
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.snapshots.snapshot_digest import combine, digest_of
 from ordo.runtime.errors import ArchiveError, DecodeError
+from ordo.runtime.native.time_units import SECOND_NS
 
-SECOND_NS = 1_000_000_000
 PATIENCE_NS = 30 * SECOND_NS
 A, B = b"a" * 16, b"b" * 16
 

@@ -14,12 +14,11 @@ from ordo.cluster.module.snapshots.log_repair import PAGE_BYTES
 from ordo.cluster.wire.counters.counter_types import ControlToggle
 from ordo.runtime.errors import StorageError
 from ordo.runtime.io.storage import storage_error
+from ordo.runtime.native.time_units import SECOND_NS
 from tests.simulation import rot
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.options import Options
 from tests.simulation.world import World
-
-SECOND_NS = 1_000_000_000
 
 
 def cluster(**options: Any) -> tuple[World, SimulatedNode]:

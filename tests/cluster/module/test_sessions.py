@@ -12,10 +12,9 @@ from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions, 
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import EventCode
 from ordo.runtime.errors import RegistrationError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.security.authentication import Right
 from ordo.sequencer.sequencer import SessionTable
-
-SECOND_NS = 1_000_000_000
 
 
 @dataclass

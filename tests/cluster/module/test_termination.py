@@ -4,7 +4,8 @@ from typing import Any
 
 from ordo.cluster.module.state.termination import Termination
 from ordo.cluster.wire.counters.counter_types import ModuleState
-from tests.cluster.module.member import NULL_POSITION, Core, Counters, Host
+from ordo.runtime.native.sentinels import NULL_POSITION
+from tests.cluster.module.member import Core, Counters, Host
 
 POSITION = 640
 

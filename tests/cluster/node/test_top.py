@@ -8,8 +8,9 @@ from ordo.cluster.client.operator import MemberLook
 from ordo.cluster.monitoring.top import COLUMNS, Row, Top, View, duration, number
 from ordo.cluster.monitoring.top_screen import draw, split_keys
 from ordo.runtime.errors import ClusterTimeoutError
+from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.reporting.terminal import output_console
-from tools.top_picture import SECOND_NS, draw_example, example, words_of_picture
+from tools.top_picture import draw_example, example, words_of_picture
 
 
 def rows_after(passed_s: int) -> list[Row]:

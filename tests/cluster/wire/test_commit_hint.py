@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ordo.archive.segments.catalog import NULL_POSITION
 from ordo.cluster.wire.commit_hint import make_commit_hint, read_commit_hint
+from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 def test_a_hint_tells_the_commit_position_and_proves_itself() -> None:

@@ -11,8 +11,7 @@ from ordo.consensus.state.states import ElectionState
 from ordo.gateway.callers.round_trips import NOTHING, RoundTrips, Second
 from ordo.gateway.console.cluster_view import NOTES_MAX, POINTS_MAX, Story, exact
 from ordo.runtime.errors import ClusterTimeoutError
-
-SECOND_NS = 1_000_000_000
+from ordo.runtime.native.time_units import SECOND_NS
 
 
 def look(member: int, role: NodeRole = NodeRole.FOLLOWER, **more: Any) -> MemberLook:

@@ -7,6 +7,7 @@ refused, in native code and without a trace but a counter, and whoever was admit
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
+from ordo.runtime.native.time_units cimport SECOND_NS
 from ordo.transport.driver.frames.frames cimport (COUNTER_IMAGES_FULL, COUNTER_IMAGES_OF_SOURCE_FULL, COUNTER_SETUPS_TOO_FAST,
                                       COUNTER_TERMS_TOO_LONG, load_address)
 
@@ -14,7 +15,6 @@ cdef enum:
     PROBES_MAX = 32
     IPV4_LENGTH = 16                   # of a sockaddr_in; longer ones are sockaddr_in6
 
-cdef int64_t SECOND_NS = 1000000000
 
 
 cdef inline int64_t mapped_length(int32_t term_length) noexcept nogil:

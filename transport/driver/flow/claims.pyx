@@ -3,10 +3,11 @@
 Frames come in order nearly always, so nearly always there is no span, or the last one grows. A gap costs one span.
 """
 
+from ordo.runtime.native.sentinels cimport NEVER
+
 cdef enum:
     SPANS_MAX = 4096                   # gaps at a time; what would make one more has to be sent again
 
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 SPANS_LIMIT = SPANS_MAX
 

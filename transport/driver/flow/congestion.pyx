@@ -8,6 +8,7 @@ from libc.math cimport cbrt, floor, trunc
 
 from ordo.runtime.native.atomics cimport ordo_store_release_i64
 from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.native.sentinels cimport NEVER
 
 cdef enum:
     INITIAL_FRAMES = 10
@@ -16,7 +17,6 @@ cdef enum:
 
 cdef double SCALE = 0.4                        # C of RFC 8312, frames a cubic second
 cdef double CUT = 0.2                          # share of the window that a loss takes
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
 cdef class ReceiveWindow:

@@ -1,8 +1,8 @@
 """Containers for native loops."""
 
 from libc.stdlib cimport calloc, free
+from ordo.runtime.native.sentinels cimport NEVER
 
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
 cdef class PointerArray(NativeVector):

@@ -10,6 +10,7 @@ from libc.string cimport memcmp, memcpy
 from ordo.runtime.native.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_load_acquire_i32, ordo_load_acquire_i64, ordo_put_i64,
                               ordo_store_release_i64)
 from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.native.sentinels cimport NEVER
 from ordo.transport.driver.flow.claims cimport Claims
 from ordo.transport.driver.flow.congestion cimport ReceiveWindow
 from ordo.transport.driver.frames.frames cimport *
@@ -25,7 +26,6 @@ cdef enum:
     RESERVED_AHEAD = 64                # readers poll the header after the last frame
     IDENTITY_LENGTH = 24               # of a header, but for the reserved value
 
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 STATE_NAMES = ("INIT", "ACTIVE", "DRAINING", "LINGER", "DONE")
 

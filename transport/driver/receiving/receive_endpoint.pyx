@@ -1,5 +1,6 @@
 """Where datagrams of subscriptions arrive (transport-wire.md §5)."""
 
+from ordo.runtime.native.sentinels cimport NEVER
 from ordo.transport.driver.frames.event_log cimport EVENT_FRAME_OUT
 from ordo.transport.driver.frames.frames cimport COUNTER_SHORT_SENDS, COUNTER_SM_SENT, SM_SEND_SETUP, SM_TAGGED_LENGTH, \
     load_address, put_sm
@@ -11,7 +12,6 @@ cdef enum:
     SETUP_REQUEST_INTERVAL_NS = 1000000000
     MARKERS_MAX = 65536                # sessions without an image that are remembered
 
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
 cdef class ReceiveTransport:

@@ -1,6 +1,7 @@
 """All sockets that receive, and the images their datagrams belong to (transport-wire.md §5-§6)."""
 
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_i64
+from ordo.runtime.native.sentinels cimport NEVER
 from ordo.runtime.io.datagram cimport ReceiveItem
 from ordo.transport.driver.frames.event_log cimport EVENT_FRAME_IN
 from ordo.transport.driver.frames.frames cimport *
@@ -23,7 +24,6 @@ cdef enum:
     SETUPS_PER_TURN = 16
     CONFIRMED_AFTER_NS = 20000000      # a sender that lives sends every 100 ms; one that only sets up, never again
 
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 Setup = namedtuple("Setup", "transport source session_id stream_id initial_term_id active_term_id term_offset "
                             "term_length mtu ttl flags")

@@ -10,6 +10,7 @@ from libc.string cimport memcpy
 from ordo.runtime.native.atomics cimport (ordo_get_i32, ordo_get_i64, ordo_get_u16, ordo_load_acquire_i32, ordo_load_acquire_i64,
                               ordo_put_i32, ordo_store_release_i64)
 from ordo.runtime.native.counters cimport Counter
+from ordo.runtime.native.sentinels cimport NEVER
 from ordo.transport.driver.frames.frames cimport *
 from ordo.transport.driver.frames.pointers cimport pointer_at
 from ordo.transport.driver.sending.send_endpoint cimport MODE_RESPONSE
@@ -35,7 +36,6 @@ cdef enum:
     NO_RESPONSE = -1
     SETUPS_UNBOUND = -1
 
-cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 STATE_NAMES = ("ACTIVE", "DRAINING", "LINGER", "DONE")
 
