@@ -622,7 +622,8 @@ class ConsensusModule:
         self.services.work()
         self.service_watch.work(now_ns)
         self._leader_ingress.work(now_ns)
-        self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out
+        # One that was told to end asks nobody for a replay, which would wait for it in vain.
+        self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out or self.transfer.is_stopping
         self.queries.work(now_ns)
         cluster_time = self.cluster_time
         self.operators.work(cluster_time)

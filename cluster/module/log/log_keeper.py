@@ -60,7 +60,7 @@ class LogKeeper:
         """
         self._on_gone = on_gone
         self.is_held = False
-        """No log is joined: a snapshot is on its way to the endpoint for catch-ups."""
+        """No log is joined: a snapshot is on its way to the endpoint for catch-ups, or the node is about to end."""
         self._config = config
         self._contacts = contacts
         self._own = contacts.own
