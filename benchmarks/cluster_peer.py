@@ -13,6 +13,7 @@ import select
 import sys
 from contextlib import ExitStack
 
+from ordo.bench.loads.latency import value_at_ns
 from ordo.bench.loads.native_load import NativeLoad
 
 KEEP_S = 0.005
@@ -35,7 +36,7 @@ def main(endpoints: str, sizes: str, mtu: str) -> None:
                 return
             size_bytes, window, count = map(int, words[1:])
             took_ns, histogram = loads[size_bytes].measured(count, window)
-            p50_ns, p99_ns = (histogram.get_value_at_percentile(percent) for percent in (50, 99))
+            p50_ns, p99_ns = (value_at_ns(histogram, percent) for percent in (50, 99))
             print("load", count, took_ns, p50_ns, p99_ns, flush=True)
             for load in loads.values():
                 load.keep()
