@@ -41,6 +41,8 @@ class ClientWorld(QueryWorld, Protocol):
     trace: Trace
     last_written: dict[int, int]
 
+    @property
+    def takes_requests(self) -> bool: ...
     def note(self, text: str) -> None: ...
     def on_answer(self, client: SimulatedClient, reply: Reply) -> None: ...
 
@@ -136,12 +138,16 @@ class SimulatedClient(Actor):
     def step(self, now_ns: int) -> None:
         """Perhaps asks for something, polls once, and sleeps until something is due."""
         self.clock.advance(now_ns + CLOCK_START_NS - self.clock.now())
-        if self.is_working and self.session is not None and self.session.state is ClientState.CONNECTED:
+        if self._may_ask and self.session is not None and self.session.state is ClientState.CONNECTED:
             self._work(now_ns)
         if self.requesting is not None and self.session is not None and self.session.state is ClientState.CONNECTED:
             self.requesting.repeat(now_ns)
         self._poll(now_ns)
         self.sleep_for(now_ns, self._idle_ns(now_ns))
+
+    @property
+    def _may_ask(self) -> bool:
+        return self.is_working and self.world.takes_requests
 
     def _idle_ns(self, now_ns: int) -> int:
         """How long it may sleep."""
@@ -151,7 +157,7 @@ class SimulatedClient(Actor):
         tick_ns = CONNECTED_TICK_NS if is_connected else CONNECTING_TICK_NS
         driver.park(self.clock.now(), tick_ns)
         wait_ns = min(tick_ns, host.parked_ns)
-        if is_connected and self.is_working:
+        if is_connected and self._may_ask:
             wait_ns = min(wait_ns, self._next_operation_ns - now_ns, max(self.asking.next_ns - now_ns, 0))
             wait_ns = min(wait_ns, max(self.group_asking.next_ns - now_ns, 0))
         return wait_ns
@@ -278,6 +284,11 @@ class SimulatedClient(Actor):
         self.answered_last = max(self.answered_last, request.number)
         if (self.client_id, request.number) in self.world.clients_history.executed:
             self.world.fail(f"{self.name}: request {request.number} was executed, and is said to be left out")
+
+    def take_forgotten(self, number: int) -> None:
+        """A request was executed, and its answer is not kept any more: whatever it was, this client does not know."""
+        self._unanswered.discard(number)
+        self.answered_last = max(self.answered_last, number)
 
     def take_reply(self, reply: Reply) -> None:
         """What was asked for has an answer, for the first time."""

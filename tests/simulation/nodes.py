@@ -20,6 +20,7 @@ from ordo.consensus.state.configuration import Configuration
 from ordo.runtime.errors import CorruptFrameError, OrdoError, ServiceError, StorageError
 from ordo.runtime.native.clock import VirtualClock
 from ordo.runtime.native.memory import HeapMemoryProvider
+from ordo.service_api.requests import RequestLimits, RequestTable
 from tests.simulation.copies import SILENCE_NS_MAX, SimulatedCopier
 from tests.simulation.other_services import OtherObserver, OtherService
 from tests.simulation.own_code import VERSIONS, CodeWorld, OwnCode
@@ -225,6 +226,8 @@ class SimulatedNode(NodeActor):
             self.node.module.upkeep.levels.own_level = self.level
             if world.options.copies:
                 self._copy_services(self.node, random)
+            for container in self.node.containers if world.options.kept_bytes_max else ():
+                container.set_requests(RequestTable(RequestLimits(kept_bytes_max=world.options.kept_bytes_max)))
             for container in self.node.containers[1:]:
                 container.record_limit = world.options.service_record_limit
             self.node.start()

@@ -103,6 +103,9 @@ class Options:
     requests: str = ""
     """How clients ask: "" by offers, "requests", "journal": by requests that outlive their process, or "ids": by
     requests that another life sends again, of another identity, by their ids."""
+    kept_bytes_max: int = 0
+    """Of the answers that services keep; 0: as in the product. Clients ask once the log has the level at which no
+    service waits for room for answers."""
     tracks: bool = False
     """Clients that ask by offers are told which of them the log has."""
     poison_chance: float = 0.0
@@ -201,6 +204,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
             options.requests = "ids"
         _draw_falls(options, rng)
         options.loses_most = rng.random() < 0.15 and not (options.applications or options.consumers)
+        _draw_kept_answers(options, rng)
     return options
 
 
@@ -410,6 +414,15 @@ def _draw_falls(options: Options, rng: Random) -> None:
     chance, mean_ns = rng.random(), rng.choice((200, 500, 1500)) * MS
     if chance > 0.84 and options.nodes >= 3:
         options.fall_mean_ns, options.padding_max = mean_ns, min(options.padding_max, 200)
+
+
+def _draw_kept_answers(options: Options, rng: Random) -> None:
+    """Room for the answers to few requests. Clients come back with the identity that they had, or what nobody confirms
+    takes it all; and who judges requests beside the cluster has no such bound."""
+    chance, kept_bytes_max = rng.random(), rng.choice((1000, 2000, 8000))
+    has_judges = options.applications or options.consumers or options.feed_readers
+    if chance < 0.8 and options.requests == "journal" and options.levels and not (options.old_members or has_judges):
+        options.kept_bytes_max = kept_bytes_max
 
 
 def _draw_feeds(options: Options, rng: Random) -> None:

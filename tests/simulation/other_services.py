@@ -23,6 +23,9 @@ class OtherObserver(Protocol):
         """One record, executed by code of `version`; `digest` covers all records so far. `wrong`: what must not have
         happened, else ''."""
 
+    def on_client_message(self, service_id: int, position: int) -> None:
+        """A message of a client is executed."""
+
     def on_other_started(self, member_id: int, service_id: int, position: int, digest: str) -> None:
         """A service was started, from a snapshot at `position` or from 0."""
 
@@ -87,6 +90,7 @@ class OtherService(ClusteredService):
         if session is None:
             self._on_service_message(payload, header.position)
             return None
+        self._observer.on_client_message(self.service_id, header.position)
         self._done(header.position, f"message {session.id}", payload)
         draw = int(digest_of(self._prefix + payload + header.position.to_bytes(8, "little")), 16)
         if draw % 5 == 0:

@@ -6,9 +6,21 @@ from typing import Any
 
 from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.wire.snapshots import container_snapshot
-from ordo.service_api.request_ids import RequestIdLimits
+from ordo.service_api import requests
+from ordo.service_api.request_ids import RequestIdLimits, RequestIds
 from ordo.service_api.requests import RequestTable
 from tests.simulation.planted import Patch
+
+
+class _OfEarlierLevels(RequestIds):
+    """As if the log never had the level from which on the number of answers alone decides."""
+
+    @property
+    def is_in_force(self) -> bool:
+        return False
+
+    @is_in_force.setter
+    def is_in_force(self, value: bool) -> None: ...
 
 
 def snapshots_forget_ids(patch: Patch) -> None:
@@ -19,6 +31,11 @@ def snapshots_forget_ids(patch: Patch) -> None:
         return original(messages)._replace(request_ids=())
 
     patch(container_snapshot, "decode", decode)
+
+
+def requests_wait_for_room_for_the_answers_of_their_service(patch: Patch) -> None:
+    """Whether a request is executed depends on the answers that a service keeps, and each service keeps its own."""
+    patch(requests, "RequestIds", _OfEarlierLevels)
 
 
 def ids_expire_too_early(patch: Patch) -> None:

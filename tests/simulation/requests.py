@@ -7,7 +7,8 @@ from typing import Any
 from ordo.cluster.client.requests.journal import Journal
 from ordo.cluster.client.requests.request_window import PendingRequest
 from ordo.cluster.wire.levels import describe_want_of_request_ids
-from ordo.runtime.errors import RejectedError, RequestOutcome, SessionClosedError
+from ordo.runtime.errors import AnswerForgottenError, OrdoError, RejectedError, RequestOutcome, SessionClosedError
+from ordo.service_api.request_ids import REJECTED_TEXT
 from tests.simulation.operations import Reply, Request, decode_reply, decode_request
 
 REPEAT_NS = 200_000_000
@@ -65,6 +66,8 @@ class Requesting:
         """Those of them that it refused last because its log may not have ids yet."""
         self._repeat_ns = 0
         self._replies: dict[int, tuple[Reply, int]] = {}
+        self._forgotten: set[int] = set()
+        """Those whose answer nobody has any more."""
 
     def make_journal(self) -> Journal | None:
         return None if self._store is None else Journal(self._store)
@@ -82,7 +85,7 @@ class Requesting:
     @property
     def has_all_answers(self) -> bool:
         """Everything that was asked with an id was answered."""
-        return all(number in self._replies for number in self._payloads)
+        return all(number in self._replies or number in self._forgotten for number in self._payloads)
 
     def wants_level(self, number: int) -> bool:
         """The cluster has said that this one is not executed, for its log may not have requests with ids yet."""
@@ -139,6 +142,9 @@ class Requesting:
             client.take_leaving_out(request)
             self._payloads.pop(request.number, None)
             return
+        if _is_forgotten(pending.error):
+            self._take_forgotten(request, pending.error.log_position)  # type: ignore[union-attr]
+            return
         if isinstance(pending.error, RejectedError):
             payload = bytes.fromhex(pending.error.message)
         elif pending.answer is not None:
@@ -155,6 +161,19 @@ class Requesting:
         position = pending.answer.log_position if pending.answer is not None else pending.error.log_position  # type: ignore[union-attr]
         self._check(request, reply, position)
 
+    def _take_forgotten(self, request: Request, position: int) -> None:
+        """The request was executed; its answer is one of those for which there was no room."""
+        client, world = self._client, self._client.world
+        world.count_fault("answer not kept")
+        if not world.options.kept_bytes_max:
+            world.fail(f"{client.name}: request {request.number} has no answer any more")
+        elif world.clients_history.executed.get((client.client_id, request.number)) != position:
+            world.fail(f"{client.name}: request {request.number} was not executed at {position}, as its answer says")
+        elif request.number not in self._replies:
+            self._want_of_level.discard(request.number)
+            self._forgotten.add(request.number)
+            client.take_forgotten(request.number)
+
     def _check(self, request: Request, reply: Reply, position: int) -> None:
         client, world = self._client, self._client.world
         if (reply.client, reply.number) != (client.client_id, request.number):
@@ -163,6 +182,7 @@ class Requesting:
             world.fail(f"{client.name}: request {request.number} was not executed at {position}, as its answer says")
         elif request.number not in self._replies:
             self._want_of_level.discard(request.number)
+            self._forgotten.discard(request.number)
             self._replies[request.number] = reply, position
             client.take_reply(reply)
         elif not (self._store or self._has_ids) or self._replies[request.number] != (reply, position):
@@ -174,4 +194,10 @@ class Requesting:
             return []
         executed = self._client.world.clients_history.executed
         mine = [number for client, number in executed if client == self._client.client_id]
-        return sorted(set(mine) - set(self._replies))
+        return sorted(set(mine) - set(self._replies) - self._forgotten)
+
+
+def _is_forgotten(error: OrdoError | None) -> bool:
+    """Of a refused request the text goes, too: it is known that it was refused."""
+    is_refused = isinstance(error, RejectedError) and REJECTED_TEXT.decode() in error.message
+    return is_refused or isinstance(error, AnswerForgottenError)

@@ -76,6 +76,9 @@ WRITTEN = Options(
     outage_mean_ns=300 * MS,
 )  # fmt: skip
 REPEATING = replace(ASKING, requests="ids", levels=True)
+KEPT = replace(
+    ASKING, levels=True, services=2, kept_bytes_max=2000, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS
+)
 COMPARED = replace(WRITTEN, applications=1, canary=True, levels=True)
 QUERIED = replace(WRITTEN, duration_ns=2 * S, query_mean_ns=10 * MS)
 STANDING_BY = replace(WRITTEN, application_mode="active-passive", session_timeout_ns=S)
@@ -235,6 +238,7 @@ OPTIONS = {
     "damage_behind_damage_is_not_looked_for": replace(Options(), scrub_ns=S // 2),
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,
+    "requests_wait_for_room_for_the_answers_of_their_service": KEPT,
     "snapshots_forget_ids": REPEATING,
     "ids_expire_too_early": REPEATING,
     "snapshots_forget_how_many_messages_came": replace(

@@ -59,6 +59,7 @@ class World(Timeline):
         self.clients_history = ClientHistory()
         self.last_written: dict[int, int] = {}
         self.violation: Violation | None = None
+        self._takes_requests = not options.kept_bytes_max
         self.is_at_rest = False
         """The cluster was told to end, and an operator looks at its folders before it is started again."""
         self.nodes = [SimulatedNode(self, member_id) for member_id in range(options.nodes + options.spares)]
@@ -214,7 +215,14 @@ class World(Timeline):
             if isinstance(invariant, ServicesAgree):
                 invariant.on_other_executed(member_id, service_id, position, digest, version)
 
+    def on_client_message(self, service_id: int, position: int) -> None:
+        for invariant in self.invariants:
+            if isinstance(invariant, ServicesAgree):
+                invariant.on_client_message(service_id, position)
+
     def on_request(self, session_id: int, request: Request, position: int) -> None:
+        if self.options.services > 1:
+            self.on_client_message(0, position)
         known = self.clients_history.executed.setdefault((request.client, request.number), position)
         if known != position and self.options.requests:
             self.fail(f"request {request.number} of client {request.client} was executed at {known} and at {position}")
@@ -260,6 +268,16 @@ class World(Timeline):
         """The serving leader of the highest term."""
         serving = [node for node in self.nodes if node.serves]
         return max(serving, key=lambda node: node.leads_term, default=None)
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether clients may ask: see `Options.kept_bytes_max`."""
+        if not self._takes_requests:
+            leader = self.leader()
+            levels = None if leader is None else leader.module.upkeep.levels
+            is_there = levels is not None and levels.takes_request_ids
+            self._takes_requests = is_there and self.committed_position >= leader.append_position  # type: ignore[union-attr]
+        return self._takes_requests
 
     @property
     def committed_position(self) -> int:

@@ -27,11 +27,32 @@ class ServicesAgree(Invariant):
         self._next: dict[tuple[int, int], int] = {}
         self._changes: dict[int, tuple[int, int]] = {}
         """By position of a record in front of one that was executed: the version, and the service that it is for."""
+        self._messages: dict[int, set[int]] = {one: set() for one in range(world.options.services)}
+        """By service: where messages of clients end that it has executed, beyond what was compared."""
+        self._compared_position = 0
+        options = world.options
+        self._compares_messages = not (options.poison_chance or options.own_error_mean_ns or options.applications)
         self._compares_versions = world.options.services > 1 and world.options.upgrade_mean_ns > 0
 
     def on_executed(self, node: SimulatedNode, record: Executed) -> None:
         if self._compares_versions and node.service is not None:
             self._compare_version(node, 0, record.position, node.service.version)
+
+    def on_client_message(self, service_id: int, position: int) -> None:
+        if position > self._compared_position:
+            self._messages[service_id].add(position)
+
+    def on_checkpoint(self) -> None:
+        """A message is executed by all services of a node, or by none: which requests wait is a function of the log."""
+        if not self._compares_messages:
+            return
+        end_position = min(max(one, default=0) for one in self._messages.values())
+        found: list[set[int]] = [{one for one in its if one <= end_position} for its in self._messages.values()]
+        if any(one != found[0] for one in found):
+            differing = sorted(set().union(*found) - found[0].intersection(*found))
+            self.fail(f"not all services have executed the messages of clients at {differing[:5]}")
+        self._compared_position = max(self._compared_position, end_position)
+        self._messages = {key: its - found[0] for key, its in self._messages.items()}
 
     def on_snapshot(self, node: SimulatedNode, position: int, digest: str) -> None:
         """Nothing but the snapshot may have been executed behind a change, and the log may go with it."""
