@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from ordo.archive.segments.reader cimport RecordingReader
 from ordo.archive.recorder cimport Recording
 from ordo.consensus.state.progress cimport Progress
+from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
 from ordo.sequencer.sources cimport Allowance, ConsensusSource, IngressSource, Sources
 from ordo.cluster.wire.counters.traces cimport FollowerTraces, LogTraces
 from ordo.runtime.native.counters cimport Counter
@@ -30,11 +31,15 @@ cdef class SessionTable:
 cdef class Sequencer:
     """Takes ingress into the log, reads what was appended, and turns durable positions into the commit position.
 
-    One object for leader and follower; `lead`, `follow` and `stand_by` switch it. `module` is the Python half, called
-    for every rare message or record: `on_ingress`, `on_consensus`, `on_record`, `on_commit`.
+    One object for leader and follower; `lead`, `follow` and `stand_by` switch it. Rare messages and records are handed
+    to the hosts that `attach` names (sequencer/hosts.pxd).
     """
     cdef readonly SessionTable sessions
-    cdef object module
+    cdef LogHost _log_host
+    cdef IngressHost _ingress_host
+    cdef SessionHost _session_host
+    cdef ConsensusHost _consensus_host
+    cdef ServiceHost _service_host
     cdef Progress progress
     cdef Sources _ingress                 # of IngressSource
     cdef Sources _consensus               # of ConsensusSource
@@ -44,14 +49,14 @@ cdef class Sequencer:
     cdef list _service                    # [(Image, Assembler, service id)]
     cdef dict _member_publications        # member id -> ExclusivePublication
     cdef int _ingress_start
-    cdef public int32_t ingress_limit
+    cdef int32_t _ingress_limit
     # role
     cdef int _mode                        # STAND_BY, LEADING, FOLLOWING
-    cdef public bint takes_ingress
-    cdef public bint holds_for_room       # clients' messages stay in their ingress: the disk has no room for them
-    cdef public bint holds_for_service    # the same: the leader's service has enough to execute
-    cdef public bint is_steady            # no election is running: positions go past Python
-    cdef public bint wants_tick           # a request came that the slow tick goes on with
+    cdef readonly bint takes_ingress
+    cdef readonly bint holds_for_room       # clients' messages stay in their ingress: the disk has no room for them
+    cdef readonly bint holds_for_service    # the same: the leader's service has enough to execute
+    cdef readonly bint is_steady            # no election is running: positions go past Python
+    cdef readonly bint wants_tick           # a request came that the slow tick goes on with
     cdef readonly int32_t held_services   # a bit for each service that is ahead of the module: its requests wait
     cdef int64_t _leadership_term_id
     cdef int32_t _leader_id
@@ -66,16 +71,18 @@ cdef class Sequencer:
     cdef readonly int64_t append_position # durable and scanned
     cdef readonly int64_t commit_position
     cdef readonly int64_t last_timestamp  # newest of a message in the scanned log
-    cdef public int64_t next_record_position
+    cdef int64_t _next_record_position   # where the next record ends that is executed in Python
+    cdef bint _takes_differences          # the log's protocol level has them
+    cdef bint _takes_request_ids          # the same
     cdef Counter _commit_counter
     cdef list _container_flags            # of ParkFlag, by service id
     cdef bint _is_commit_new              # the containers have not been woken for the commit position
     cdef int64_t _heartbeat_interval_ns
-    cdef public uint8_t append_flags
-    cdef public uint8_t room_flags        # FLAG_NO_ROOM while this member's disk is short of room, or 0
-    cdef public uint8_t reader_flags      # FLAG_READERS while somebody follows the log at this member, or 0
-    cdef public LogTraces traces          # of sampled requests; None: nobody traces
-    cdef public FollowerTraces follower_traces
+    cdef uint8_t _append_flags
+    cdef uint8_t _room_flags              # FLAG_NO_ROOM while this member's disk is short of room, or 0
+    cdef uint8_t _reader_flags            # FLAG_READERS while somebody follows the log at this member, or 0
+    cdef readonly LogTraces traces          # of sampled requests; None: nobody traces
+    cdef readonly FollowerTraces follower_traces
     cdef int64_t appended_position       # leader: of the last message that was taken, or 0
     cdef set _told_members                # leader: of those with readers, which have been told the commit position
     cdef int64_t _unsent_since_ns         # leader: since when the followers do not know the commit position, or 0
@@ -92,6 +99,10 @@ cdef class Sequencer:
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time,
                        bint was_admitted=*) except -1
     cdef bint _take_positions(self, const Fragment* fragment, ConsensusSource source, int64_t now_ns) noexcept nogil
+    cpdef void request_tick(self) noexcept
+    cdef void take_tick_request(self) noexcept
+    cdef bint _is_admitted(self, Image image, const Fragment* fragment, int template,
+                           int64_t cluster_time) except -1
     cpdef int tell_commit(self, int64_t now_ns) except -1
     cpdef int commit_to(self, int64_t position, int64_t now_ns) except -1
     cdef int _trace(self, const uint8_t* data, const Fragment* fragment) except -1

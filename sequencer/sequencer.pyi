@@ -1,11 +1,10 @@
-from typing import Any
-
 from ordo.archive.recorder import Recording
 from ordo.archive.segments.reader import RecordingReader
 from ordo.cluster.wire.counters.traces import FollowerTraces, LogTraces
 from ordo.consensus.state.progress import Progress
 from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.native.counters import Counter
+from ordo.sequencer.hosts import ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
 from ordo.transport.streams.image import Image
 from ordo.transport.streams.publication import ExclusivePublication
 
@@ -21,24 +20,12 @@ class SessionTable:
     def find_silent(self, before: int) -> list[int]: ...
     def clear(self) -> None: ...
 
+FLAG_NO_ROOM: int
 FLAG_READERS: int
 
 class Sequencer:
-    takes_ingress: bool
-    holds_for_room: bool
-    holds_for_service: bool
-    is_steady: bool
-    wants_tick: bool
-    ingress_limit: int
-    next_record_position: int
-    append_flags: int
-    room_flags: int
-    reader_flags: int
-    traces: LogTraces | None
-    follower_traces: FollowerTraces | None
     def __init__(
         self,
-        module: Any,
         progress: Progress,
         member_id: int,
         commit_counter: Counter,
@@ -46,6 +33,41 @@ class Sequencer:
         heartbeat_interval_ns: int,
         ingress_limit: int = 256,
     ) -> None: ...
+    def attach(
+        self,
+        log: LogHost,
+        ingress: IngressHost,
+        sessions: SessionHost,
+        consensus: ConsensusHost,
+        services: ServiceHost,
+    ) -> None: ...
+    def trace(self, traces: LogTraces, follower_traces: FollowerTraces) -> None: ...
+    @property
+    def traces(self) -> LogTraces | None: ...
+    @property
+    def follower_traces(self) -> FollowerTraces | None: ...
+    @property
+    def takes_ingress(self) -> bool: ...
+    def open_ingress(self, is_open: bool) -> None: ...
+    @property
+    def holds_for_room(self) -> bool: ...
+    def hold_for_room(self, is_held: bool) -> None: ...
+    @property
+    def holds_for_service(self) -> bool: ...
+    def hold_for_service(self, is_held: bool) -> None: ...
+    @property
+    def is_steady(self) -> bool: ...
+    def set_steady(self, is_steady: bool) -> None: ...
+    @property
+    def wants_tick(self) -> bool: ...
+    def request_tick(self) -> None: ...
+    def set_next_record(self, position: int) -> None: ...
+    def set_level(self, level: int) -> None: ...
+    def set_append_flags(self, flags: int) -> None: ...
+    def mark_no_room(self, is_short: bool) -> None: ...
+    def mark_readers(self, has_readers: bool) -> None: ...
+    @property
+    def has_readers(self) -> bool: ...
     @property
     def sessions(self) -> SessionTable: ...
     @property

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from ordo.archive.segments.reader cimport RecordingReader
+from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
 from ordo.sequencer.sources cimport UNPROVEN, Allowance, ConsensusSource, IngressSource, Sources
 from ordo.cluster.wire.commit_hint cimport commit_hint, hinted_commit
 from ordo.cluster.wire.layout cimport (
@@ -52,6 +53,8 @@ from ordo.cluster.wire.layout cimport (
     put_stamp,
     template_id,
 )
+from ordo.cluster.wire.counters.traces cimport FollowerTraces, LogTraces
+from ordo.cluster.wire.levels import APPLICATION_LEVEL, REQUEST_ID_LEVEL
 from ordo.consensus.state.progress cimport Progress
 from ordo.runtime.native.atomics cimport (
     ordo_fence_full,
@@ -80,12 +83,15 @@ cdef enum:
     STRANGERS_BURST = 256
     STRANGER_LIMIT = 2                    # of these, of one stream in one turn: each stream has its share
     RARE_FLAGS = 0x07                     # of an AppendPosition: live, catch-up, no room
+    NO_ROOM_FLAG = 0x04                   # FLAG_NO_ROOM
     READERS_FLAG = 0x08                   # FLAG_READERS
     COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
     EMPTY_SLOT = -1
     REMOVED_SLOT = -2
     FIRST_CAPACITY = 1024
 
+FLAG_NO_ROOM = 4
+"""In the flags of an AppendPosition: the member's disk is short of room. Aeron knows 1 (catch-up)."""
 FLAG_READERS = 8
 """In the flags of an AppendPosition: somebody follows the log at this member."""
 
@@ -207,16 +213,20 @@ cdef class SessionTable:
 
 
 cdef class Sequencer:
-    def __cinit__(self, module, Progress progress, int32_t member_id, Counter commit_counter, ParkFlag container_flag,
+    def __cinit__(self, Progress progress, int32_t member_id, Counter commit_counter, ParkFlag container_flag,
                   int64_t heartbeat_interval_ns, int32_t ingress_limit=256):
-        self.module = module
+        self._log_host = LogHost()
+        self._ingress_host = IngressHost()
+        self._session_host = SessionHost()
+        self._consensus_host = ConsensusHost()
+        self._service_host = ServiceHost()
         self.progress = progress
         self.sessions = SessionTable()
         self._member_id = member_id
         self._commit_counter = commit_counter
         self._container_flags = [container_flag]
         self._heartbeat_interval_ns = heartbeat_interval_ns
-        self.ingress_limit = ingress_limit
+        self._ingress_limit = ingress_limit
         self._ingress = Sources()
         self._consensus = Sources()
         self._ingress_allowance = Allowance(STRANGERS_RATE, STRANGERS_BURST)
@@ -226,9 +236,78 @@ cdef class Sequencer:
         self._told_members = set()
         self._mode = STAND_BY
         self._leader_id = -1
-        self.next_record_position = NO_RECORD
+        self._next_record_position = NO_RECORD
 
-    # -- wiring, by the Python half ------------------------------------------------------------------------------
+    # -- wiring ------------------------------------------------------------------------------------------------------
+
+    def attach(self, LogHost log not None, IngressHost ingress not None, SessionHost sessions not None,
+               ConsensusHost consensus not None, ServiceHost services not None):
+        """Hand what is rare to these from now on."""
+        self._log_host = log
+        self._ingress_host = ingress
+        self._session_host = sessions
+        self._consensus_host = consensus
+        self._service_host = services
+
+    def trace(self, LogTraces traces not None, FollowerTraces follower_traces not None):
+        """Trace sampled requests, as a leader and as a follower."""
+        self.traces = traces
+        self.follower_traces = follower_traces
+
+    # -- what is taken, and what is told of this member -------------------------------------------------------------
+
+    def open_ingress(self, bint is_open):
+        """Take messages of clients, or leave them in their ingress."""
+        self.takes_ingress = is_open
+
+    def hold_for_room(self, bint is_held):
+        """Leave clients' messages in their ingress while the disk has no room for them."""
+        self.holds_for_room = is_held
+
+    def hold_for_service(self, bint is_held):
+        """Leave clients' messages in their ingress while the leader's service has enough to execute."""
+        self.holds_for_service = is_held
+
+    def set_steady(self, bint is_steady):
+        """Note that the member's role has changed; while no election is running, positions go past Python."""
+        self.is_steady = is_steady
+        self.wants_tick = True
+
+    cpdef void request_tick(self) noexcept:
+        """Have the slow tick run soon: it goes on with what has come."""
+        self.wants_tick = True
+
+    cdef void take_tick_request(self) noexcept:
+        """The slow tick runs now."""
+        self.wants_tick = False
+
+    def set_next_record(self, int64_t position):
+        """Call `on_commit` once this position is committed: there ends the next record that Python executes."""
+        self._next_record_position = position
+
+    def set_level(self, int64_t level):
+        """Take the protocol level of the log's end: it says which messages may be appended."""
+        self._takes_differences = level >= APPLICATION_LEVEL
+        self._takes_request_ids = level >= REQUEST_ID_LEVEL
+
+    def set_append_flags(self, uint8_t flags):
+        """Set how this follower's AppendPositions say that it is catching up; 0: it follows the live log."""
+        self._append_flags = flags
+
+    def mark_no_room(self, bint is_short):
+        """Tell the leader with each AppendPosition whether this member's disk is short of room."""
+        self._room_flags = NO_ROOM_FLAG if is_short else 0
+
+    def mark_readers(self, bint has_readers):
+        """Tell the leader with each AppendPosition whether somebody follows the log at this member."""
+        self._reader_flags = READERS_FLAG if has_readers else 0
+
+    @property
+    def has_readers(self):
+        """Whether somebody follows the log at this member."""
+        return self._reader_flags != 0
+
+    # -- streams -----------------------------------------------------------------------------------------------------
 
     def add_ingress_image(self, Image image):
         self._ingress.add(IngressSource(image))
@@ -318,7 +397,7 @@ cdef class Sequencer:
         self.takes_ingress = False
         self.is_steady = False
         self._unsent_since_ns = 0
-        self.append_flags = 0
+        self._append_flags = 0
 
     def set_reader(self, RecordingReader reader):
         """The log has got its recording."""
@@ -333,7 +412,7 @@ cdef class Sequencer:
     @property
     def position_flags(self):
         """What goes into an AppendPosition of this member."""
-        return self.append_flags | self.room_flags | self.reader_flags
+        return self._append_flags | self._room_flags | self._reader_flags
 
     @property
     def leading_term_id(self):
@@ -399,7 +478,7 @@ cdef class Sequencer:
             count += 1
             if not self._take_positions(&fragment, source, now_ns):
                 message = PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes)
-                self.module.on_consensus(source, message, now_ns)
+                self._consensus_host.on_consensus(source, message, now_ns)
                 self.wants_tick |= not self.is_steady
         if count:
             image.publish_position()
@@ -461,7 +540,7 @@ cdef class Sequencer:
         cdef bint is_rare
         cdef int64_t before = image.position
         self._polled = source
-        while count < self.ingress_limit and source.assembler.peek(image, &fragment):
+        while count < self._ingress_limit and source.assembler.peek(image, &fragment):
             is_rare = not source.is_proven and takes_interpreter(fragment.payload, fragment.length_bytes)
             if is_rare and (rare == STRANGER_LIMIT or not self._ingress_allowance.take(now_ns)):
                 break
@@ -497,17 +576,17 @@ cdef class Sequencer:
             ordo_put_i64(self._header, ordo_get_i64(data))
             return self._sequence_own(image, fragment, cluster_time)
         if is_of_queries(data, fragment.length_bytes):
-            self.module.on_query(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+            self._ingress_host.on_query(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
         if is_of_operator(data, fragment.length_bytes):
-            self.module.on_operator(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+            self._ingress_host.on_operator(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
         if not self.takes_ingress:
             return 0
         if template < 0:
-            self.module.on_invalid_request(f"ingress: {fragment.length_bytes} bytes that are no cluster message")
+            self._ingress_host.on_invalid_request(f"ingress: {fragment.length_bytes} bytes that are no cluster message")
             return 1
-        return self.module.on_ingress(
+        return self._ingress_host.on_ingress(
             image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time)
 
     cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1:
@@ -515,31 +594,38 @@ cdef class Sequencer:
         cdef const uint8_t* data = fragment.payload
         cdef int taken
         cdef int template = ordo_template_id(data, fragment.length_bytes)
-        cdef bint is_command = template == CONSUMER_COMMAND_ID
-        if template == APP_DIFFERENCE_ID and not self.module.upkeep.levels.takes_differences:
-            return 1
-        if template == REQUEST_ID and request_digest_offset(data) and not self.module.upkeep.levels.takes_request_ids:
-            self.module.on_invalid_request("ingress: a request with an id, which some member's release does not know")
-            return 1
-        if template == REQUEST_ID and ordo_get_u16(data) >= OUTPUT_BLOCK and ordo_get_i64(data + OUTPUT_TARGET) >= 0 \
-                and not self.module.sessions.admits_output(image, ordo_get_i64(data + SESSION_HEADER_SESSION_ID)):
-            return 1
-        if is_command and not self.module.sessions.admits_command(
-                image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes)):
-            return 1
-        if template == OPEN_IDENTITY_ID and not self.module.requests.identities.admits(
-                image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time):
+        if not self._is_admitted(image, fragment, template, cluster_time):
             return 1
         self.appended_position = 0
-        taken = self._sequence(image, data, fragment.length_bytes, cluster_time, is_command)
+        taken = self._sequence(image, data, fragment.length_bytes, cluster_time,
+                               template == CONSUMER_COMMAND_ID)
         if self.appended_position and template == MESSAGE_MARK_ID:
-            self.module.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
+            self._session_host.on_message_mark(ordo_get_i64(data + SESSION_HEADER_SESSION_ID),
                                         ordo_get_i64(data + MESSAGE_MARK_NUMBER), self.appended_position)
         if self.traces is not None and self.appended_position and template == REQUEST_ID \
                 and fragment.length_bytes >= REQUEST_LENGTH:
             self.traces.take(ordo_get_i64(data + REQUEST_OPEN_POSITION), ordo_get_i64(data + REQUEST_NUMBER),
                              self.appended_position)
         return taken
+
+    cdef bint _is_admitted(self, Image image, const Fragment* fragment, int template,
+                           int64_t cluster_time) except -1:
+        """Whether a message of Ordo's own may be appended: by the log's protocol level, and by who sends it."""
+        cdef const uint8_t* data = fragment.payload
+        if template == APP_DIFFERENCE_ID:
+            return self._takes_differences
+        if template == REQUEST_ID:
+            if not self._takes_request_ids and request_digest_offset(data):
+                self._ingress_host.on_invalid_request(
+                    "ingress: a request with an id, which some member's release does not know")
+                return False
+            return ordo_get_u16(data) < OUTPUT_BLOCK or ordo_get_i64(data + OUTPUT_TARGET) < 0 \
+                or self._session_host.admits_output(image, ordo_get_i64(data + SESSION_HEADER_SESSION_ID))
+        if template == CONSUMER_COMMAND_ID:
+            return self._session_host.admits_command(
+                image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
+        return template != OPEN_IDENTITY_ID or self._session_host.admits_identity(
+            image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes), cluster_time)
 
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes,
                        int64_t cluster_time, bint was_admitted=False) except -1:
@@ -554,20 +640,20 @@ cdef class Sequencer:
         if slot < 0:
             return 1
         if self.sessions.owners[slot] == UNCLAIMED:
-            if not self.module.sessions.may_claim(session_id, image):
-                self.module.on_invalid_request("ingress: a message for a session of another host or key")
+            if not self._session_host.may_claim(session_id, image):
+                self._ingress_host.on_invalid_request("ingress: a message for a session of another host or key")
                 return 1
             self.sessions.owners[slot] = image.correlation_id
         elif self.sessions.owners[slot] == MUTE and was_admitted:
             pass
         elif self.sessions.owners[slot] == MUTE:
-            self.module.on_invalid_request("ingress: a message of a client that has no right to send any")
+            self._ingress_host.on_invalid_request("ingress: a message of a client that has no right to send any")
             return 1
         elif self.sessions.owners[slot] != image.correlation_id:
-            self.module.on_invalid_request("ingress: a message for the session of another client")
+            self._ingress_host.on_invalid_request("ingress: a message for the session of another client")
             return 1
         if length_bytes > self._log.max_message_length:
-            self.module.on_invalid_request(
+            self._ingress_host.on_invalid_request(
                 f"ingress: a message of {length_bytes} bytes, the log takes {self._log.max_message_length}: "
                 "raise log_term_length (8 times the longest message)")
             return 1
@@ -597,7 +683,7 @@ cdef class Sequencer:
                     and (<Assembler> pair[1]).peek(<Image> pair[0], &fragment):
                 (<Assembler> pair[1]).consume(<Image> pair[0], &fragment)
                 count += 1
-                self.module.on_service(
+                self._service_host.on_service(
                     service_id, PyBytes_FromStringAndSize(<const char*> fragment.payload, fragment.length_bytes))
             if count:
                 (<Image> pair[0]).publish_position()
@@ -616,7 +702,7 @@ cdef class Sequencer:
             work = 1
         if not self.is_steady:
             if self.append_position > before:
-                self.module.on_appended(self.append_position, now_ns)
+                self._log_host.on_appended(self.append_position, now_ns)
         elif self._mode == LEADING:
             commit = self.progress.advance_commit(self.append_position, now_ns)
             if commit > self.commit_position:
@@ -654,8 +740,8 @@ cdef class Sequencer:
         if position <= self.commit_position:
             return 0
         self._publish_commit(position)
-        if position >= self.next_record_position:
-            self.module.on_commit(position, now_ns)
+        if position >= self._next_record_position:
+            self._log_host.on_commit(position, now_ns)
         return 1
 
     cdef int _scan(self, int64_t limit_position) except -1:
@@ -682,7 +768,7 @@ cdef class Sequencer:
                 if self.follower_traces is not None:
                     self._trace(data, &fragment)
                 continue
-            self.module.on_record(
+            self._log_host.on_record(
                 fragment.position, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
         self._take_hint(hint, hint_position)
         self.append_position = self._reader.position
@@ -768,7 +854,7 @@ cdef class Sequencer:
         ordo_put_i64(message + APPEND_POSITION_LEADERSHIP_TERM_ID, self._leadership_term_id)
         ordo_put_i64(message + APPEND_POSITION_LOG_POSITION, position)
         ordo_put_i32(message + APPEND_POSITION_MEMBER_ID, self._member_id)
-        message[APPEND_POSITION_FLAGS] = self.append_flags | self.room_flags | self.reader_flags
+        message[APPEND_POSITION_FLAGS] = self._append_flags | self._room_flags | self._reader_flags
         return (<ExclusivePublication> publication).append(
             message, COMMIT_POSITION_LENGTH if leading else APPEND_POSITION_LENGTH, NULL, 0)
 

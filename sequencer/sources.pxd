@@ -12,7 +12,7 @@ cdef class Source:
 
 cdef class ConsensusSource(Source):
     """One image of the consensus stream, and the member it has proven to be of (ordo.cluster.module.members.member_proofs)."""
-    cdef public int32_t member_id         # UNPROVEN until then
+    cdef readonly int32_t member_id       # UNPROVEN until then
     cdef int64_t readers_heard_ns         # when the member said last that somebody follows the log there
     cdef bint has_readers(self, int64_t now_ns) noexcept nogil
 

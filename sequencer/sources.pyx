@@ -21,6 +21,14 @@ cdef class ConsensusSource(Source):
         self.member_id = UNPROVEN
         self.readers_heard_ns = -READERS_HEARD_NS
 
+    def prove(self, int32_t member_id):
+        """The stream is this member's."""
+        self.member_id = member_id
+
+    def disprove(self):
+        """The stream has to prove anew whose it is."""
+        self.member_id = UNPROVEN
+
     cdef bint has_readers(self, int64_t now_ns) noexcept nogil:
         return now_ns - self.readers_heard_ns < READERS_HEARD_NS
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
+from ordo.cluster.module.ingress_intake import IngressIntake
 from ordo.cluster.module.log.cluster_control import ClusterControl
 from ordo.cluster.module.log.log_executor import LogExecutor, LogRecord
 from ordo.cluster.module.log.log_keeper import LogKeeper
@@ -30,6 +31,8 @@ from ordo.cluster.module.services.services import Services
 from ordo.cluster.module.sessions.group_queries import GroupQueries
 from ordo.cluster.module.sessions.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink
 from ordo.cluster.module.sessions.query_gate import QueryGate
+from ordo.cluster.module.sessions.session_admission import SessionAdmission
+from ordo.cluster.module.sessions.session_control import SessionControl
 from ordo.cluster.module.sessions.session_requests import SessionBounds, SessionRequests
 from ordo.cluster.module.sessions.sessions import OpenSessions
 from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
@@ -52,9 +55,10 @@ from ordo.consensus.core import ConsensusCore
 from ordo.consensus.state import commands, messages
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.states import ElectionState
-from ordo.runtime.errors import CorruptFrameError, DecodeError, OrdoError, StorageError, StorageMissingError
+from ordo.runtime.errors import CorruptFrameError, OrdoError, StorageError, StorageMissingError
 from ordo.runtime.native.sentinels import NULL_VALUE
-from ordo.runtime.security.authentication import AcceptAll, Authenticator, Right
+from ordo.runtime.security.authentication import AcceptAll, Authenticator
+from ordo.sequencer.hosts import LogHost
 from ordo.sequencer.leader_ingress import LeaderIngress
 from ordo.sequencer.sequencer import Sequencer
 
@@ -70,11 +74,8 @@ if TYPE_CHECKING:
     from ordo.runtime.random import RandomSource
     from ordo.runtime.sbe import Message
     from ordo.transport.client.client import TransportClient
-    from ordo.transport.streams.image import Image
 
 SESSION_ID_MAX = 2**62
-SESSION_REQUESTS = (codecs.SESSION_KEEP_ALIVE, codecs.SESSION_CLOSE_REQUEST, codecs.ADMIN_REQUEST)
-"""What a client asks of its session; each names it, and the term of the leader that it was sent to."""
 WAITING_STATES = frozenset(
     {
         ElectionState.CLOSED,
@@ -110,7 +111,7 @@ class ModuleSeams:
     """What the node knows of itself beyond its module, for operators."""
 
 
-class ConsensusModule:
+class ConsensusModule(LogHost):
     """One member. `NodeCycle` calls the sequencer once a duty cycle and `slow_tick` every 10 to 50 ms."""
 
     starts_again = False
@@ -159,13 +160,13 @@ class ConsensusModule:
         join = JoinWatch(core, sequencer, self.contacts, self.record_error)
         self.chores = Chores(self.membership, self.trust, join, self.clock_watch, self.upkeep, self.room, self.sessions)
         self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position)
-        self.on_consensus = self._make_intake().on_consensus
         self._make_operators(authenticator)
+        self._attach_sequencer()
 
     def _make_sequencer(self) -> Sequencer:
         counters, interval_ns = self.counters, self.config.leader_heartbeat_interval_ns
         first, *others = counters.container_park_flags
-        made = Sequencer(self, self.core.progress, self.member_id, counters.commit_position, first, interval_ns)
+        made = Sequencer(self.core.progress, self.member_id, counters.commit_position, first, interval_ns)
         for flag in others:
             made.add_container_flag(flag)
         return made
@@ -190,6 +191,22 @@ class ConsensusModule:
         return MemberIntake(
             self, self.core, self.contacts, proofs, self.log, self.queries, self.upkeep, self.clock_watch, self.room
         )
+
+    def _attach_sequencer(self) -> None:
+        """Give the Sequencer those that take what is rare."""
+        asks_allowed = self.config.admin_requests_allowed
+        control = SessionControl(
+            self,
+            self.sessions,
+            self.requests,
+            ask_snapshot=self.control.ask_snapshot if asks_allowed else None,
+            on_rejected=self.on_invalid_request,
+        )
+        self._ingress = IngressIntake(
+            self, self.core, self.sequencer, control, self.queries, self.operators, self._seams.clock
+        )
+        admission = SessionAdmission(self.sessions, self.requests.identities)
+        self.sequencer.attach(self, self._ingress, admission, self._make_intake(), self.services)
 
     def _make_operators(self, authenticator: Authenticator | None) -> None:
         client, counters, seams = self._seams.client, self.counters, self._seams
@@ -285,7 +302,7 @@ class ConsensusModule:
             client,
             config,
             on_available_image=self.sequencer.add_ingress_image,
-            on_unavailable_image=self._on_ingress_gone,
+            on_unavailable_image=lambda image: self._ingress.image_gone(image),
             on_error=self.record_error,
         )
         recovery.restore(self.sessions, self.services.timers, self.services.messages)
@@ -308,7 +325,7 @@ class ConsensusModule:
             f"aeron:udp?endpoint={bound.ingress}|{self.config.receive_options}|rejoin=false|alias=ingress",
             INGRESS_STREAM_ID,
             on_available_image=self.sequencer.add_ingress_image,
-            on_unavailable_image=self._on_ingress_gone,
+            on_unavailable_image=lambda image: self._ingress.image_gone(image),
         )
         self.services.open(client, self.sequencer, self.config.cluster_id)
         self.upkeep.levels.start(self._recovery.level)
@@ -377,78 +394,10 @@ class ConsensusModule:
     def has_timers(self) -> bool:
         return len(self.services.timers) > 0
 
-    # -- from the sequencer ----------------------------------------------------------------------------------------
-
-    def on_ingress(self, image: Image, message: bytes, cluster_time: int) -> int:
-        """Take a client's message that is no session message. Return 1 when done with it, 0 to be given it again."""
-        try:
-            found = codecs.decode(message)
-        except DecodeError:
-            self.on_invalid_request("ingress: a message that is cut short")
-            return 1
-        if found is None:
-            return 1
-        table, values = found
-        if table is codecs.SESSION_CONNECT_REQUEST:
-            self.requests.on_connect_request(values, image, self, self.core.leader_member_id, cluster_time)
-            self.sequencer.wants_tick = True
-        elif table is codecs.BACKUP_QUERY:
-            self.on_backup_query(image, message)
-        elif self.is_leader:
-            self._on_session_control(table, values, image, cluster_time)
-        return 1
-
-    def on_message_mark(self, session_id: int, number: int, position: int) -> None:
-        self.sessions.note_mark(session_id, number, position)
-
-    def on_query(self, image: Image, message: bytes) -> None:
-        """Take a client's query. Every member does so, in any state."""
-        self._take_ingress(self.queries.on_query, message, image, self._seams.clock.now())
-
-    def on_operator(self, image: Image, message: bytes) -> None:
-        """Take an operator's request. Every member does so, in any state."""
-        self._take_ingress(self.operators.on_message, message, image, self.cluster_time)
-        self.sequencer.wants_tick = True
+    # -- from the Sequencer ----------------------------------------------------------------------------------------
 
     def on_stranger(self, source_identity: str, message: bytes) -> None:
         self.backups.on_message(message, source_identity, self.cluster_time)
-
-    def on_backup_query(self, image: Image, message: bytes) -> None:
-        """Take a backup's query from the ingress: the consensus endpoint may be open to members only."""
-        self._take_ingress(self.on_stranger, image.source_identity, message)
-
-    def _take_ingress(self, take: Callable[..., None], *arguments: Any) -> None:
-        try:
-            take(*arguments)
-        except DecodeError as error:
-            self.on_invalid_request(f"ingress: {error.message}")
-
-    def _on_session_control(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
-        if table is codecs.CHALLENGE_RESPONSE:
-            self.requests.on_challenge_response(values, image, cluster_time)
-        elif table in SESSION_REQUESTS and values.leadership_term_id == self.leadership_term_id:
-            self._on_session_request(table, values, image, cluster_time)
-
-    def _on_session_request(self, table: Any, values: Any, image: Image, cluster_time: int) -> None:
-        session_id = values.cluster_session_id
-        if self.sessions.get(session_id) is None:
-            return
-        if not self.sessions.is_owner(session_id, image):
-            self.on_invalid_request("ingress: a request for the session of another client")
-        elif table is codecs.SESSION_KEEP_ALIVE:
-            self.sessions.keep_alive(session_id, image, cluster_time)
-        elif table is codecs.SESSION_CLOSE_REQUEST:
-            self.sessions.close(session_id, codecs.CloseReason.CLIENT_ACTION)
-        elif table is codecs.ADMIN_REQUEST:
-            may_ask = self.config.admin_requests_allowed and self.sessions.may(session_id, Right.ADMINISTRATION)
-            self.sessions.on_admin_request(values, self.control.ask_snapshot if may_ask else None)
-
-    def _on_ingress_gone(self, image: Image) -> None:
-        self.sequencer.remove_ingress_image(image)
-        self.requests.image_gone(image)
-        self.operators.image_gone(image)
-        if self.is_leader:
-            self.sessions.image_gone(image)
 
     def on_invalid_request(self, detail: str) -> None:
         self.counters.invalid_requests.increment()
@@ -458,7 +407,7 @@ class ConsensusModule:
         """Note a record other than a session message that became durable in this member's log."""
         log_record = self.executor.add(position, record)
         self.clock_watch.note(log_record.values)
-        self.sequencer.next_record_position = self.executor.next_position
+        self.sequencer.set_next_record(self.executor.next_position)
         if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
             self.membership.on_record(position, log_record.values)
         self.upkeep.on_record(log_record)
@@ -477,10 +426,7 @@ class ConsensusModule:
 
     def execute(self, commit_position: int) -> None:
         self.executor.execute(commit_position)
-        self.sequencer.next_record_position = self.executor.next_position
-
-    def on_service(self, service_id: int, message: bytes) -> None:
-        self.services.on_message(service_id, message)
+        self.sequencer.set_next_record(self.executor.next_position)
 
     def _answer_tool(self, answer: bytes | None) -> None:
         """Send an answer to whoever asked: an operator, or a tool on this machine."""
@@ -523,7 +469,7 @@ class ConsensusModule:
         """Open the ingress while a leader is known, and close it while the cluster is suspended, ends or hands over."""
         has_leader = self.core.leader_member_id != NULL_VALUE
         is_held = self.control.is_suspended or self.transfer.is_under_way or self._ends
-        self.sequencer.takes_ingress = has_leader and not is_held
+        self.sequencer.open_ingress(has_leader and not is_held)
 
     @property
     def _ends(self) -> bool:
@@ -722,7 +668,7 @@ class ConsensusModule:
                 self._terms_known_to = min(self._terms_known_to, position)
                 self.executor.truncate(position)
                 self.upkeep.truncate(position)
-                self.sequencer.next_record_position = self.executor.next_position
+                self.sequencer.set_next_record(self.executor.next_position)
                 self.core.on_truncated(position, now_ns)
                 self.membership.apply()
             case commands.ChangeRole(role):
@@ -742,8 +688,7 @@ class ConsensusModule:
             reason=transition.reason,
             leadership_term_id=leadership_term_id,
         )
-        self.sequencer.is_steady = new_state is ElectionState.CLOSED
-        self.sequencer.wants_tick = True
+        self.sequencer.set_steady(new_state is ElectionState.CLOSED)
         self.counters.on_election_state(int(new_state), leadership_term_id)
 
     def _prepare_log(self, leadership_term_id: int, base_position: int, now_ns: int) -> None:
@@ -762,7 +707,7 @@ class ConsensusModule:
         self.core.on_log_ready(session_id, end, now_ns)
 
     def _leave_log(self, now_ns: int) -> None:
-        self.sequencer.takes_ingress = False
+        self.sequencer.open_ingress(False)
         self.counters.leader_term.set(NULL_VALUE)
         if self.is_leader:
             self._lose_leadership()

@@ -10,6 +10,7 @@ from ordo.cluster.wire.members import parse_member
 from ordo.consensus.state import messages
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import ConfigurationError, DecodeError
+from ordo.sequencer.hosts import ConsensusHost
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_keeper import LogKeeper
@@ -43,7 +44,7 @@ class IntakeHost(Protocol):
         """Count a refused request, and log one line."""
 
 
-class MemberIntake:
+class MemberIntake(ConsensusHost):
     """Takes one member's consensus stream."""
 
     def __init__(
@@ -68,30 +69,30 @@ class MemberIntake:
         self._clock_watch = clock_watch
         self._room = room
 
-    def on_consensus(self, source: ConsensusSource, buffer: bytes, now_ns: int) -> None:
+    def on_consensus(self, source: ConsensusSource, message: bytes, now_ns: int) -> None:
         """Take a message of the consensus stream. It counts only once its stream is proven to be a member's."""
         try:
-            found = ordo_codecs.decode(buffer)
-            message = consensus_codec.decode(buffer)
+            found = ordo_codecs.decode(message)
+            decoded = consensus_codec.decode(message)
         except DecodeError as error:
             self._host.on_invalid_request(f"consensus: {error.message}")
             return
-        if found is None and message is None:
-            self._on_stranger(source, buffer)
+        if found is None and decoded is None:
+            self._on_stranger(source, message)
         elif found is not None and found[0] is ordo_codecs.MEMBER_CHALLENGE:
             self._proofs.on_challenge(found[1])
         elif found is not None and found[0] is ordo_codecs.MEMBER_PROOF:
             for held in self._proofs.on_proof(source, found[1]):
                 self.on_consensus(source, held, now_ns)
-        elif isinstance(message, messages.Introduction):
-            self._on_introduction(source, message)
-        elif message is not None:
-            sender_id = self._proofs.sender_of(message, self._core.leader_member_id)
-            if self._proofs.admits(source, sender_id, buffer, now_ns) and self._is_believable(message):
-                self._on_member_message(message, now_ns)
+        elif isinstance(decoded, messages.Introduction):
+            self._on_introduction(source, decoded)
+        elif decoded is not None:
+            sender_id = self._proofs.sender_of(decoded, self._core.leader_member_id)
+            if self._proofs.admits(source, sender_id, message, now_ns) and self._is_believable(decoded):
+                self._on_member_message(decoded, now_ns)
         elif found is not None:
             sender_id = self._upkeep.sender_of(*found)
-            if sender_id != NULL_MEMBER and self._proofs.admits(source, sender_id, buffer, now_ns):
+            if sender_id != NULL_MEMBER and self._proofs.admits(source, sender_id, message, now_ns):
                 self._on_upkeep(found, now_ns)
                 self._proofs.judge(source, sender_id)
 

@@ -117,11 +117,12 @@ cdef class NodeCycle(Agent):
             return self._slow_tick(now_ns)
         if self.client.has_news():
             self.client.do_work(now_ns)
-            self.sequencer.wants_tick |= not self.sequencer.is_steady  # it may be the log that this member joins
+            if not self.sequencer.is_steady:
+                self.sequencer.request_tick()     # it may be the log that this member joins
         return 0
 
     cdef int _slow_tick(self, int64_t now_ns) except -1:
-        self.sequencer.wants_tick = False
+        self.sequencer.take_tick_request()
         self.client.do_work(now_ns)
         self.archive.do_work(now_ns)
         self.module.slow_tick(now_ns)

@@ -65,7 +65,6 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.random import RandomSource
 from ordo.runtime.reporting.logging import get_logger
 from ordo.runtime.version import VERSION
-from ordo.sequencer.sequencer import FLAG_READERS
 from ordo.transport.client.client import TransportClient
 from ordo.transport.driver.channels.config import MediaDriverConfig
 from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME
@@ -234,8 +233,8 @@ class Node:
         module = ConsensusModule(config.module_config(), config.member_list, module_seams, self._authenticator)
         if self._traces is not None:
             threshold = threshold_of(config.tracing.rate)
-            module.sequencer.traces = LogTraces(self._traces, seams.clock, threshold)
-            module.sequencer.follower_traces = FollowerTraces(self._traces, seams.clock, threshold)
+            leading = LogTraces(self._traces, seams.clock, threshold)
+            module.sequencer.trace(leading, FollowerTraces(self._traces, seams.clock, threshold))
         return module
 
     def _serve_archive(self) -> ControlConductor:
@@ -282,7 +281,7 @@ class Node:
         self.errors.work(now_ns)
         if self.control is not None:
             self.control.do_work(now_ns)
-            self.module.sequencer.reader_flags = FLAG_READERS if self.control.replays.is_followed else 0
+            self.module.sequencer.mark_readers(self.control.replays.is_followed)
         if self._watch is not None:
             self._watch(now_ns)
 

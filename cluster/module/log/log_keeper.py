@@ -229,7 +229,7 @@ class LogKeeper:
         self._join = command
         self._next_catchup_request_ns = 0
         self._sequencer.follow(command.leadership_term_id, command.leader_member_id)
-        self._sequencer.append_flags = APPEND_FLAG_CATCHUP
+        self._sequencer.set_append_flags(APPEND_FLAG_CATCHUP)
 
     def advance_join(self, now_ns: int, send: Callable[[int, messages.Message], None]) -> int | None:
         """Take one step towards the live log; return the joined position in the step that joins, else None."""
@@ -246,7 +246,7 @@ class LogKeeper:
         if log.recording is None:
             self._request_catchup(now_ns, send)
         elif log.try_go_live(max(self._join.leader_position, self._sequencer.notified_position)):
-            self._sequencer.append_flags = APPEND_FLAG_CATCHUP | APPEND_FLAG_LIVE
+            self._sequencer.set_append_flags(APPEND_FLAG_CATCHUP | APPEND_FLAG_LIVE)
         return self._join.from_position if joined else None
 
     def _subscribe(self, join: commands.JoinLog) -> bool:
@@ -284,7 +284,7 @@ class LogKeeper:
         if self._join is None or self._join.leadership_term_id != leadership_term_id or self._follower_log is None:
             return False
         self._follower_log.stop_catchup()
-        self._sequencer.append_flags = 0
+        self._sequencer.set_append_flags(0)
         self._join = None
         return True
 

@@ -154,7 +154,7 @@ class MemberProofs:
             return
         held = self._held.pop(source, [])
         if self._standings.admits(values):
-            source.member_id = values.member_id
+            source.prove(values.member_id)
             yield from held
 
     def judge(self, source: ConsensusSource, member_id: int) -> None:
@@ -163,7 +163,7 @@ class MemberProofs:
         A stream that has another cluster's data loses what it had proven.
         """
         if self._standings.is_foreign(member_id):
-            source.member_id = NULL_MEMBER
+            source.disprove()
 
 
 def find_disbelief(message: messages.Message, contacts: Contacts, latest_term_id: int) -> str | None:

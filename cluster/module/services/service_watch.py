@@ -46,8 +46,9 @@ class Successors(Protocol):
 class Ingress(Protocol):
     """The commit position, and whether clients' messages are taken."""
 
-    holds_for_service: bool
-
+    @property
+    def holds_for_service(self) -> bool: ...
+    def hold_for_service(self, is_held: bool) -> None: ...
     @property
     def commit_position(self) -> int: ...
 
@@ -88,7 +89,7 @@ class ServiceWatch:
             self._hand_over(committed, executed, now_ns)
             self._hold(committed - executed, now_ns)
         else:
-            self._sequencer.holds_for_service = False
+            self._sequencer.hold_for_service(False)
 
     def _look_for_lag(self, committed: int, executed: int, now_ns: int) -> None:
         position, seen_ns = self._mark
@@ -120,7 +121,7 @@ class ServiceWatch:
         """Keep the sessions open whose messages hold up their own keep-alives."""
         was_held = self._sequencer.holds_for_service
         is_held = backlog_bytes > (self._backlog_bytes // 2 if was_held else self._backlog_bytes)
-        self._sequencer.holds_for_service = is_held
+        self._sequencer.hold_for_service(is_held)
         if is_held:
             if now_ns >= self._touch_ns:
                 self._touch_ns = now_ns + TOUCH_INTERVAL_NS

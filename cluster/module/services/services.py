@@ -24,6 +24,7 @@ from ordo.cluster.wire.sessions.ingress_notice import encode_failure
 from ordo.cluster.wire.snapshots.snapshot_digest import combine
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.sequencer.hosts import ServiceHost
 
 if TYPE_CHECKING:
     from ordo.cluster.module.sessions.sessions import OpenSessions
@@ -55,7 +56,7 @@ class ServicesHost(Leadership, Protocol):
         """Return the answer to a tool's question, or None."""
 
 
-class Services:
+class Services(ServiceHost):
     """The services' links, timers and messages; it handles what they say, by service id."""
 
     def __init__(self, host: ServicesHost, clock: Clock, count: int) -> None:
@@ -129,7 +130,7 @@ class Services:
 
     # -- from the services ---------------------------------------------------------------------------------------------
 
-    def on_message(self, service_id: int, message: bytes) -> None:
+    def on_service(self, service_id: int, message: bytes) -> None:
         self._links[service_id].on_message(message)
 
     def on_schedule_timer(self, service_id: int, correlation_id: int, deadline: int) -> None:

@@ -24,6 +24,7 @@ from ordo.cluster.wire.counters.counter_types import Room
 from ordo.cluster.wire.sessions.ingress_notice import OPEN_NOTICE, encode_closed
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import StorageError
+from ordo.sequencer.sequencer import FLAG_NO_ROOM
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from ordo.consensus.state.messages import AppendPosition
     from ordo.sequencer.sequencer import Sequencer
 
-FLAG_NO_ROOM = 4
-"""In the flags of an AppendPosition; Aeron knows 1 (catch-up)."""
 HEARD_NS = 1_000_000_000
 """A member that is heard for so long without the flag has room again."""
 DRAIN_NS = 1_000_000_000
@@ -141,7 +140,7 @@ class RoomWatch:
         self._is_short = free < (self._high_bytes if was_short else low)
         self.is_out = free < (low if self.is_out else low // 4)
         self._log.bound(max(0, free - low * 3 // 16) if low else None)
-        self._sequencer.room_flags = FLAG_NO_ROOM if self._is_short else 0
+        self._sequencer.mark_no_room(self._is_short)
         if was_short is not self._is_short:
             self._announce()
 
@@ -163,7 +162,8 @@ class RoomWatch:
             self._close(reason, now_ns) if reason else self._open()
         if self.is_closed:
             is_drained = now_ns >= self._closed_ns + DRAIN_NS or self._free_bytes < self._low_bytes // 2
-            self._sequencer.holds_for_room = self._sequencer.holds_for_room or is_drained
+            if is_drained:
+                self._sequencer.hold_for_room(True)
             self._bear_up(now_ns)
 
     def _find_reason(self, now_ns: int) -> str:
@@ -192,7 +192,7 @@ class RoomWatch:
 
     def _open(self) -> None:
         self.is_closed = False
-        self._sequencer.holds_for_room = False
+        self._sequencer.hold_for_room(False)
         self._host.touch_sessions()
         self._host.announce("cluster.ingress", "messages are taken from clients again")
         self._tell_all(OPEN_NOTICE)
@@ -229,7 +229,7 @@ class RoomWatch:
     # -- the others ----------------------------------------------------------------------------------------------------
 
     def _follow(self, now_ns: int) -> None:
-        self._sequencer.holds_for_room = False
+        self._sequencer.hold_for_room(False)
         if not self.is_out:
             return
         if self._core.state is ElectionState.CLOSED and not self._core.is_serving:

@@ -111,7 +111,7 @@ class Upkeep:
         self.snapshot_repair = SnapshotRepair(host, self.shelf, self.reports, own_id)
         self.repair = self._make_repair(config, client, random, counters)
         self.skips = self._make_skips(config, counters, order_record)
-        self.levels = ProtocolLevel(host, core, contacts, own_id)
+        self.levels = ProtocolLevel(host, core, contacts, own_id, sequencer.set_level)
         self.identity = ClusterIdentity(host, self.levels, store.folder, own_data.random, own_id)
         self.standings = Standings(host, core, contacts, store, self.identity, own_id, *own_data[:3])
         self.versions = self._make_versions(config, counters, answer_tool, order_snapshot)

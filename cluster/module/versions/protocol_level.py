@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ordo.cluster.module.state.host import AppendingHost, MemberHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import (
-    APPLICATION_LEVEL,
     FIRST_LEVEL,
     PROTOCOL_LEVEL,
     REQUEST_ID_LEVEL,
@@ -56,11 +55,20 @@ class _Report(NamedTuple):
 class ProtocolLevel:
     """One member's knowledge of the log's level. `own_level` is that of its release."""
 
-    def __init__(self, host: LevelHost, core: ConsensusCore, contacts: Contacts, own_id: int) -> None:
+    def __init__(
+        self,
+        host: LevelHost,
+        core: ConsensusCore,
+        contacts: Contacts,
+        own_id: int,
+        on_change: Callable[[int], None] = lambda level: None,
+    ) -> None:
+        """Take the member's parts; `on_change` takes the level at the end of the log whenever it is another."""
         self._host = host
         self._core = core
         self._contacts = contacts
         self._own_id = own_id
+        self._on_change = on_change
         self._changes: list[LevelChange] = []
         self._of_snapshot = FIRST_LEVEL
         self._reports: dict[int, _Report] = {}
@@ -74,6 +82,7 @@ class ProtocolLevel:
         """
         self._demand(of_snapshot, "the snapshot")
         self._of_snapshot = of_snapshot
+        self._on_change(self.newest)
 
     def _demand(self, level: int, where: str) -> None:
         if level > self.own_level:
@@ -93,6 +102,7 @@ class ProtocolLevel:
         if record.table is ordo_codecs.LEVEL_EVENT:
             self._demand(record.values.level, f"the log at position {record.position}")
             self._changes.append(LevelChange(record.position, record.values.level))
+            self._on_change(self.newest)
             return
         needed = level_of(record.table, record.values)
         if needed > self.newest:
@@ -105,6 +115,7 @@ class ProtocolLevel:
         """Forget what was read beyond `position`, where the log was cut."""
         while self._changes and self._changes[-1].position > position:
             self._changes.pop()
+            self._on_change(self.newest)
 
     def at(self, log_position: int) -> int:
         """Return the level of the log at a position."""
@@ -119,11 +130,6 @@ class ProtocolLevel:
     def newest(self) -> int:
         """The level at the end of this member's log: what a leader may append next."""
         return self._changes[-1].level if self._changes else self._of_snapshot
-
-    @property
-    def takes_differences(self) -> bool:
-        """Whether a leader may append what canaries tell of their differences."""
-        return self.newest >= APPLICATION_LEVEL
 
     @property
     def takes_service_versions(self) -> bool:

@@ -9,11 +9,20 @@ from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import ClusterAction
 from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState
 from ordo.consensus.state.configuration import Configuration
+from ordo.consensus.state.progress import Progress
 from ordo.consensus.state.states import ElectionState
+from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.native.counters import local_counter
 from ordo.runtime.native.sentinels import NULL_POSITION
+from ordo.sequencer.sequencer import Sequencer
 
 TERM_ID = 7
+
+
+def make_sequencer() -> Sequencer:
+    """The Sequencer of member 0, which nobody is attached to."""
+    flag = ParkFlag(local_counter(0))
+    return Sequencer(Progress(0, [0], 500_000_000), 0, local_counter(0), flag, 50_000_000)
 
 
 @dataclass

@@ -20,6 +20,12 @@ class Stream:
 
     member_id = member_proofs.NULL_MEMBER
 
+    def prove(self, member_id: int) -> None:
+        self.member_id = member_id
+
+    def disprove(self) -> None:
+        self.member_id = member_proofs.NULL_MEMBER
+
 
 class Member:
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ class CommitWatch:
         elif position > self._seen.get(node.member_id, 0):
             self._seen[node.member_id] = position
             if position in self._committed:
-                has_readers = sequencer.reader_flags != 0
+                has_readers = sequencer.has_readers
                 self.delays_ns[has_readers].append(self._world.now_ns - self._committed[position])
 
 
@@ -64,7 +64,7 @@ def test_a_follower_sends_its_readers_a_commit_in_the_duty_cycle_that_heard_of_i
     def look(node: SimulatedNode) -> None:
         assert node.node is not None
         sequencer, control = node.node.module.sequencer, node.node.control
-        if sequencer.leading_term_id >= 0 or not sequencer.reader_flags:
+        if sequencer.leading_term_id >= 0 or not sequencer.has_readers:
             return
         assert control is not None
         replays = [one._replay for one in control.replays.live._replays]

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from ordo.cluster.module.state.config import ArchiveSettings
-from ordo.cluster.module.upkeep.disk_space_watch import DRAIN_NS, FLAG_NO_ROOM, HEARD_NS, RoomWatch
+from ordo.cluster.module.upkeep.disk_space_watch import DRAIN_NS, HEARD_NS, RoomWatch
 from ordo.cluster.wire.counters.counter_types import Room
 from ordo.cluster.wire.sessions.ingress_notice import OPEN_NOTICE, decode_notice, encode_closed
 from ordo.consensus.state.messages import AppendPosition
 from ordo.consensus.state.states import ElectionState
-from tests.cluster.module.member import Core, Host
+from ordo.sequencer.sequencer import FLAG_NO_ROOM
+from tests.cluster.module.member import Core, Host, make_sequencer
 
 LOW, HIGH = 1000, 2000
 
@@ -64,7 +65,7 @@ class Watched:
         )
         parts.on_log_lost = lambda reason, is_clean, now_ns: self.left.append(reason)
         parts.bear_standstill = lambda now_ns: None
-        self.sequencer = SimpleNamespace(room_flags=0, holds_for_room=False)
+        self.sequencer = make_sequencer()
         self.notices: list[str] = []
         self.ordered: list[int] = []
         upkeep: Any = SimpleNamespace(order_early_snapshot=self.ordered.append)
@@ -147,7 +148,7 @@ def test_below_a_quarter_nothing_is_appended_until_the_low_mark() -> None:
 def test_a_follower_says_that_it_is_short_and_leaves_the_log_when_it_is_out() -> None:
     watched = Watched(is_leader=False)
     watched.work(LOW - 1)
-    assert watched.sequencer.room_flags == FLAG_NO_ROOM
+    assert watched.sequencer.position_flags == FLAG_NO_ROOM
     assert watched.left == []
     watched.work(LOW // 4 - 1)
     assert watched.left == ["no room on the disk for the log"]
@@ -155,7 +156,7 @@ def test_a_follower_says_that_it_is_short_and_leaves_the_log_when_it_is_out() ->
     watched.work(LOW // 4 - 1)
     assert len(watched.left) == 1
     watched.work(HIGH)
-    assert watched.sequencer.room_flags == 0
+    assert watched.sequencer.position_flags == 0
 
 
 def test_a_quorum_must_have_room() -> None:

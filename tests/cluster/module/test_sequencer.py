@@ -11,18 +11,17 @@ import pytest
 from ordo.archive.archive import Archive
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.wire import codecs
-from ordo.consensus.state.progress import Progress
-from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import VirtualClock
-from ordo.runtime.native.counters import local_counter
+from ordo.sequencer.hosts import ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
 from ordo.sequencer.sequencer import Sequencer, SessionTable
 from tests.archive.streams import MTU, Sink, Stream
+from tests.cluster.module.member import make_sequencer
 
 FRAGMENT = MTU - 32
 
 
-class Module:
+class Module(LogHost):
     """Takes the records that the sequencer found."""
 
     def __init__(self) -> None:
@@ -72,7 +71,7 @@ def test_a_message_cut_by_a_truncation_is_forgotten(archive: Archive, kept_fragm
     short_end, _ = append(archive, [short, long])
     archive.truncate(0, short_end + 2 * MTU)
     module = Module()
-    sequencer = make_sequencer(module)
+    sequencer = attached_sequencer(module)
     sequencer.open_log(archive.reader(0, 0), short_end + 2 * MTU, 0)
     sequencer.scan_to_end()
     assert [record for _, record in module.records] == [short]
@@ -88,14 +87,15 @@ def test_a_message_cut_by_a_truncation_is_forgotten(archive: Archive, kept_fragm
     assert sequencer.append_position == ends[-1]
 
 
-def make_sequencer(module: Module) -> Sequencer:
-    progress = Progress(0, [0], 500_000_000)
-    return Sequencer(module, progress, 0, local_counter(0), ParkFlag(local_counter(0)), 50_000_000)
+def attached_sequencer(module: Module) -> Sequencer:
+    made = make_sequencer()
+    made.attach(module, IngressHost(), SessionHost(), ConsensusHost(), ServiceHost())
+    return made
 
 
 def test_a_session_table_under_many_sessions_that_come_and_go() -> None:
     """Removed sessions make room; ids that are no session's are found nowhere."""
-    table = make_sequencer(Module()).sessions
+    table = make_sequencer().sessions
     for number in range(1, 100_000):
         table.put(number, number)
         if number > 500:

@@ -8,6 +8,7 @@ from typing import Any
 from ordo.cluster.module.services.service_watch import ServiceWatch
 from ordo.cluster.module.state.config import ClusterSettings
 from ordo.runtime.native.counters import local_counter
+from tests.cluster.module.member import make_sequencer
 
 S = 1_000_000_000
 MIB = 1 << 20
@@ -23,7 +24,7 @@ class Member:
         self.touches = 0
         self.transfer: Any = SimpleNamespace(begin=lambda target, now_ns: self.begun.append(now_ns // S))
         self.core: Any = SimpleNamespace(successors=successors, lag=self._on_lag)
-        self.sequencer: Any = SimpleNamespace(commit_position=0, holds_for_room=False, holds_for_service=False)
+        self.sequencer = make_sequencer()
         self.position = local_counter(0)
         self.lags = False
         settings = ClusterSettings.model_validate({"service_timeout": "5s", "service_backlog": "1m"})
@@ -45,7 +46,7 @@ class Member:
         self.touches += 1
 
     def at(self, seconds: float, committed: int, executed: int) -> Member:
-        self.sequencer.commit_position = committed
+        self.sequencer.commit_to(committed, 0)
         self.position.set(executed)
         self.watch.work(int(seconds * S))
         return self
@@ -106,7 +107,7 @@ def test_ingress_waits_for_a_backlog() -> None:
 
 def test_a_leader_without_room_goes_on_holding_messages() -> None:
     member = Member([1]).at(1, 2 * MIB, 0)
-    member.sequencer.holds_for_room = True
+    member.sequencer.hold_for_room(True)
     assert member.at(2, 2 * MIB, 2 * MIB).sequencer.holds_for_room
     assert not member.sequencer.holds_for_service
 
