@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ordo.runtime.reporting.spans import Span
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import PATIENT
+from tests.pages.walk import read_walk
 
 REQUESTS = 20
 STAGES = {"ingress", "send", "append", "commit", "service", "reply"}
@@ -96,6 +97,7 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
         assert began < root.end_time_unix_nano + CLOCK_DRIFT_NS, "it ends when the call that sends returns: maybe later"
         append = spans["append"]
         assert append.start_time_unix_nano <= append.end_time_unix_nano <= spans["commit"].end_time_unix_nano
+        demand_order_of_the_walk(spans)
     numbers = [one.value.int_value for spans in collector.traces.values() for one in spans["request"].attributes
                if one.key == "ordo.request"]  # fmt: skip
     assert sorted(numbers) == list(range(1, REQUESTS + 1))
@@ -106,6 +108,16 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
     at = {step["step"]: step["at"] for step in steps}
     order = [at[one] for one in ("leader takes it", "in the follower's log", "on a quorum", "client has the answer")]
     assert order[0] > 0 and order == sorted(order)
+
+
+def demand_order_of_the_walk(spans: Mapping[str, Any]) -> None:
+    """A message passes the steps of docs/ARCHITECTURE.md in their order, in each of the processes."""
+    moments = {one.label: one.of(spans) for one in MOMENTS}
+    for processes in (("leader", "all"), ("follower",)):
+        steps = [step for step in read_walk() if step.process in processes and step.moment]
+        assert len(steps) > 2
+        times = [moments[step.moment] for step in steps]
+        assert times == sorted(times), list(zip(steps, times, strict=True))
 
 
 def test_a_collector_that_takes_nothing_is_told_of_once(
