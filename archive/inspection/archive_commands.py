@@ -156,6 +156,8 @@ def _verify(archive: OpenArchive, recording: int | None, as_json: bool) -> int:
     if as_json:
         _print_json(archive=archive.name, recordings=[_row_of(one) for one in results], orphans=orphans)
     else:
+        if not results:
+            print("no recordings: nothing was checked")
         for orphan in orphans or ():
             print(f"segment file of no recording: {orphan}")
     return sum(not one.is_good for one in results)

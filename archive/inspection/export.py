@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ordo.archive.inspection.recording_inspection import default_storage, list_recordings
 from ordo.archive.protocol.codecs import RECORDING_DESCRIPTOR
 from ordo.archive.segments.catalog import RecordingDescriptor
-from ordo.runtime.errors import StorageExistsError
+from ordo.runtime.errors import StorageError, StorageExistsError
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import ASCII, Message
 
@@ -45,16 +47,32 @@ def export_catalog(directory: str, target: str | None = None, *, storage: Any = 
     """Write Aeron's catalog and mark file of an archive folder into `target` (default the folder itself).
 
     Returns how many recordings it holds. The files show the archive as it is now, and stopped; Ordo itself never reads
-    them. Raises StorageMissingError, and StorageExistsError where a catalog or mark file is there that is in use.
+    them. Raises StorageMissingError, StorageExistsError where a catalog or mark file is there that is in use, and
+    StorageError where they cannot be written.
     """
     storage = storage or default_storage()
     recordings = list_recordings(directory, storage=storage)
     folder = Path(target or directory)
     if (folder / MARK_FILE_NAME).exists() and _activity(folder / MARK_FILE_NAME) != INACTIVE:
         raise StorageExistsError(f"{folder / MARK_FILE_NAME} belongs to an archive of Aeron; give another folder")
-    (folder / CATALOG_NAME).write_bytes(encode_catalog(recordings))
-    (folder / MARK_FILE_NAME).write_bytes(encode_mark_file(recordings))
+    _replace(folder / CATALOG_NAME, encode_catalog(recordings))
+    _replace(folder / MARK_FILE_NAME, encode_mark_file(recordings))
     return len(recordings)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file as a whole, to disk; what was there stays where that fails. Raises StorageError."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _activity(path: Path) -> int:

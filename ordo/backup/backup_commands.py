@@ -101,9 +101,21 @@ def _run(backup: Any, kept: Any, transport: ClientTransport, once: bool, timeout
         if once and backup.is_complete:
             return
         if once and time.monotonic() > deadline_s:
-            raise OrdoError(f"not everything was copied within {timeout_s:g} s: {backup.status()['problem']}")
+            raise OrdoError(f"not everything was copied within {timeout_s:g} s: {_describe_lack(backup)}")
+    if once:
+        raise OrdoError(f"interrupted before everything was copied: {_describe_lack(backup)}; run it again")
     if signal.SIGINT in ends and sys.stderr.isatty():
         print("stopped", file=sys.stderr)
+
+
+def _describe_lack(backup: Any) -> str:
+    """Say what is not here yet, or what failed last."""
+    found = backup.status()
+    if found["problem"]:
+        return str(found["problem"])
+    if found["cluster_position"] < 0:
+        return f"{found['state']}; none of {', '.join(found['endpoints'])} has answered"
+    return f"{found['state']}; the log is here up to {found['position']}, the cluster had {found['cluster_position']}"
 
 
 @backup_app.command()
@@ -120,13 +132,18 @@ def status(folder: FOLDER, as_json: JSON = False) -> None:
 
 @backup_app.command()
 def verify(folder: FOLDER) -> None:
-    """Check every byte of a backup: all frames of log and snapshots, and each snapshot against its digest."""
+    """Check every byte of a backup: all frames of log and snapshots, and each snapshot against its digest.
+
+    Says up to where a cluster could be restored from it. Status 1 when something is damaged, or nothing could be.
+    """
     from ordo.backup.report import verify_backup
 
-    damages = 0
+    damages = count = 0
     for line, is_good in verify_backup(folder):
         print(line, flush=True)
-        damages += not is_good
+        damages, count = damages + (not is_good), count + 1
+    if not count:
+        raise OrdoError(f"{folder}: nothing was checked: this backup has neither log nor snapshots yet")
     if damages:
         raise OrdoError(f"{folder}: {damages} of its parts are damaged; the lines above name them")
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ordo.archive.inspection.recording_inspection import verify as verify_archive
 from ordo.backup.folder import ARCHIVE, CLUSTER, STATUS, BackupFolder, look, read_json
+from ordo.backup.plan import Target, find_plan
 from ordo.backup.snapshot_copy import check_snapshot
 from ordo.runtime.errors import OrdoError
+
+STOPPED = "stopped"
+GONE = "gone"
+SILENCE_MAX_S = 10.0
+"""A process that keeps a backup writes its status once a second; longer than this, and it is gone or hangs."""
 
 
 def describe_backup(path: Path) -> dict[str, Any]:
     """Return the status as JSON has it. Raises ConfigurationError where there is no backup."""
     contents = look(path)
-    told = read_json(path / STATUS)
+    told = _read_status(path)
     return {
         "folder": str(path),
         "endpoints": read_json(path / CLUSTER).get("endpoints", []),
@@ -36,6 +43,18 @@ def describe_backup(path: Path) -> dict[str, Any]:
     }
 
 
+def _read_status(path: Path) -> dict[str, Any]:
+    """Return what the process that keeps the backup says of itself; one that says nothing any more is gone."""
+    told = read_json(path / STATUS)
+    if told.get("state", STOPPED) == STOPPED:
+        return told
+    silence_s = time.time() - (path / STATUS).stat().st_mtime
+    if silence_s <= SILENCE_MAX_S:
+        return told
+    problem = f"no process has kept this backup for {silence_s:.0f} s, or it hangs; it was {told['state']}"
+    return {**told, "state": GONE, "problem": "; ".join(filter(None, (problem, told.get("problem"))))}
+
+
 def describe_lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield the status as lines for people."""
     running = found["running"]
@@ -51,7 +70,7 @@ def describe_lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def verify_backup(path: Path) -> Iterator[tuple[str, bool]]:
-    """One line for each recording and each snapshot, and whether it is good.
+    """One line for each recording and each snapshot, and whether it is good; then whether a cluster can be restored.
 
     Raises StorageInUseError while the backup is being written.
     """
@@ -69,3 +88,15 @@ def verify_backup(path: Path) -> Iterator[tuple[str, bool]]:
                 continue
             is_same = checked.digest == contents.digests.get(entry.log_position)
             yield f"{head}{'OK' if is_same else 'DAMAGED its digest is another one'}", is_same
+        if contents.stretches or contents.snapshots:
+            yield _try_restore(folder)
+
+
+def _try_restore(folder: BackupFolder) -> tuple[str, bool]:
+    """Find out what `ordo restore` would do with the newest log, as it does."""
+    try:
+        plan = find_plan(folder, Target(None, None))
+    except OrdoError as error:
+        return f"NOT RESTORABLE {error.message}", False
+    begin = "the beginning of the log" if plan.snapshot is None else f"the snapshot at {plan.snapshot.log_position}"
+    return f"restorable up to position {plan.survey.position}, from {begin}", True

@@ -38,7 +38,8 @@ from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.levels import IDENTITY_LEVEL
 from ordo.cluster.wire.log_identity import IDENTITY_BYTES, unpack_identity
 from ordo.cluster.wire.streams import MAIN_SERVICE_ID
-from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.errors import ConfigurationError, StorageError
+from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.file_access import choose_file_access
 from ordo.runtime.native.sentinels import NULL_VALUE
 
@@ -102,7 +103,7 @@ def parse_time(text: str) -> int:
 def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -> Restored:
     """Make the data folder of each member whose configuration is given.
 
-    Raises ConfigurationError, OrdoError; no folder is left half made then.
+    Raises ConfigurationError, OrdoError; none of the folders is there then.
     """
     demand_backup(path)
     _check_configs(configs)
@@ -113,25 +114,44 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
             _check_versions(config, plan.survey)
         members = configs[0].member_list
         closing = close_log(plan, NamedConfiguration(members, ()), configs[0].cluster.cluster_id, _draw(configs))
-        made: dict[int, Path] = {}
-        end_position = plan.survey.position
-        for config in configs:
-            choose_file_access(config.node.file_access)
-            part = _part_of(config)
-            shutil.rmtree(part, ignore_errors=True)
-            try:
-                owner = Owner(config.cluster.cluster_id, config.node.member_id)
-                end_position = build_member(folder, plan, part, closing, owner)
-                with suppress(FileNotFoundError):
-                    config.node.data_dir.rmdir()
-                os.rename(part, config.node.data_dir)
-            except BaseException:
-                shutil.rmtree(part, ignore_errors=True)
-                raise
-            made[config.node.member_id] = config.node.data_dir
+        end_position = _build_all(folder, plan, configs, closing)
+    made = {config.node.member_id: config.node.data_dir for config in configs}
     missing = [member.id for member in members if member.id not in made]
     versions = [plan.survey.version_of(one) for one in range(configs[0].module_config().service_count)]
     return Restored(plan, closing.term_id, closing.identity, end_position, made, versions, missing)
+
+
+def _build_all(folder: BackupFolder, plan: Plan, configs: Sequence[NodeConfig], closing: ClosingRecords) -> int:
+    """Build all folders, then give them their names; return where their logs end.
+
+    All or none: the folders of one call have an identity of their own, so none of them fits to those of another call.
+    """
+    end_position, named = plan.survey.position, list[Path]()
+    try:
+        for config in configs:
+            choose_file_access(config.node.file_access)
+            shutil.rmtree(_part_of(config), ignore_errors=True)
+            owner = Owner(config.cluster.cluster_id, config.node.member_id)
+            end_position = build_member(folder, plan, _part_of(config), closing, owner)
+        for config in configs:
+            _name(_part_of(config), config.node.data_dir)
+            named.append(config.node.data_dir)
+    except BaseException:
+        for path in (*map(_part_of, configs), *named):
+            shutil.rmtree(path, ignore_errors=True)
+        raise
+    return end_position
+
+
+def _name(part: Path, directory: Path) -> None:
+    """Give a folder that is whole its name, for good. Raises StorageError."""
+    try:
+        with suppress(FileNotFoundError):
+            directory.rmdir()
+        os.rename(part, directory)
+    except OSError as error:
+        raise StorageError(f"{directory} cannot be made: {error.strerror}") from None
+    FileStorage().sync_directory(str(directory.absolute().parent))
 
 
 def _part_of(config: NodeConfig) -> Path:

@@ -14,6 +14,7 @@ from ordo.archive.inspection.recording_inspection import (
     verify,
     verify_recording,
 )
+from ordo.cli import EXIT_FAILED, run
 from ordo.runtime.errors import CorruptFrameError, StorageMissingError, UnknownRecordingError
 from tests.archive.streams import Stream
 from tests.archive.test_reader import flip
@@ -110,3 +111,23 @@ def test_user_mistakes(folder: str, tmp_path: Path) -> None:
         list(verify(folder, 9))
     with pytest.raises(StorageMissingError):
         list_recordings(str(tmp_path / "nowhere"))
+
+
+def test_a_catalog_that_cannot_be_written_leaves_the_one_that_was_there(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["archive", "export-catalog", folder]) == 0
+    before = Path(folder, "archive.catalog").read_bytes()
+    capsys.readouterr()
+    Path(folder, "archive.catalog.part").mkdir()
+    assert run(["archive", "export-catalog", folder]) == EXIT_FAILED
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", f"ordo: {folder}/archive.catalog cannot be written: Is a directory\n")
+    assert Path(folder, "archive.catalog").read_bytes() == before
+
+
+def test_nothing_checked_is_said(open_archive: Callable[..., Archive], capsys: pytest.CaptureFixture[str]) -> None:
+    archive = open_archive()
+    archive.close()
+    assert run(["archive", "verify", archive.directory]) == 0
+    assert capsys.readouterr().out == "no recordings: nothing was checked\n"
