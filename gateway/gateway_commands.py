@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +30,9 @@ ConsoleNames = Annotated[
 ]
 MessageBytes = Annotated[int, typer.Option(help="bytes of the longest gRPC message taken from a caller")]
 HostSessions = Annotated[int, typer.Option(help="of them, opened by callers of one host; 0: three quarters of them")]
+PrincipalSessions = Annotated[
+    int, typer.Option(help="of them, of one principal with whatever tokens; 0: three quarters of them")
+]
 OperatorHosts = Annotated[
     str, typer.Option(help="addresses that operators call from; that of a proxy on this machine is not theirs alone")
 ]
@@ -54,6 +57,7 @@ def gateway(
     message_bytes_max: MessageBytes = MESSAGE_BYTES_DEFAULT,
     sessions_max: Annotated[int, typer.Option(help="sessions with the cluster: one for each token")] = 64,
     sessions_per_host: HostSessions = 0,
+    sessions_per_principal: PrincipalSessions = 0,
     operator_sessions: Annotated[int, typer.Option(help="of them, kept for operators; -1: a sixteenth of them")] = -1,
     operator_hosts: OperatorHosts = "127.0.0.1,::1",
     subscriptions_max: Annotated[int, typer.Option(help="subscriptions to the log")] = 32,
@@ -70,14 +74,13 @@ def gateway(
         listen=listen,
         archives=_split(archives),
         client=_client(egress, token_file, key_file, trusted_file),
-        certificate=str(certificate or ""),
-        key=str(key or ""),
-        client_ca=str(client_ca or ""),
+        **_tls(certificate, key, client_ca),
         requests_max=requests_max,
         stream_requests_max=stream_requests_max,
         message_bytes_max=message_bytes_max,
         sessions_max=sessions_max,
         sessions_per_host=sessions_per_host,
+        sessions_per_principal=sessions_per_principal,
         operator_sessions=operator_sessions,
         operator_hosts=_split(operator_hosts),
         subscriptions_max=subscriptions_max,
@@ -89,6 +92,10 @@ def gateway(
         decoder=decoder,
     )
     _run(settings)
+
+
+def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> dict[str, Any]:
+    return {"certificate": str(certificate or ""), "key": str(key or ""), "client_ca": str(client_ca or "")}
 
 
 def _client(egress: str, token_file: Path | None, key_file: Path | None, trusted_file: Path | None) -> ClientSettings:

@@ -136,6 +136,9 @@ class ClusterClient(ClientCalls, Closing):
     _leader_heartbeat_timeout_ns = _opened_ns = _reopen_ns = 0
     _deadline_ns = _next_keep_alive_ns = 0
     _is_ending = _has_begun = False
+    _client_info = CLIENT_INFO
+    _opened_detail = ""
+    """What the leader said when it opened the session."""
     _service_failure = ""
     """Where the service of the leader has failed, and at what."""
     offer: Callable[[Payload], int]
@@ -235,7 +238,7 @@ class ClusterClient(ClientCalls, Closing):
             response_channel=self._response_channel,
             credentials=settings.read_credentials(),
             on_challenge=self._on_challenge,
-            client_info=CLIENT_INFO.format(settings.client_name, VERSION),
+            client_info=self._client_info.format(settings.client_name, VERSION),
             attempt_timeout_ns=to_ns(settings.connect_attempt_timeout_s),
             deadline_ns=now_ns + to_ns(settings.connect_timeout_s),
             renew=self._renew_endpoints,
@@ -493,6 +496,7 @@ class ClusterClient(ClientCalls, Closing):
         self.ingress_endpoints = connect.endpoints
         self._image = connect.image
         self._leader_heartbeat_timeout_ns = max(opened.leader_heartbeat_timeout_ns, 0)
+        self._opened_detail = opened.detail
         message_bytes_max = decode_message_limit(opened.detail)
         if message_bytes_max is not None:
             self._loop.set_message_bytes_max(message_bytes_max)

@@ -7,12 +7,15 @@ requests of all callers with the same token, of any number of identities.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
 
 from ordo.cluster.client.requests.relay import RelayedRequests
-from ordo.cluster.client.session import ClusterClient, relay_of
+from ordo.cluster.client.session import relay_of
 from ordo.cluster.client.session_states import ClientState
+from ordo.gateway.callers.caller_client import CallerClient
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.runtime.errors import ClusterTimeoutError, OrdoError, SessionRejectedError
 from ordo.runtime.reporting.logging import get_logger
@@ -30,14 +33,19 @@ REFUSED_PAUSE_S = 5.0
 """Where the cluster lets in nobody without a token, it is asked so often, which also says whether it leads."""
 
 
+CROWDED_S = 60.0
+"""So long it is remembered whose a refused token is; then the cluster is asked again, which may know it anew."""
+CROWDED_PER_SESSION = 16
+
+
 class SessionsFullError(OrdoError):
-    """Callers show as many tokens as the gateway has sessions for, in all or of one host."""
+    """Callers show as many tokens as the gateway has sessions for, in all, of one host, or of one principal."""
 
 
 class CallerSession:
     """One session, and the calls that are made in it."""
 
-    def __init__(self, client: ClusterClient, now_s: float, host: str) -> None:
+    def __init__(self, client: CallerClient, now_s: float, host: str) -> None:
         """`host`: whose call opened it; empty for the gateway's own."""
         self.client = client
         self.host = host
@@ -64,6 +72,8 @@ class GatewaySessions:
         self._timer: asyncio.TimerHandle | None = None
         self._will_flush = False
         self._is_closed = False
+        self._crowded: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        """Of tokens, hashed, that were refused for their principal: which one, and until when it is remembered."""
         self._own_again_s = 0.0
         self._was_refused = False
         self._upkeep_s = 0.0
@@ -88,6 +98,7 @@ class GatewaySessions:
         session = self._sessions.get(key)
         if session is None:
             if key != self._own_key():
+                self._check_known(key, host)
                 self._make_room(host)
             session = self._open(key, host)
         session.used_s = self._loop.time()
@@ -117,6 +128,29 @@ class GatewaySessions:
                 text = f"the last {kept} sessions are for operators: see --operator-sessions and --operator-hosts"
             raise SessionsFullError(text)
 
+    def _check_known(self, key: bytes, host: str) -> None:
+        """Refuse a token again without a session, as long as its principal has as many as it may."""
+        mark, now_s = _hash(key), self._loop.time()
+        principal, until_s = self._crowded.get(mark, ("", 0.0))
+        if now_s < until_s:
+            self._make_room_of(principal, host)
+        self._crowded.pop(mark, None)
+
+    def _make_room_of(self, principal: str, host: str, session: CallerSession | None = None) -> None:
+        """For a session of a principal; the empty one is nobody. Raises SessionsFullError."""
+        if not principal or host in self._settings.operator_hosts:
+            return
+        found = {
+            key: one
+            for key, one in self._of_callers().items()
+            if one is not session and one.client.principal == principal
+        }
+        if len(found) >= self._settings.principal_sessions_max and not self._evict(found):
+            raise SessionsFullError(
+                f"{len(found)} sessions of this token's principal are open, as many as one may have: see "
+                "--sessions-per-principal"
+            )
+
     def _of_callers(self) -> dict[bytes, CallerSession]:
         """All but the gateway's own."""
         own = self._own_key()
@@ -145,7 +179,7 @@ class GatewaySessions:
             reconnect=True,
             client_name=self._settings.client.client_name or "gateway",
         )
-        client = ClusterClient(list(self._settings.endpoints), settings=settings, transport=self._transport, wait=False)
+        client = CallerClient(list(self._settings.endpoints), settings=settings, transport=self._transport, wait=False)
         session = self._sessions[key] = CallerSession(client, self._loop.time(), host)
         self.flush()
         return session
@@ -184,9 +218,21 @@ class GatewaySessions:
             self._end(key, session, error)
             return
         if session.client.state is ClientState.CONNECTED and not session.opened.is_set():
+            try:
+                if key != self._own_key():
+                    self._make_room_of(session.client.principal, session.host, session)
+            except SessionsFullError as error:
+                self._remember(key, session.client.principal)
+                self._end(key, session, error)
+                return
             session.opened.set()
             self._was_refused = False
             get_logger().info("gateway.session", session_id=session.client.session_id)
+
+    def _remember(self, key: bytes, principal: str) -> None:
+        self._crowded[_hash(key)] = principal, self._loop.time() + CROWDED_S
+        while len(self._crowded) > CROWDED_PER_SESSION * self._settings.sessions_max:
+            self._crowded.popitem(last=False)
 
     def _end(self, key: bytes, session: CallerSession, error: OrdoError) -> None:
         session.failure = error
@@ -227,3 +273,8 @@ class GatewaySessions:
             session.client.close()
         self._sessions.clear()
         self._transport.close()
+
+
+def _hash(key: bytes) -> bytes:
+    """Return what stands for a token that is not to be kept."""
+    return hashlib.blake2b(key, digest_size=16).digest()

@@ -51,10 +51,13 @@ class GatewaySettings:
     """So many sessions with the cluster: one for each token that callers show."""
     sessions_per_host: int = 0
     """So many of them may callers of one host open, which is also what a proxy is; 0: three quarters."""
+    sessions_per_principal: int = 0
+    """So many of them may be of one principal, whatever tokens it has; 0: three quarters."""
     operator_sessions: int = -1
     """So many of them are kept for callers of `operator_hosts`; -1: a sixteenth."""
     operator_hosts: Sequence[str] = ("127.0.0.1", "::1")
-    """Addresses from which operators call. They may open all sessions, `sessions_per_host` or not."""
+    """Addresses from which operators call. They may open all sessions, `sessions_per_host` and
+    `sessions_per_principal` or not."""
     session_idle_s: float = 60.0
     """A session of callers that are silent for so long is closed."""
     subscriptions_max: int = 32
@@ -91,10 +94,9 @@ class GatewaySettings:
             raise ConfigurationError(
                 f"message_bytes_max={self.message_bytes_max}: must be {MESSAGE_BYTES_MIN} to {MESSAGE_BYTES_MAX}"
             )
-        if not 0 <= self.sessions_per_host <= self.sessions_max:
-            raise ConfigurationError(
-                f"sessions_per_host={self.sessions_per_host}: must be 0 to sessions_max={self.sessions_max}"
-            )
+        for name in ("sessions_per_host", "sessions_per_principal"):
+            if not 0 <= getattr(self, name) <= self.sessions_max:
+                raise ConfigurationError(f"{name}={getattr(self, name)}: must be 0 to sessions_max={self.sessions_max}")
         if not -1 <= self.operator_sessions < self.sessions_max:
             raise ConfigurationError(
                 f"operator_sessions={self.operator_sessions}: must be -1 to below sessions_max={self.sessions_max}"
@@ -109,7 +111,16 @@ class GatewaySettings:
     @property
     def host_sessions_max(self) -> int:
         """So many sessions may callers of one host open."""
-        return self.sessions_per_host or max(self.sessions_max - self.sessions_max // 4, 1)
+        return self.sessions_per_host or self._share
+
+    @property
+    def principal_sessions_max(self) -> int:
+        """So many sessions may be of one principal."""
+        return self.sessions_per_principal or self._share
+
+    @property
+    def _share(self) -> int:
+        return max(self.sessions_max - self.sessions_max // 4, 1)
 
     @property
     def operator_sessions_kept(self) -> int:

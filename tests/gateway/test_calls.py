@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import queue
 import shlex
 import subprocess
 import uuid
@@ -20,7 +21,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.security.tokens import hash_token
 from ordo.service_api import ordo_pb2 as pb
 from ordo.service_api import ordo_pb2_grpc
-from tests.gateway.conftest import GatewayProcess, sequencer_of
+from tests.gateway.conftest import GatewayProcess, StartGateway, refusal_of, sequencer_of
 from tests.peers.java_peer import JavaPeers
 from tests.snippets import Page
 
@@ -29,12 +30,15 @@ ADD = b'{"add": 1}'
 TIMEOUT_S = 20.0
 PUBLISHER = "tests.gateway.publishing_bank:PublishingBank"
 TRADER, RIVAL, VIEWER, OPERATOR = ("t" * 40, "r" * 40, "v" * 40, "o" * 40)
+SECOND = "s" * 40
+"""Another token of the trader."""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     tokens = [
         {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries", "log"]},
+        {"principal": "trader", "hash": hash_token(SECOND), "roles": ["ingress", "queries", "log"]},
         {"principal": "rival", "hash": hash_token(RIVAL), "roles": ["ingress", "queries"]},
         {"principal": "viewer", "hash": hash_token(VIEWER), "roles": ["topic:bal*"]},
         {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator", "log"]},
@@ -74,6 +78,29 @@ def test_who_shows_no_token_or_a_wrong_one_is_nobody(channel: grpc.Channel) -> N
         with pytest.raises(grpc.RpcError) as refused:
             sequencer_of(channel).Submit(request(os.urandom(16), 1), metadata=metadata, timeout=TIMEOUT_S)
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_principal_with_several_tokens_has_its_share_of_the_sessions(
+    cluster: LocalCluster, start_gateway: StartGateway
+) -> None:
+    """The gateway learns from the cluster that two tokens are of one principal. The first is in use all the while."""
+    started = start_gateway(cluster, "--sessions-per-principal", "1", "--operator-hosts", "10.9.9.9")
+    batches: queue.SimpleQueue[pb.SubmitBatch | None] = queue.SimpleQueue()
+    with grpc.insecure_channel(started.address) as opened:
+        sequencer = sequencer_of(opened)
+        stream = sequencer.SubmitStream(iter(batches.get, None), **shown(TRADER))
+        batches.put(pb.SubmitBatch(identity=os.urandom(16), number=1, payloads=[ADD]))
+        assert len(next(stream).payloads) == 1
+        for _ in range(2):  # a token that is known by then is refused without a session
+            code, text = refusal_of(sequencer.Submit, request(os.urandom(16), 1), **shown(SECOND))
+            assert code is grpc.StatusCode.RESOURCE_EXHAUSTED and text.startswith(
+                "1 sessions of this token's principal"
+            )
+        assert sequencer.Submit(request(os.urandom(16), 1), **shown(RIVAL)).log_position > 0
+        batches.put(None)
+        list(stream)
+    failed = [one for one in started.events("gateway.session-failed") if "of this token's principal" in one["trouble"]]
+    assert len(failed) == 1
 
 
 def test_an_identity_belongs_to_the_principal_of_the_token(channel: grpc.Channel) -> None:

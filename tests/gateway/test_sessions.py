@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from ordo.cluster.client.session_states import ClientState
+from ordo.cluster.wire.sessions.principal_mark import decode_mark, encode_mark
 from ordo.gateway.callers.call_context import host_of
 from ordo.gateway.callers.sessions import EVICTED_IDLE_S, GatewaySessions, SessionsFullError
 from ordo.gateway.callers.settings import GatewaySettings
@@ -17,6 +19,7 @@ from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
 NOWHERE = ("127.0.0.1:9",)
 GREEDY, MODEST, OPERATOR = "10.0.0.66", "10.0.0.1", "127.0.0.1"
 OF_HOST = "6 sessions of 10.0.0.66 are open, as many as one host may have: see --sessions-per-host"
+OF_PRINCIPAL = "6 sessions of this token's principal are open, as many as one may have: see --sessions-per-principal"
 OF_OPERATORS = "the last 1 sessions are for operators: see --operator-sessions and --operator-hosts"
 ALL = "8 sessions are open, as many as there may be: see --sessions-max"
 
@@ -42,6 +45,22 @@ class Door:
         session = self.sessions._sessions[token]
         session.opened.set()
         session.calls, session.used_s = calls, asyncio.get_running_loop().time() - idle_s
+
+    async def open(self, host: str, token: bytes, principal: bytes) -> str:
+        """Why a token that the cluster lets in for a principal gets no session; empty where it does."""
+        refused = await self.ask(host, token)
+        session = self.sessions._sessions.get(token)
+        if refused or session is None:
+            return refused
+        mark = decode_mark(encode_mark(principal))
+        session.client.close()
+        client = SimpleNamespace(
+            poll=lambda limit: 0, state=ClientState.CONNECTED, principal=mark, session_id=1, close=lambda: None
+        )
+        session.client = cast(Any, client)
+        session.relay = cast(Any, SimpleNamespace(has_unsent=False))
+        self.sessions._run(token, session)
+        return session.failure.message if session.failure is not None else ""
 
     def tokens(self) -> set[bytes]:
         return {token for token in self.sessions._sessions if token}
@@ -100,6 +119,35 @@ def test_the_gateways_own_session_is_beside_the_bounds() -> None:
     run(test)
 
 
+def test_one_principal_leaves_room_for_others_whatever_tokens_it_has() -> None:
+    """And from however many hosts: eight sessions, of which a principal may have six."""
+
+    async def test(door: Door) -> None:
+        hosts = [f"10.0.1.{number}" for number in range(9)]
+        found = [await door.open(host, b"t%d" % number, b"desk") for number, host in enumerate(hosts[:7])]
+        assert found == [""] * 6 + [OF_PRINCIPAL]
+        assert len(door.tokens()) == 6, "the session that was one too many is closed"
+        opened = len(door.sessions._sessions)
+        assert await door.ask(hosts[6], b"t6") == OF_PRINCIPAL and len(door.sessions._sessions) == opened
+        assert await door.open(hosts[7], b"u0", b"other") == ""
+        door.finish(b"t2", 2 * EVICTED_IDLE_S)
+        assert await door.open(hosts[6], b"t6", b"desk") == "", "one that was silent makes room"
+        assert b"t2" not in door.tokens()
+        assert await door.open(OPERATOR, b"t7", b"desk") == "", "an operator's host may have all"
+        assert await door.open(hosts[8], b"n0", b"") == ALL
+
+    run(test)
+
+
+def test_nobody_has_a_bound_as_a_principal() -> None:
+    """Where the cluster authenticates nobody, or its leader is older and does not say whose a session is."""
+
+    async def test(door: Door) -> None:
+        assert [await door.open(f"10.0.1.{number}", b"t%d" % number, b"") for number in range(7)] == [""] * 7
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     ("peer", "host"),
     [
@@ -117,6 +165,7 @@ def test_a_host_is_an_address_without_its_port(peer: str, host: str) -> None:
     ("values", "text"),
     [
         ({"sessions_per_host": 9}, "sessions_per_host=9: must be 0 to sessions_max=8"),
+        ({"sessions_per_principal": 9}, "sessions_per_principal=9: must be 0 to sessions_max=8"),
         ({"operator_sessions": 8}, "operator_sessions=8: must be -1 to below sessions_max=8"),
         ({"operator_hosts": ("desk",)}, "--operator-hosts desk: must be IP addresses"),
     ],

@@ -22,6 +22,7 @@ from ordo.cluster.wire.codecs import EventCode
 from ordo.cluster.wire.members import host_of
 from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE
 from ordo.cluster.wire.sessions.message_limit import encode_message_limit
+from ordo.cluster.wire.sessions.principal_mark import encode_mark, is_wanted
 from ordo.runtime.errors import ChannelError, ClusterError, OrdoError
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.security.authentication import (
@@ -112,6 +113,8 @@ class SessionRequest:
     encoded_principal: bytes = b""
     is_unchecked: bool = False
     """It came with credentials, at which nobody looks."""
+    wants_principal: bool = False
+    """The client asks for a mark of its principal."""
 
     @property
     def key_name(self) -> str:
@@ -241,6 +244,7 @@ class SessionRequests:
             publication,
             cluster_time + self._session_timeout,
         )
+        session.wants_principal = is_wanted(request.client_info)
         session.is_unchecked = bool(request.encoded_credentials) and not self._checks_credentials
         self._requests[publication.registration_id] = session
         if leading:
@@ -297,6 +301,8 @@ class SessionRequests:
         self._forget(request)
         self._open.admit(session, request.publication, request.image, cluster_time)
         detail, member_id = encode_message_limit(self._message_bytes_max()), leadership.member_id
+        if request.wants_principal:
+            detail = f"{detail} {encode_mark(session.encoded_principal)}".rstrip()
         event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
         self._open.tell(session, event)
         if request.is_unchecked:

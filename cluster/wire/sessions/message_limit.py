@@ -14,10 +14,11 @@ def encode_message_limit(length_bytes: int) -> str:
 
 
 def decode_message_limit(detail: str) -> int | None:
-    """None when the cluster does not say."""
-    digits = detail.removeprefix(PREFIX)
+    """None when the cluster does not say. Other words may follow the first."""
+    word = detail.partition(" ")[0]
+    digits = word.removeprefix(PREFIX)
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= 10
-    return int(digits) if is_number and detail.startswith(PREFIX) else None
+    return int(digits) if is_number and word.startswith(PREFIX) else None
 
 
 LENGTH_BYTES_MAX = 16 * 1024 * 1024

@@ -12,6 +12,8 @@ import pytest
 from ordo.cluster.module.sessions.session_requests import WAITING_MIN, SessionBounds, SessionRequests
 from ordo.cluster.module.sessions.sessions import OpenSessions
 from ordo.cluster.wire import codecs
+from ordo.cluster.wire.sessions.message_limit import decode_message_limit, encode_message_limit
+from ordo.cluster.wire.sessions.principal_mark import MARK_BYTES, WANTED, decode_mark, encode_mark
 from ordo.runtime.errors import RegistrationError
 from ordo.runtime.security.authentication import AcceptAll, Right
 from ordo.sequencer.sequencer import SessionTable
@@ -75,13 +77,14 @@ class Leader:
             draw_session_id=lambda: next(ids),
         )
 
-    def connect(self, image: Any, credentials: bytes = b"") -> None:
+    def connect(self, image: Any, credentials: bytes = b"", client_info: str = "") -> None:
         request = SimpleNamespace(
             correlation_id=1,
             response_stream_id=102,
             version=codecs.CLIENT_PROTOCOL_VERSION,
             response_channel="aeron:udp?endpoint=some.name:4000",
             encoded_credentials=credentials,
+            client_info=client_info,
         )
         self.requests.on_connect_request(request, image, self.term, LEADER, 0)
 
@@ -166,10 +169,10 @@ class Door(Leader):
         self.records.append(record)
         return True
 
-    def ask(self, host: str, principal: bytes = b"desk") -> str:
+    def ask(self, host: str, principal: bytes = b"desk", client_info: str = "") -> str:
         """What a client of the host is told; empty if its session is on its way to being opened."""
         before = len(self.records)
-        self.connect(image_of(host), principal)
+        self.connect(image_of(host), principal, client_info)
         self.work()
         self.work()
         if len(self.records) > before:
@@ -241,3 +244,28 @@ def test_bounds_have_defaults_for_clusters_of_any_size() -> None:
     assert SessionBounds.of(4096) == (4096, 3072, 3072, 16)
     assert SessionBounds.of(2) == (2, 64, 64, 0)
     assert SessionBounds.of(100, 10, 20, 200) == (100, 10, 20, 100)
+
+
+def test_a_client_that_asks_is_told_a_mark_of_its_principal() -> None:
+    """Which is in the event that opens its session, and in nobody else's."""
+    door = Door(SessionBounds.of(8))
+    details = []
+    asked = [("name=gateway wants=principal", b"desk"), *((WANTED, one) for one in (b"root", b"desk", b""))]
+    for info, principal in (*asked, ("wants=principals", b"desk")):
+        assert door.ask("10.0.0.1", principal, info) == ""
+        session_id = codecs.decode(door.records[-1])[1].cluster_session_id  # type: ignore[index]
+        door.commit()
+        (event,) = door.open.get(session_id).events  # type: ignore[union-attr]
+        details.append(str(codecs.decode(event)[1].detail))  # type: ignore[index]
+    assert {decode_message_limit(one) for one in details} == {1000}
+    desk, root, again, nobody, unasked = map(decode_mark, details)
+    assert len(desk) == 2 * MARK_BYTES and desk == again != root and b"desk".hex() not in desk
+    assert (nobody, unasked) == ("", "") and details[3] == details[4] == encode_message_limit(1000)
+
+
+@pytest.mark.parametrize(
+    "detail", ["", "principal=", "principal=ab", f"principal={'g' * 32}", f"xprincipal={'a' * 32}"]
+)
+def test_what_is_no_mark_is_none(detail: str) -> None:
+    assert decode_mark(detail) == ""
+    assert decode_mark(f"{detail} {encode_mark(b'p')}") == encode_mark(b"p").partition("=")[2]
