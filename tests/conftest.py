@@ -55,6 +55,12 @@ def pytest_configure() -> None:
     factor()
 
 
+def pytest_sessionfinish() -> None:
+    shared = sys.modules.get("tests.shared_clusters")
+    if shared is not None:
+        shared.SHARED.close()
+
+
 def pytest_report_header() -> str:
     return f"patience: {factor():.1f}"
 

@@ -20,6 +20,9 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "build" / "suite"
 TIERS = ("deterministic", "processes")
+SHARING = {"deterministic": "worksteal", "processes": "loadfile"}
+"""How lanes share a tier. Deterministic tests need nothing of each other, so the longest file does not hold up its end;
+tests of processes have a cluster or a session of Spark in common with the others of their file."""
 NO_TESTS = 5
 """What pytest ends with when the arguments leave none of a tier."""
 LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
@@ -28,7 +31,7 @@ LOOP = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum
 def run_tier(tier: str, lanes: int, arguments: Sequence[str], report: Path) -> int:
     """Run the tests of a tier in so many lanes, and return what pytest ended with."""
     report.unlink(missing_ok=True)
-    words = ["-q", "-n", str(lanes), "--dist", "loadfile", "-m", tier, f"--junitxml={report}", *arguments]
+    words = ["-q", "-n", str(lanes), "--dist", SHARING[tier], "-m", tier, f"--junitxml={report}", *arguments]
     return subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, check=False).returncode
 
 

@@ -15,13 +15,15 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from ordo.archive.segments.reader import RecordedMessage
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.topics.feeds import FeedMessage
+from ordo.gateway import server
 from ordo.gateway.callers.batches import BATCH_BYTES_MAX, LogBatches, TopicBatches
 from ordo.gateway.callers.settings import MESSAGE_BYTES_DEFAULT, GatewaySettings
-from ordo.gateway.server import CALLER_PING_INTERVAL_MS, Gateway
+from ordo.gateway.server import Gateway
 from ordo.gateway.services.archive_calls import _batches
 from ordo.runtime.errors import ConfigurationError
 from ordo.service_api import ordo_pb2 as pb
 
+PING_INTERVAL_MS = 1_000
 MIB = 1 << 20
 LENGTHS = [1000] * 3000 + [3 * MIB + MIB // 2] + [200_000] * 30 + [5 * MIB, 10, MIB, MIB, 900_000, 900_000]
 
@@ -134,7 +136,8 @@ def test_longer_messages_are_taken_where_the_gateway_is_told_so(length_bytes: in
                 response_deserializer=pb.SubmitResponse.FromString,
             )
             try:
-                await call(pb.SubmitRequest(identity=bytes(16), number=1, payload=bytes(5 * MIB)), timeout=10)
+                request = pb.SubmitRequest(identity=bytes(16), number=1, payload=bytes(5 * MIB))
+                await call(request, timeout=10 if length_bytes < 5 * MIB else 2)  # a refusal comes at once
             except grpc.aio.AioRpcError as error:
                 assert ("larger than max" in (error.details() or "")) == (length_bytes < 5 * MIB), error
                 return error.code()
@@ -145,10 +148,15 @@ def test_longer_messages_are_taken_where_the_gateway_is_told_so(length_bytes: in
 
 
 @pytest.mark.slow
-def test_a_quiet_stream_of_a_caller_that_pings_stays() -> None:
-    """More pings than the two that gRPC puts up with by default; the stream of health says nothing meanwhile."""
+def test_a_quiet_stream_of_a_caller_that_pings_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More pings than the two that gRPC puts up with by default; the stream of health says nothing meanwhile.
+
+    Ten times as many in a second as callers may send.
+    """
+    assert server.CALLER_PING_INTERVAL_MS == 5_000
+    monkeypatch.setattr(server, "CALLER_PING_INTERVAL_MS", 500)
     options = [
-        ("grpc.keepalive_time_ms", CALLER_PING_INTERVAL_MS + 500),
+        ("grpc.keepalive_time_ms", PING_INTERVAL_MS),
         ("grpc.keepalive_timeout_ms", 2_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
@@ -163,6 +171,6 @@ def test_a_quiet_stream_of_a_caller_that_pings_stays() -> None:
             stream = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
             assert (await stream.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(stream.read(), 5 * (CALLER_PING_INTERVAL_MS + 500) / 1000)
+                await asyncio.wait_for(stream.read(), 5 * PING_INTERVAL_MS / 1000)
 
     asyncio.run(watch())

@@ -8,6 +8,7 @@ import pytest
 from tests.packaging.conftest import ROOT
 from tools.source import FACE, PACKAGES
 
+pytestmark = pytest.mark.wheel  # the whole release is made for it, once, as for the tests of the wheel
 SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h")
 
 

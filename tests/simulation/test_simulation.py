@@ -18,8 +18,9 @@ from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK = 5
-CHUNKS = 12
-"""60 seeds; small chunks, so that they spread evenly over the processes of pytest."""
+CHUNKS = 6
+"""30 seeds; small chunks, so that they spread evenly over the processes of pytest. CI simulates 50 others beside what
+waits, and `make nightly` many more."""
 KINDS = {
     *("kill", "close", "transfer asked for", "stop with a transfer", "pause", "pause beyond every timeout"),
     *("power lost by one", "power lost by all", "power lost in a transaction"),

@@ -14,6 +14,7 @@ from tools import (
     check_prose,
     check_rooms,
     check_sizes,
+    check_sleeps,
     check_stubs,
     check_vectors,
     citations,
@@ -30,9 +31,11 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if hasattr(module, "ROOT"):
             monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
+    monkeypatch.setattr(check_sleeps, "ROOT", tmp_path)
     for module, name in (
         (check_imports, "SEAM_ALLOWED_PATH"),
         (check_sizes, "ALLOWANCES_PATH"),
+        (check_sleeps, "ALLOWANCES_PATH"),
     ):
         path = tmp_path / f"{module.__name__}.txt"
         monkeypatch.setattr(module, name, path)
@@ -329,3 +332,23 @@ def test_every_constant_is_defined_in_its_home() -> None:
     for home, names in check_constants.HOMES.items():
         defined = [name for _, name in check_constants.cython_definitions((source.ROOT / f"{home}.pxd").read_text())]
         assert set(names) <= set(defined), home
+
+
+def test_a_test_that_waits_for_a_moment_is_found_and_a_poll_is_not(house: Path) -> None:
+    (house / "tests" / "test_a.py").write_text(
+        "import asyncio, time\n"
+        "def test_moment():\n    time.sleep(1)\n"
+        "def test_state():\n    while not ready():\n        time.sleep(0.1)\n"
+        "class Client:\n    async def work(self):\n        await asyncio.sleep(0)\n        await asyncio.sleep(2)\n"
+        "def test_each():\n    while ready():\n        for one in 1, 2:\n            time.sleep(one)\n"
+    )
+    problems = texts(check_sleeps.check())
+    assert [one.partition(": ")[0] for one in problems] == [f"tests/test_a.py:{line}" for line in (3, 10, 14)]
+    check_sleeps.ALLOWANCES_PATH.write_text(
+        "# comment\ntests/test_a.py::test_moment # the pause is what is tested\ntests/test_a.py::Client.work\n"
+        "tests/test_a.py::test_each # so it is\ntests/test_a.py::test_gone # no more\n"
+    )
+    problems = texts(check_sleeps.check())
+    assert len(problems) == 2
+    assert "tests/test_a.py::test_gone does not sleep any more" in problems[0]
+    assert "tests/test_a.py::Client.work: say why" in problems[1]

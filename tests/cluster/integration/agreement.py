@@ -61,6 +61,35 @@ def await_members(cluster: LocalCluster) -> None:
     )
 
 
+def await_progress(cluster: LocalCluster, member_id: int, more_bytes: int = 32 * 1024) -> None:
+    """Waits until a leader has committed so much more: clients write all the while."""
+    begin = counter_of(cluster, member_id, CounterType.COMMIT_POSITION)
+    await_that(
+        lambda: (
+            counter_of(cluster, member_id, CounterType.COMMIT_POSITION) >= begin + more_bytes
+            or not cluster.is_running(member_id)
+            or cluster.leader() != member_id
+        ),
+        f"{more_bytes} bytes more of member {member_id}",
+    )
+
+
+def replace_leader(cluster: LocalCluster) -> int:
+    """Kills the leader while clients write, and starts it again while they write to the next one. Returns its id."""
+    leader = cluster.await_leader(30)
+    await_progress(cluster, leader)
+    leader = cluster.await_leader(30)
+    cluster.kill(leader)
+    await_progress(cluster, cluster.await_leader(30, other_than=leader))
+    cluster.start_member(leader)
+    return leader
+
+
+def timeouts_of(cluster: LocalCluster) -> int:
+    """How many sessions a leader, whichever it was, has closed that it did not hear."""
+    return max(counter_of(cluster, member_id, CounterType.CLIENT_TIMEOUTS) for member_id in cluster.member_ids)
+
+
 def describe(cluster: LocalCluster) -> str:
     """What each member shows of itself, for the message of a test that failed."""
     lines = []

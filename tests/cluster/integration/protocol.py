@@ -25,6 +25,8 @@ class Kind(IntEnum):
     APPEND = 1
     REPORT = 2
     """Every replica logs its state under the sequence number as the report's id; nothing is applied."""
+    RESET = 3
+    """The ledger is as new, for the next test of a cluster that several have."""
 
 
 class Status(IntEnum):
@@ -35,7 +37,7 @@ class Status(IntEnum):
     GAP = 2
     """Not applied: an earlier sequence number is missing. The answer's sequence is the one that is expected."""
     REPORTED = 3
-    """The report is logged."""
+    """The report is logged, or the ledger is as new."""
 
 
 def chain(previous: bytes, request: bytes) -> bytes:

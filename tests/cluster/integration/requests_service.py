@@ -8,7 +8,7 @@ from ordo import ClientSession, Cluster, ClusteredService, Header, Reject, Snaps
 
 
 class Bank(ClusteredService):
-    """Requests are JSON: {"add": amount} to the sender's account; an account is never below 0."""
+    """Requests are JSON: {"add": amount} to the sender's account, which is never below 0; {"reset": 1} empties all."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, int] = {}
@@ -23,6 +23,9 @@ class Bank(ClusteredService):
     ) -> bytes | None:
         assert session is not None
         name = session.identity.hex() if session.identity else "raw"
+        if payload == b'{"reset": 1}':
+            self.accounts, self.executed = {}, 0
+            return b""
         try:
             amount = int(json.loads(payload)["add"])
         except (ValueError, KeyError, TypeError):

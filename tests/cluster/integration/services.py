@@ -76,6 +76,9 @@ class Ledger(ClusteredService):
         if kind == Kind.REPORT:
             self._report(sequence, header.position)
             answer = ANSWER.pack(Status.REPORTED, writer_id, sequence, self.count)
+        elif kind == Kind.RESET:
+            self._load((0, EMPTY_HASH, {}, {}, {}))
+            answer = ANSWER.pack(Status.REPORTED, writer_id, sequence, self.count)
         else:
             if sequence == self.sequences.get(writer_id, 0) + 1:
                 self._apply(writer_id, payload)

@@ -12,7 +12,7 @@ import pytest
 
 from ordo import AsyncClusterClient, ClientSettings, ClusterClient
 from ordo.errors import ClusterTimeoutError, OrdoError, RejectedError, RequestIdError, RequestOutcome
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import LendCluster, StartCluster
 from tests.cluster.integration.test_requests import ADD, BANK, balance_of
 from tests.cluster.integration.test_snapshots import take_snapshot
 
@@ -68,8 +68,8 @@ def test_an_id_is_executed_once_from_other_processes_through_a_killed_leader_and
         assert executed(client) == 2
 
 
-def test_a_wait_that_was_too_short_goes_on(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(BANK)
+def test_a_wait_that_was_too_short_goes_on(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(BANK)
     with ClusterClient(cluster.ingress_endpoints) as client:
         client.request(ADD, timeout_s=WAIT_S)
         for member_id in cluster.ingress_endpoints:
@@ -84,8 +84,8 @@ def test_a_wait_that_was_too_short_goes_on(start_cluster: StartCluster) -> None:
         assert executed(client) == 2
 
 
-def test_one_refusal_among_many_loses_no_answer(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(BANK)
+def test_one_refusal_among_many_loses_no_answer(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(BANK)
     payloads = [b'{"add": -9999}' if number == 500 else ADD for number in range(1000)]
     with ClusterClient(cluster.ingress_endpoints) as client:
         with pytest.raises(RejectedError) as refused:
@@ -103,14 +103,14 @@ def test_one_refusal_among_many_loses_no_answer(start_cluster: StartCluster) -> 
         assert last == 500 and len(ended.value.requests) > 1
         for one in ended.value.requests[1:]:
             one.result(timeout_s=WAIT_S)
-        ids = [b"payment %d" % number for number in range(1000)]
+        ids = [b"refused %d" % number for number in range(1000)]
         once = client.request_many(payloads[:500], ids=ids)
         assert client.request_many(payloads[:500], ids=ids) == once
 
 
-def test_many_wait_for_as_long_as_answers_come(start_cluster: StartCluster) -> None:
+def test_many_wait_for_as_long_as_answers_come(lend_cluster: LendCluster) -> None:
     """With one timeout for all of them, 50,000 requests had to be answered within it."""
-    cluster = start_cluster(BANK)
+    cluster = lend_cluster(BANK)
     settings = ClientSettings(outstanding_requests_max=64)
     with ClusterClient(cluster.ingress_endpoints, settings=settings) as client:
         client.request(ADD, timeout_s=WAIT_S)
@@ -126,13 +126,13 @@ def test_many_wait_for_as_long_as_answers_come(start_cluster: StartCluster) -> N
         assert [balance_of(one.result(timeout_s=WAIT_S)) for one in late.value.requests] == list(range(20_002, 20_012))
 
 
-def test_asyncio_has_the_same(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(BANK)
+def test_asyncio_has_the_same(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(BANK)
 
     async def run() -> None:
         async with AsyncClusterClient(cluster.ingress_endpoints) as client:
-            first = await client.request(ADD, id=b"payment 1", timeout_s=WAIT_S)
-            assert await client.request(ADD, id=b"payment 1", timeout_s=WAIT_S) == first
+            first = await client.request(ADD, id=b"asyncio", timeout_s=WAIT_S)
+            assert await client.request(ADD, id=b"asyncio", timeout_s=WAIT_S) == first
             with pytest.raises(ClusterTimeoutError, match=r"error\.pending\.result") as late:
                 await client.request(ADD, timeout_s=SHORT_S)
             assert balance_of(await late.value.pending.result(timeout_s=WAIT_S)) == 2

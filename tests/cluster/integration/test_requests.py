@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ import pytest
 
 from ordo import Answer, AsyncClusterClient, ClientSettings, ClusterClient
 from ordo.errors import ClusterTimeoutError, IdentityError, RejectedError
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.agreement import replace_leader, timeouts_of
+from tests.cluster.integration.conftest import LendCluster, StartCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 BANK = "tests.cluster.integration.requests_service:Bank"
@@ -34,8 +34,8 @@ def accounts(client: ClusterClient) -> tuple[dict[str, int], int]:
 
 
 @pytest.mark.parametrize("mode", ["process", "inline"])
-def test_requests_are_answered_with_their_position(start_cluster: StartCluster, mode: str) -> None:
-    cluster = start_cluster(BANK, service_mode=mode)
+def test_requests_are_answered_with_their_position(lend_cluster: LendCluster, mode: str) -> None:
+    cluster = lend_cluster(BANK, service_mode=mode)
     with ClusterClient(cluster.ingress_endpoints) as client:
         answers = [client.request(ADD), *client.request_many([ADD] * 2000, timeout_s=30)]
         assert [balance_of(answer) for answer in answers] == list(range(1, 2002))
@@ -53,12 +53,7 @@ def test_nothing_is_lost_or_done_twice_around_killed_leaders(start_cluster: Star
 
     def kill_leaders() -> None:
         for _ in range(2):
-            time.sleep(1.0)
-            leader = cluster.await_leader(30)
-            cluster.kill(leader)
-            killed.append(leader)
-            time.sleep(1.0)
-            cluster.start_member(leader)
+            killed.append(replace_leader(cluster))
 
     thread = threading.Thread(target=kill_leaders)
     thread.start()
@@ -79,7 +74,7 @@ def test_a_client_that_pauses_goes_on_with_a_new_session(start_cluster: StartClu
     with ClusterClient(cluster.ingress_endpoints) as client:
         client.request(ADD)
         before = client.session_id
-        time.sleep(2.5)
+        cluster.await_value(lambda: timeouts_of(cluster) or None, "the end of the session")
         assert balance_of(client.request(ADD, timeout_s=30)) == 2
         assert client.session_id != before
         assert accounts(client)[1] == 2
@@ -98,8 +93,8 @@ with ClusterClient(endpoints, settings=ClientSettings(journal=journal, message_t
 """
 
 
-def test_a_client_that_is_killed_goes_on_from_its_journal(start_cluster: StartCluster, tmp_path: Path) -> None:
-    cluster = start_cluster(BANK)
+def test_a_client_that_is_killed_goes_on_from_its_journal(lend_cluster: LendCluster, tmp_path: Path) -> None:
+    cluster = lend_cluster(BANK)
     endpoints = list(cluster.ingress_endpoints.values())
     command = [sys.executable, "-c", PROCESS, ",".join(endpoints), str(tmp_path / "journal")]
     identities = set()
@@ -123,8 +118,8 @@ def test_a_client_that_is_killed_goes_on_from_its_journal(start_cluster: StartCl
         assert client._requests is not None and client._requests._number == executed
 
 
-def test_the_later_client_of_one_identity_has_it(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(BANK)
+def test_the_later_client_of_one_identity_has_it(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(BANK)
     settings = ClientSettings(identity=os.urandom(16))
     with (
         ClusterClient(cluster.ingress_endpoints, settings=settings) as first,
@@ -137,8 +132,8 @@ def test_the_later_client_of_one_identity_has_it(start_cluster: StartCluster) ->
         assert balance_of(second.request(ADD)) == 3
 
 
-def test_a_request_that_is_not_answered_in_time_goes_on(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(BANK)
+def test_a_request_that_is_not_answered_in_time_goes_on(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(BANK)
     with ClusterClient(cluster.ingress_endpoints) as client:
         client.request(ADD)
         leader = cluster.await_leader()

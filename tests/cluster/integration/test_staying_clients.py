@@ -9,33 +9,21 @@ from dataclasses import replace
 import pytest
 
 from ordo import AsyncClusterClient, ClientEvent, ClientSettings, ClusterClient, Unsequenced
-from ordo.cluster.wire.counters.counter_types import CounterType
-from ordo.deploy.launcher import LocalCluster
 from ordo.errors import ClusterError, ClusterTimeoutError, SessionClosedError
 from ordo.service_api.service import OfferResult
-from tests.cluster.integration.agreement import counter_of
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.agreement import timeouts_of
+from tests.cluster.integration.conftest import LendCluster, StartCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ECHO = "ordo.bench.loads.echo:Echo"
+PAUSE_S = 2.5
+"""More than twice the timeout of sessions here."""
 SETTINGS = ClientSettings(keep_alive_interval_s=0.2, message_timeout_s=20)
 
 
-def await_closed_session(cluster: LocalCluster) -> None:
-    """Until a leader, whichever it was, has closed a session that it did not hear."""
-
-    def closed() -> bool | None:
-        return (
-            any(counter_of(cluster, member_id, CounterType.CLIENT_TIMEOUTS) > 0 for member_id in cluster.member_ids)
-            or None
-        )
-
-    cluster.await_value(closed, "the end of the session")
-
-
-def test_a_client_that_is_not_called_keeps_its_session(start_cluster: StartCluster) -> None:
+def test_a_client_that_is_not_called_keeps_its_session(lend_cluster: LendCluster) -> None:
     """A client that paused 12 seconds before it sent got success, lost the message and its session."""
-    cluster = start_cluster(ECHO, cluster={"session_timeout": "1s"})
+    cluster = lend_cluster(ECHO, cluster={"session_timeout": "1s"})
     received: list[bytes] = []
     with ClusterClient(
         cluster.ingress_endpoints,
@@ -43,7 +31,7 @@ def test_a_client_that_is_not_called_keeps_its_session(start_cluster: StartClust
         on_message=lambda session_id, at, payload: received.append(payload),
     ) as client:
         session_id = client.session_id
-        time.sleep(4)
+        time.sleep(PAUSE_S)
         client.send(b"after a pause")
         while not received:
             client.poll()
@@ -56,12 +44,12 @@ def test_a_client_that_is_not_called_keeps_its_session(start_cluster: StartClust
         assert client.session_id == session_id
 
 
-def test_asyncio_that_is_held_up_keeps_its_session(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(ECHO, cluster={"session_timeout": "1s"})
+def test_asyncio_that_is_held_up_keeps_its_session(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(ECHO, cluster={"session_timeout": "1s"})
 
     async def work() -> None:
         async with AsyncClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as client:
-            time.sleep(4)  # the loop does nothing else meanwhile
+            time.sleep(PAUSE_S)  # the loop does nothing else meanwhile
             await client.send(b"after a pause")
             async for message in client:
                 assert message.payload == b"after a pause"
@@ -70,12 +58,13 @@ def test_asyncio_that_is_held_up_keeps_its_session(start_cluster: StartCluster) 
     asyncio.run(work())
 
 
-def test_a_client_that_was_stopped_gets_no_success_and_hears_why(start_cluster: StartCluster) -> None:
+def test_a_client_that_was_stopped_gets_no_success_and_hears_why(lend_cluster: LendCluster) -> None:
     """As the pause of a whole process: it was told that the leader was gone, which was not so."""
-    cluster = start_cluster(ECHO, cluster={"session_timeout": "1s"})
+    cluster = lend_cluster(ECHO, cluster={"session_timeout": "1s"})
     settings = replace(SETTINGS, keep_alive_thread=False, message_timeout_s=2)
+    timeouts = timeouts_of(cluster)
     with ClusterClient(cluster.ingress_endpoints, settings=settings) as client:
-        time.sleep(7)
+        cluster.await_value(lambda: timeouts_of(cluster) > timeouts or None, "the end of the session")
         with pytest.raises((ClusterTimeoutError, SessionClosedError)):
             client.send(b"after a pause")
         with pytest.raises(SessionClosedError, match=r"TIMEOUT|this client did not run for \d+\.\d s"):
@@ -113,17 +102,18 @@ def test_a_message_that_the_log_does_not_take_is_refused_by_send(start_cluster: 
 
 
 def test_a_client_that_stays_has_a_new_session_and_knows_what_was_lost_with_the_old_one(
-    start_cluster: StartCluster,
+    lend_cluster: LendCluster,
 ) -> None:
-    cluster = start_cluster(ECHO, cluster={"session_timeout": "1s"})
+    cluster = lend_cluster(ECHO, cluster={"session_timeout": "1s"})
     settings = replace(SETTINGS, keep_alive_thread=False)
     events: list[ClientEvent] = []
     given_back: list[Unsequenced] = []
+    timeouts = timeouts_of(cluster)
     with ClusterClient(
         cluster.ingress_endpoints, settings=settings, on_event=events.append, on_unsequenced=given_back.append
     ) as client:
         client.send(b"before", until="executed")
-        await_closed_session(cluster)
+        cluster.await_value(lambda: timeouts_of(cluster) > timeouts or None, "the end of the session")
         client.offer(b"into a session that is gone")
         while len(events) < 3:
             client.poll()
