@@ -32,7 +32,7 @@ from ordo.runtime.errors import (
     OutcomeUnknownError,
     ServiceError,
 )
-from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE, leave
 from ordo.runtime.reporting.output import (
     EXIT_OUTPUT_LOST,
     EXIT_PIPE_CLOSED,
@@ -305,7 +305,7 @@ def _pipeline_status(error: OrdoError) -> int | None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its status; every error becomes its line here."""
     open_missing_descriptors()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    leave(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: list[str]) -> int:

@@ -40,7 +40,7 @@ from ordo.runtime.errors import (
     ServiceError,
     StorageInUseError,
 )
-from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.exit_status import EXIT_STATUS_SERVICE, leave
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.counters import Counter
@@ -263,4 +263,4 @@ def _report(error: OrdoError, status: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
