@@ -27,7 +27,7 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 	$(error $(2)=$($(2)) is not there: choose one of $(call others,$(1))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-sessions test-debug sanitized fuzz test-asan \
+.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
 	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
@@ -175,6 +175,13 @@ soak: build #: work at half speed for MINUTES=60: one driver with loss, slow, st
 
 test-faults: build .venv/.all #: kill, stop, partition and fill the disk of real processes; needs root
 	$(BIN)/python -m pytest -q -n0 -m root $(ARGS)
+
+NEMESIS_VERDICT := build/nemesis/verdict.txt
+
+test-nemesis: build .venv/.all #: bring faults and accidents of all kinds over real processes: MINUTES=10, FAULT_SEED=7; needs root
+	FAULT_SECONDS=$$((60 * $(or $(MINUTES),10))) FAULT_VERDICT=$(NEMESIS_VERDICT) \
+		$(BIN)/python -m pytest -q -n0 -s -m root tests/faults/test_nemesis.py $(ARGS)
+	@cat $(NEMESIS_VERDICT)
 
 test-sessions: build .venv/.all #: open as many sessions as the default allows, and one more: SESSIONS=4096
 	SESSIONS=$(or $(SESSIONS),4096) $(BIN)/python -m pytest -q -n0 -s tests/cluster/integration/test_many_sessions.py

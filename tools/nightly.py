@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE_NAME = "verdicts.txt"
 FOLDER = ROOT / "build" / "nightly"
 MINUTE_S = 60
+FIGURE_LENGTH_MAX = 240
 FIGURES = re.compile(r"passed|failed|error|seed|inputs|skipped|per second|took", re.IGNORECASE)
 """Lines of a step's output of which the last one is its figure."""
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -43,6 +44,7 @@ STEPS = (
     Step("seeds", "sim SEEDS=2000", 120),
     Step("pythons", "test-python", 60),
     Step("faults", "test-faults", 60, ("root", "ip", "nft")),
+    Step("nemesis", "test-nemesis MINUTES=10", 60, ("root", "ip", "nft")),
     Step("wheel", "test-wheel", 60),
     Step("releases", "test-releases", 60),
     Step("stores", "test-stores", 30, ("java",)),
@@ -113,7 +115,7 @@ def page(verdicts: list[Verdict], steps: tuple[Step, ...]) -> str:
     lines = [f"# Nightly run of {revision or 'no revision'}", ""]
     lines += ["| Step | Verdict | Minutes | What it said last | Command |", "|---|---|---|---|---|"]
     for one in verdicts:
-        figure = one.figure.replace("|", "\\|")[:120]
+        figure = one.figure.replace("|", "\\|")[:FIGURE_LENGTH_MAX]
         name = f"[{one.step.name}]({one.step.name}.log)" if one.took_s else one.step.name
         lines.append(f"| {name} | {one.word} | {one.took_s / MINUTE_S:.1f} | {figure} | `make {one.step.words}` |")
     for step in steps[len(verdicts) :]:

@@ -69,6 +69,8 @@ class RegisterClient:
         self._keys = keys
         self._generator = generator
         self._settings = ClientSettings(**settings)
+        self.answers: dict[int, bytes] = {}
+        """By number of the operation, all that were acknowledged to this client, whether it still waited or not."""
         self._open: dict[int, tuple[int, int]] = {}
         self._waits_for = 0
         self._next_s = 0.0
@@ -115,6 +117,7 @@ class RegisterClient:
         assert number in self._open, f"client {client}: answer {number} came twice, or to no question"
         output = {Operation.READ: value, Operation.WRITE: None, Operation.CAS: bool(took_effect)}[Operation(kind)]
         handle, key = self._open.pop(number)
+        self.answers[number] = payload
         self._history.ok(handle, output, now_s)
         if took_effect:
             self._keys.seen[key] = value

@@ -12,14 +12,21 @@ from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
+from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import ROOT
-from tests.faults.lab import Lab
+from tests.cluster.integration.agreement import counter_of
+from tests.faults.accidents import KINDS_OF_FOLDERS, Accidents, Steps
+from tests.faults.lab import Judgement, Lab
+from tests.faults.neighbours import KINDS_OF_NEIGHBOURS, Neighbours
 
 GAP_MEAN_S = 0.8
 DURATIONS_S = (0.1, 0.4, 1.0, 2.5)
 KINDS_WITHOUT_ROOT = ("kill", "kill", "stop", "pause", "pause container", "restart all", "snapshot", "transfer")
 KINDS_OF_NETWORKS = ("isolate", "deaf", "mute", "split", "ring", "loss", "loss at one")
 KINDS_OF_DISKS = ("full disk", "frozen disk")
+KINDS_OF_LOGS = ("full log",)
+KINDS_ALONE = (*KINDS_OF_FOLDERS, *KINDS_OF_NEIGHBOURS)
+"""These begin once everything else is over, and nothing else begins before their end."""
 
 
 class Fault(NamedTuple):
@@ -48,36 +55,93 @@ def draw_schedule(seed: int, duration_s: float, member_count: int, kinds: Sequen
     return schedule
 
 
+def with_all(schedule: Sequence[Fault], seed: int, kinds: Sequence[str], member_count: int) -> list[Fault]:
+    """The schedule with one fault of each of these kinds besides, in an order and at moments drawn from the seed."""
+    generator = Random(f"nemesis {seed} besides")
+    besides = [
+        Fault(
+            round(generator.uniform(0, schedule[-1].at_s), 2),
+            kind,
+            generator.randrange(member_count),
+            generator.choice(DURATIONS_S),
+            generator.randrange(1, 40),
+        )
+        for kind in kinds
+    ]
+    return sorted([*schedule, *besides])
+
+
 class Nemesis:
-    """`step` begins what is due and ends what has lasted; `finish` ends everything."""
+    """`step` begins what is due and ends what has lasted; `finish` ends everything.
+
+    A schedule stands still while one of KINDS_ALONE goes through its steps.
+    """
 
     def __init__(self, lab: Lab, schedule: Sequence[Fault]) -> None:
         self.lab = lab
         self.begun: list[str] = []
+        self.lines_dropped = 0
+        self.accidents = Accidents(lab)
+        self.neighbours = Neighbours(lab, self.accidents)
+        self._steps: Steps | None = None
+        self._alone_since_s = 0.0
+        self._stood_s = 0.0
         self._waiting = list(schedule)
         self._lasting: list[tuple[float, Callable[[], None]]] = []
         self._busy: set[int] = set()
         self._commands: list[subprocess.Popen[bytes]] = []
         self._began_s = time.monotonic()
 
+    @property
+    def is_through(self) -> bool:
+        return not self._waiting and not self._lasting and self._steps is None
+
     def step(self) -> None:
-        now_s = time.monotonic() - self._began_s
+        if self._steps is not None:
+            self._go_on(self._steps)
+            return
+        now_s = time.monotonic() - self._began_s - self._stood_s
         for due in [one for one in self._lasting if one[0] <= now_s]:
             self._lasting.remove(due)
             due[1]()
-        if self._waiting and self._waiting[0].at_s <= now_s:
+        if not self._waiting or self._waiting[0].at_s > now_s:
+            return
+        if self._waiting[0].kind not in KINDS_ALONE:
             self._begin(self._waiting.pop(0), now_s)
+        elif not self._lasting:
+            self._begin_alone(self._waiting.pop(0), now_s)
+
+    def _begin_alone(self, fault: Fault, now_s: float) -> None:
+        member_id = self._whom(fault)
+        self.begun.append(f"{now_s:6.2f} s: {fault.kind} at {member_id}")
+        if fault.kind in KINDS_OF_NEIGHBOURS:
+            self._steps = self.neighbours.begin(fault.kind)
+        else:
+            self._steps = self.accidents.begin(fault.kind, member_id, fault.number)
+        self._alone_since_s = time.monotonic()
+
+    def _go_on(self, steps: Steps) -> None:
+        for _ in steps:
+            return
+        self._steps = None
+        took_s = time.monotonic() - self._alone_since_s
+        self._stood_s += took_s
+        self.accidents.seen[-1] += f" ({took_s:.1f} s)"
 
     def finish(self) -> None:
         for _, end in self._lasting:
             end()
         self._lasting.clear()
+        self.neighbours.close()
         for command in self._commands:
             command.wait(30)
 
-    def _begin(self, fault: Fault, now_s: float) -> None:
+    def _whom(self, fault: Fault) -> int:
         leader = self.lab.cluster.leader()
-        member_id = fault.member if fault.member >= 0 else (0 if leader is None else leader)
+        return fault.member if fault.member >= 0 else (0 if leader is None else leader)
+
+    def _begin(self, fault: Fault, now_s: float) -> None:
+        member_id = self._whom(fault)
         begin = getattr(self, "_begin_" + fault.kind.replace(" ", "_"))
         end = begin(member_id, fault.number)
         if end is not None:
@@ -217,22 +281,58 @@ class Nemesis:
         return self._hold(member_id, lambda: self.lab.make_room(member_id))
 
     def _begin_frozen_disk(self, member_id: int, number: int) -> Callable[[], None] | None:
-        if not self._is_well(member_id) or member_id not in self.lab.disks:
+        if not self._is_well(member_id) or not (disk := self.lab.disks.get(member_id)) or not disk.can_freeze:
             return None
         self.lab.disks[member_id].freeze()
         return self._hold(member_id, self.lab.disks[member_id].thaw)
 
+    def _begin_full_log(self, member_id: int, number: int) -> Callable[[], None] | None:
+        """The member has something to say meanwhile, and goes on without its log."""
+        if member_id not in self.lab.log_disks:
+            return None
+        before = counter_of(self.lab.cluster, member_id, CounterType.LOG_LINES_DROPPED)
+        self.lab.log_disks[member_id].fill_to_the_last()
+        self.lab.ask_for_lines()
 
-def bring(lab: Lab, schedule: Sequence[Fault]) -> None:
+        def end() -> None:
+            dropped = counter_of(self.lab.cluster, member_id, CounterType.LOG_LINES_DROPPED)
+            self.lines_dropped += max(0, dropped - max(0, before))
+            self.lab.log_disks[member_id].make_room()
+
+        return end
+
+
+class Verdict(NamedTuple):
+    """What came of a schedule that was brought, as it stands in build/nightly/verdicts.txt."""
+
+    faults: int
+    accidents: int
+    lines_dropped: int
+    recovered_s: float
+    judged: Judgement
+
+    def __str__(self) -> str:
+        return (
+            f"{self.faults} faults and {self.accidents} accidents: {self.judged.operations} operations linearizable, "
+            f"{self.judged.answers} answers as the log has them, {self.lines_dropped} lines of logs dropped; "
+            f"all were answered {self.recovered_s:.1f} s after the last fault"
+        )
+
+
+def bring(lab: Lab, schedule: Sequence[Fault]) -> Verdict:
     """Brings the faults of a schedule over a cluster under load, and demands what must hold afterwards."""
     nemesis = Nemesis(lab, schedule)
     try:
-        lab.run(schedule[-1].at_s + 0.5, also=nemesis.step)
-        nemesis.finish()
+        alone = sum(fault.kind in KINDS_ALONE for fault in schedule)
+        limit_s = 60 + 2 * schedule[-1].at_s + 60 * alone
+        lab.run_until(lambda: nemesis.is_through, "the end of the schedule", limit_s, also=nemesis.step)
         recovered_s = lab.settle()
-        lab.demand_everything()
-        print(f"answered {recovered_s:.1f} s after the last of {len(nemesis.begun)} faults")
+        nemesis.finish()
+        judged = lab.demand_everything()
     except BaseException:
-        print("\n".join(["faults:", *nemesis.begun]))
+        print("\n".join(["faults:", *nemesis.begun, *nemesis.accidents.seen]))
         nemesis.finish()
         raise
+    verdict = Verdict(len(nemesis.begun) - alone, alone, nemesis.lines_dropped, recovered_s, judged)
+    print("\n".join([*nemesis.accidents.seen, str(verdict)]))
+    return verdict

@@ -19,6 +19,8 @@ from tests.cluster.integration.services import Ledger
 
 OPERATION = Struct("<BIQIQQ")
 OUTCOME = Struct("<BIQBQ")
+VISIT = 21
+"""First byte of a request that changes nothing: its answer is the same bytes."""
 
 
 class Operation(IntEnum):
@@ -36,10 +38,20 @@ class Registers(Ledger):
         super().__init__()
         self.registers: dict[int, int] = {}
 
-    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        if payload[0] == VISIT:
+            return payload
         if payload[0] not in Operation.__members__.values():
-            super().on_session_message(session, timestamp, payload, header)
-            return
+            return super().on_session_message(session, timestamp, payload, header)
+        answer = self.operate(payload)
+        if session is not None:
+            session.offer(answer)
+        return None
+
+    def operate(self, payload: bytes) -> bytes:
+        """Executes an operation; its answer."""
         kind, client, number, key, value, expected = OPERATION.unpack(payload)
         took_effect = kind != Operation.CAS or self.registers.get(key, 0) == expected
         if kind == Operation.READ:
@@ -48,8 +60,7 @@ class Registers(Ledger):
             self.registers[key] = value
         answer = OUTCOME.pack(kind, client, number, took_effect, value)
         self.total_hash = chain(self.total_hash, answer)
-        if session is not None:
-            session.offer(answer)
+        return answer
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
         ledger = (self.count, self.total_hash, self.writer_hashes, self.sequences, self.counts)

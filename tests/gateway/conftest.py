@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,18 @@ STOP_TIMEOUT_S = 20.0
 
 
 class GatewayProcess:
-    """`ordo gateway` on a free port."""
+    """`ordo gateway` on a free port; `prefix` are words before the command, which end in executing it."""
 
-    def __init__(self, cluster: LocalCluster, log_path: Path, *options: str, listen: str = "127.0.0.1:0") -> None:
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        log_path: Path,
+        *options: str,
+        listen: str = "127.0.0.1:0",
+        prefix: Sequence[str] = (),
+    ) -> None:
         self.log_path = log_path
-        words = [sys.executable, "-m", "ordo.cli", "gateway"]
+        words = [*prefix, sys.executable, "-m", "ordo.cli", "gateway"]
         words += ["--endpoints", ",".join(cluster.ingress_endpoints.values()), "--listen", listen, *options]
         with log_path.open("wb") as log:
             self.process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

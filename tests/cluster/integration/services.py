@@ -71,7 +71,9 @@ class Ledger(ClusteredService):
     def on_role_change(self, role: Role) -> None:
         self._log.info(ROLE_EVENT, role=role.name)
 
-    def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
         kind, writer_id, sequence = REQUEST.unpack_from(payload)
         if kind == Kind.REPORT:
             self._report(sequence, header.position)
@@ -80,11 +82,17 @@ class Ledger(ClusteredService):
             self._load((0, EMPTY_HASH, {}, {}, {}))
             answer = ANSWER.pack(Status.REPORTED, writer_id, sequence, self.count)
         else:
-            if sequence == self.sequences.get(writer_id, 0) + 1:
-                self._apply(writer_id, payload)
-            answer = self._answer(writer_id, sequence)
+            answer = self.append(payload)
         if session is not None:
             session.offer(answer)
+        return None
+
+    def append(self, payload: bytes) -> bytes:
+        """Applies an entry if it is its writer's next one; the answer."""
+        _, writer_id, sequence = REQUEST.unpack_from(payload)
+        if sequence == self.sequences.get(writer_id, 0) + 1:
+            self._apply(writer_id, payload)
+        return self._answer(writer_id, sequence)
 
     def _apply(self, writer_id: int, payload: bytes) -> None:
         self.count += 1

@@ -85,6 +85,11 @@ class Writer:
         """The last sequence number that was given to the cluster at least once."""
         return self.acked + len(self._pending)
 
+    @property
+    def counts(self) -> dict[int, int]:
+        """By sequence number of each entry that was answered: how many entries the ledger held after it."""
+        return self._counts
+
     def write(self, count: int, timeout_s: float = 60.0) -> None:
         """Writes `count` more entries and returns when each has its answer."""
         self.run(lambda: True, self.sent + count, timeout_s)
