@@ -121,6 +121,9 @@ class AccessPolicy(Protocol):
     def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
         """Raise ArchiveError with UNAUTHORISED_ACTION for a recording that this client may not read."""
 
+    def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        """Raise ArchiveError with UNAUTHORISED_ACTION for a recording whose length this client may not know."""
+
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
         """Return the channel for the responses of a client that asks in a stream with this session id.
 
@@ -160,6 +163,9 @@ class FullAccess:
     def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
         check_log_right(self.authenticator, descriptor, principal)
 
+    def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        self.check_reading(descriptor, principal)
+
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
         return channel
 
@@ -194,6 +200,9 @@ class ReadOnlyAccess:
 
     def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
         check_log_right(self.authenticator, descriptor, principal)
+
+    def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        self.check_reading(descriptor, principal)
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
         """Return the checked response channel.

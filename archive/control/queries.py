@@ -150,7 +150,8 @@ class QueryRequests:
         session.responses.send_ok(request.correlation_id, position)
 
     def _max_recorded_position(self, session: ControlSession, request: Any) -> None:
-        descriptor = self._readable(session, request.recording_id)
+        descriptor = self._archive.descriptor(request.recording_id)
+        self._access.check_measuring(descriptor, session.admission.principal)
         live = self._archive.recording(request.recording_id)
         position = descriptor.stop_position if live is None else live.durable_position
         session.responses.send_ok(request.correlation_id, self._bounded(request.recording_id, position))

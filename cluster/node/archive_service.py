@@ -11,6 +11,7 @@ from ordo.archive.control.config import ControlConfig
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID, is_feed, topic_of
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.security.authentication import Right
 
 if TYPE_CHECKING:
     from random import Random
@@ -67,6 +68,13 @@ class CommittedLogAccess(ReadOnlyAccess):
     def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
         topic = topic_of(descriptor.original_channel)
         check_log_right(self.authenticator, descriptor, principal, topic)
+
+    def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        """Tell readers of topics how far the log is committed: they ask whether it has come to a position."""
+        authenticator = self.authenticator
+        is_log = descriptor.stream_id == LOG_STREAM_ID
+        if not is_log or authenticator is None or Right.TOPICS not in authenticator.rights_of(principal):
+            self.check_reading(descriptor, principal)
 
     def _is_feed(self, recording_id: int) -> bool:
         return is_feed(self._archive.descriptor(recording_id).original_channel)

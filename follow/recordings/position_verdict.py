@@ -19,6 +19,36 @@ from ordo.transport.client.client import TransportClient
 BEYOND_PATIENCE_NS = 3_000_000_000
 
 
+class EndVotes:
+    """The nodes whose recordings end before what a reader wants, and for how long they have said so."""
+
+    def __init__(self, nodes: Sequence[ArchiveClientSettings]) -> None:
+        self._count = len({one.control_channel for one in nodes})
+        self._ends: dict[str, int] = {}
+        self._leaders: set[str] = set()
+        self._since_ns = 0
+
+    @property
+    def end(self) -> int:
+        """The furthest end that a node has named; -1 without one."""
+        return max(self._ends.values(), default=-1)
+
+    def clear(self) -> None:
+        """Forget the votes: a node has what is wanted, or has come further."""
+        self._ends.clear()
+        self._leaders.clear()
+
+    def note(self, address: str, end: int, is_leader: bool, now_ns: int) -> bool:
+        """Note that a node ends too early. Return whether all do, or most with the leader among them, since long."""
+        if not self._ends:
+            self._since_ns = now_ns
+        self._ends[address] = end
+        (self._leaders.add if is_leader else self._leaders.discard)(address)
+        is_by_all = len(self._ends) == self._count
+        is_by_leader = 2 * len(self._ends) > self._count and bool(self._leaders)
+        return (is_by_all or is_by_leader) and now_ns - self._since_ns >= BEYOND_PATIENCE_NS
+
+
 class PositionVerdict:
     """`note` what a source says, `work` once a duty cycle; `check` raises what is final."""
 
@@ -26,11 +56,9 @@ class PositionVerdict:
         self._client = client
         self._nodes = {one.control_channel: one for one in nodes}
         self._what = what
-        self._ends: dict[str, int] = {}
-        self._leaders: set[str] = set()
+        self._votes = EndVotes(nodes)
         self._between: set[str] = set()
         self._too_old: set[str] = set()
-        self._since_ns = 0
         self._search: BoundarySearch | None = None
         self._error: ArchiveError | None = None
         self._has_begun = False
@@ -80,16 +108,9 @@ class PositionVerdict:
 
     def _note_end(self, source: LogSource, position: int, now_ns: int) -> None:
         if source.end_position >= position:
-            self._ends.clear()
-            return
-        if not self._ends:
-            self._since_ns = now_ns
-        self._ends[source.address] = source.end_position
-        (self._leaders.add if source.is_leader else self._leaders.discard)(source.address)
-        is_by_all = len(self._ends) == len(self._nodes)
-        is_by_leader = 2 * len(self._ends) > len(self._nodes) and bool(self._leaders & self._ends.keys())
-        if (is_by_all or is_by_leader) and now_ns - self._since_ns >= BEYOND_PATIENCE_NS:
-            end = max(self._ends.values())
+            self._votes.clear()
+        elif self._votes.note(source.address, source.end_position, source.is_leader, now_ns):
+            end = self._votes.end
             self._error = ArchiveError(
                 f"position={position} is beyond the end of {self._what}, which is position={end}: begin there or below",
                 code=ErrorCode.INVALID_POSITION,

@@ -186,19 +186,23 @@ class RecordingFollower:
         else:
             return None
         try:
-            return LogSource(
-                self._client,
-                settings,
-                now_ns,
-                stream_id=self._stream_id,
-                topic=self._topic,
-                record_filter=self._record_filter,
-                patience=self._patience,
-            )
+            return self._source_at(settings, now_ns)
         except OrdoError as error:
             self.problem = str(error)
             self._retry_ns = now_ns + RETRY_INTERVAL_NS
             return None
+
+    def _source_at(self, settings: ArchiveClientSettings, now_ns: int) -> LogSource:
+        """Return a node as a source. Raises TransportError, ChannelError."""
+        return LogSource(
+            self._client,
+            settings,
+            now_ns,
+            stream_id=self._stream_id,
+            topic=self._topic,
+            record_filter=self._record_filter,
+            patience=self._patience,
+        )
 
     def _attend_source(self, now_ns: int) -> None:
         source = self._source
@@ -230,6 +234,11 @@ class RecordingFollower:
             if source.is_beyond:
                 so_far = f"{source.address}: ends at position={source.end_position} so far"
                 self.problem = self._verdict.problem or so_far
+
+    def _judge_probe(self, probe: LogSource, now_ns: int) -> None:
+        """Note what the node has that was asked whether it has more."""
+        if self.position is not None:
+            self._verdict.note(probe, self.position, now_ns, self._topic)
 
     def leave_source(self, reason: str) -> None:
         """Leave a node that lacks what is wanted: the next one is asked in the next duty cycle."""
@@ -265,8 +274,7 @@ class RecordingFollower:
         if probe.is_ended:
             self._drop_probe()
         elif probe.state is SourceState.READY:
-            if self.position is not None:
-                self._verdict.note(probe, self.position, now_ns, self._topic)
+            self._judge_probe(probe, now_ns)
             self._probe = None
             if self._spares_leader(source, probe):
                 self.problem = f"{source.address}: is the leader, which is spared"

@@ -22,7 +22,9 @@ from ordo.cluster.wire.codecs import HEADER_LENGTH_BYTES
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.recording_follower import RecordingFollower
 from ordo.follow.recordings.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
+from ordo.follow.topics.beginning_verdict import BeginningVerdict
 from ordo.follow.topics.feed_search import FeedSearch
+from ordo.follow.topics.topic_source import TopicSource
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, DecodeError
 from ordo.service_api.feeds import TOPIC_LENGTH_MAX, is_topic
 from ordo.transport.client.client import TransportClient
@@ -91,6 +93,7 @@ class FeedFollower(RecordingFollower):
         self.next_sequence = from_sequence
         """Of the message to be handed out next; None: any."""
         self._from_position = from_position if isinstance(from_position, int) and from_sequence is None else None
+        self._beginning = BeginningVerdict(nodes, topic, self._from_position, from_sequence)
         self._starts: dict[str, int] = {}
         self._without: set[str] = set()
         self._has_begun = False
@@ -106,6 +109,39 @@ class FeedFollower(RecordingFollower):
     @property
     def source_address(self) -> str | None:
         return super().source_address if self._search is None else None
+
+    def check_allowed(self) -> None:
+        """Raise ArchiveError when every node refuses these credentials, or there was never such a beginning."""
+        super().check_allowed()
+        self._beginning.check()
+
+    def _source_at(self, settings: ArchiveClientSettings, now_ns: int) -> LogSource:
+        needs_log = self._beginning.needs_log
+        return TopicSource(
+            self._client, settings, now_ns, self.topic, self._stream_id, self._patience, measures_log=needs_log
+        )
+
+    def _judge(self, source: LogSource, now_ns: int) -> None:
+        super()._judge(source, now_ns)
+        self._judge_beginning(source, now_ns)
+
+    def _judge_probe(self, probe: LogSource, now_ns: int) -> None:
+        super()._judge_probe(probe, now_ns)
+        self._judge_beginning(probe, now_ns)
+
+    def _attend_probe(self, now_ns: int) -> None:
+        if self._probe is not None and self._probe.has_nothing:
+            self._judge_beginning(self._probe, now_ns)
+        super()._attend_probe(now_ns)
+
+    def _judge_beginning(self, source: LogSource, now_ns: int) -> None:
+        """Whether there has ever been what the reader wants to begin with, as far as this node knows."""
+        beginning = self._beginning
+        if beginning.is_open:
+            beginning.note(source, self.position, now_ns)
+            self.problem = beginning.problem or self.problem
+        if isinstance(source, TopicSource):
+            source.measures_log = beginning.needs_log
 
     def _attend_source(self, now_ns: int) -> None:
         if not self._is_searching(now_ns):
@@ -196,6 +232,7 @@ class FeedFollower(RecordingFollower):
             message, previous = decode_message(self.topic, record)
             if not self._is_missing and self._admits(message, previous):
                 self._has_begun = True
+                self._beginning.note_begun()
                 self.next_sequence = message.sequence + 1
                 handler(message)
 
@@ -223,6 +260,7 @@ class FeedFollower(RecordingFollower):
         if self.next_sequence is None or message.sequence == self.next_sequence:
             return True
         if message.sequence < self.next_sequence and not self._has_begun:
+            self._beginning.note_before(message.sequence)
             return False
         what = f"feed {self.topic}: sequence {message.sequence} came where {self.next_sequence} was expected"
         if self._has_begun:

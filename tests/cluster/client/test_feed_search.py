@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.streams import FEED_STREAM_ID, FEED_TERM_LENGTH_BYTES, feed_alias
+from ordo.cluster.wire.streams import FEED_STREAM_ID, FEED_TERM_LENGTH_BYTES, LOG_STREAM_ID, feed_alias
 from ordo.follow.recordings.log_source import LogSource
 from ordo.follow.topics.feeds import FeedFollower, FeedMessage
+from ordo.runtime.errors import ArchiveError
 from tests.archive.control_world import ControlWorld, Server
 from tests.transport.driver_world import MS, S
 
@@ -63,7 +65,15 @@ class TopicWorld(ControlWorld):
         self.until(lambda: recording.durable_position == publication.position)
         return server
 
-    def follow(self, from_position: Any, from_sequence: int | None = None) -> FeedFollower:
+    def record_log(self, server: Server, count: int) -> int:
+        """Record so many records of a log at a node; return where they end."""
+        publication = server.node.client.add_exclusive_publication("aeron:ipc?term-length=65536", LOG_STREAM_ID)
+        server.archive.record_subscription("aeron:ipc", LOG_STREAM_ID)
+        self.until(lambda: publication.is_connected)
+        self.send(publication, [bytes(1000)] * count)
+        return int(publication.position)
+
+    def follow(self, from_position: Any, from_sequence: int | None = None, topic: str = "trades") -> FeedFollower:
         self.seen.clear()
         nodes = [
             ArchiveClientSettings(
@@ -73,7 +83,7 @@ class TopicWorld(ControlWorld):
             )
             for address in NODES
         ]
-        self.follower = FeedFollower(self.client_node.client, nodes, "trades", from_position, from_sequence, 0.5)
+        self.follower = FeedFollower(self.client_node.client, nodes, topic, from_position, from_sequence, 0.5)
         return self.follower
 
     def cycle(self) -> None:
@@ -139,3 +149,40 @@ def test_a_node_that_dies_while_a_place_is_searched_is_left_for_another(world: T
     world.until(lambda: world.seen)
     assert [one.sequence for one in world.seen[:3]] == [2500, 2501, 2502]
     assert dead.node.address not in (follower.source_address or "")
+
+
+def refused(world: TopicWorld, text: str) -> None:
+    """The reader gets this error, and gets it again."""
+    with pytest.raises(ArchiveError, match=text) as error:
+        world.until(lambda: False, step_ns=5 * MS)
+    assert error.value.code == ErrorCode.INVALID_POSITION
+    with pytest.raises(ArchiveError, match=text):
+        world.cycle()
+    assert world.seen == []
+
+
+def test_a_number_that_was_never_published_is_an_error(world: TopicWorld) -> None:
+    world.follow("live", COUNT + 2)
+    refused(world, f"feed trades: sequence {COUNT + 2} was never published: its last .* {COUNT}: begin at {COUNT + 1} ")
+
+
+def test_a_number_of_a_topic_that_nobody_has_is_an_error(world: TopicWorld) -> None:
+    world.follow("live", 2, topic="quotes")
+    refused(world, "feed quotes: sequence 2 was never published: nothing was published to it: begin at 1 or below")
+
+
+@pytest.mark.parametrize("topic", ["trades", "quotes"])
+def test_a_position_beyond_the_log_is_an_error(world: TopicWorld, topic: str) -> None:
+    ends = [world.record_log(one, count) for one, count in zip(world.topic_nodes, (1000, 1000), strict=True)]
+    assert max(ends) > position_of(COUNT)
+    world.follow(max(ends) + 32, topic=topic)
+    refused(world, f"feed {topic}: position={max(ends) + 32} is beyond the end of the log, .*={max(ends)}: begin")
+
+
+def test_a_position_that_one_node_has_is_waited_for(world: TopicWorld) -> None:
+    """One node lags, and nothing was published for the end of the log."""
+    ends = [world.record_log(one, count) for one, count in zip(world.topic_nodes, (10, 1000), strict=True)]
+    assert ends[0] < position_of(COUNT) < ends[1]
+    world.follow(ends[1])
+    world.run(10 * S, step_ns=5 * MS)
+    assert world.seen == []

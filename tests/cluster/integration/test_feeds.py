@@ -104,7 +104,15 @@ def test_asyncio_reads_what_is_published_from_now_on(tmp_path: Path) -> None:
                     await asyncio.sleep(0.01)
                 await client.request(b"one")
                 await client.request(b"two")
-                return [await taking, await anext(feed)]
+                found = [await taking, await anext(feed)]
+            async with client.subscribe("trades", from_sequence=9) as feed:
+                with pytest.raises(ArchiveError, match=r"sequence 9 was never published: its last .* sequence 3"):
+                    await anext(feed)
+            end = (await client.request(b"three")).log_position
+            async with client.subscribe("books", from_position=end + (1 << 20)) as feed:
+                with pytest.raises(ArchiveError, match="is beyond the end of the log"):
+                    await anext(feed)
+            return found
 
     with LocalCluster(SERVICE, root=tmp_path, member_count=1) as cluster:
         cluster.await_leader(60)

@@ -58,7 +58,6 @@ def reads_of(recording_id: int) -> list[Call[Any]]:
     return [
         control_requests.start_position(recording_id),
         control_requests.stop_position(recording_id),
-        control_requests.max_recorded_position(recording_id),
         control_requests.recording_position(recording_id),
         control_requests.start_replay(recording_id, channel, 6, position=0, length=None),
     ]
@@ -83,6 +82,19 @@ def test_who_has_a_role_for_topics_reads_these_and_nothing_else(world: ControlWo
     if role == "topic:trades":
         assert any("topic desk7.fills is refused" in text and "log or topic:desk7.fills" in text for text in warned)
     assert len(caller.call(control_requests.list_recordings(count=10))) == len(RECORDED)
+
+
+@pytest.mark.parametrize("role", TOKENS)
+def test_how_long_the_log_is_is_told_whoever_reads_a_topic(world: ControlWorld, role: str) -> None:
+    caller = world.remote_caller(serve(world), credentials=TOKENS[role].encode())
+    for recording_id, topic in enumerate(RECORDED):
+        call = control_requests.max_recorded_position(recording_id)
+        if recording_id in ALLOWED[role] or topic is None:
+            assert caller.call(call) > 0
+        else:
+            with pytest.raises(ArchiveError) as error:
+                caller.call(call)
+            assert error.value.code == ErrorCode.UNAUTHORISED_ACTION
 
 
 def test_names_of_topics_in_roles() -> None:
