@@ -166,7 +166,7 @@ sim: build #: simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 
 SOAKS := tests/transport/test_soak.py tests/cluster/integration/test_soak.py
 
-test-soak: build .venv/.all #: pass the tests that take minutes: a streaming query killed with SIGKILL, an application each second, a driver and a cluster for five minutes
+test-soak: build .venv/.all #: pass the tests that take minutes: whole benchmarks, a streaming query killed with SIGKILL, an application each second, a driver and a cluster for five minutes
 	$(BIN)/python -m pytest -q -n0 -m soak $(ARGS)
 	SOAK_MINUTES=5 $(BIN)/python -m pytest -q -n0 $(SOAKS)
 

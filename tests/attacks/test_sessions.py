@@ -14,10 +14,10 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.transport.client.client_transport import ClientTransport
 from ordo.transport.secure.settings import Encryption
 from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement
-from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.cluster.integration.conftest import LendCluster, StartCluster, lend_cluster, start_cluster
 from tests.cluster.integration.writer import Writer
 
-__all__ = ["start_cluster"]
+__all__ = ["lend_cluster", "start_cluster"]
 GUESSES = (-1, -2, 0, 1, 2, 3, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)
 """Marks of empty slots, ids that were given one after another before they were random, ids of service messages."""
 
@@ -55,12 +55,12 @@ def leader_endpoint(cluster: LocalCluster) -> tuple[int, str]:
     return leader, cluster.ingress_endpoints[leader]
 
 
-@pytest.mark.parametrize(("mode", "is_encrypted"), [("process", False), ("inline", False), ("inline", True)])
+@pytest.mark.parametrize(("mode", "is_encrypted"), [("process", False), ("inline", False), ("process", True)])
 def test_messages_and_requests_for_guessed_sessions_do_nothing(
-    start_cluster: StartCluster, mode: str, is_encrypted: bool
+    lend_cluster: LendCluster, mode: str, is_encrypted: bool
 ) -> None:
     """One message for session -1 was once executed on every member as a service's, and deafened it to its own."""
-    cluster = start_cluster(service_mode=mode, encrypted=is_encrypted)
+    cluster = lend_cluster(service_mode=mode, encrypted=is_encrypted)
     _, endpoint = leader_endpoint(cluster)
     keys = cluster.client_keys
     with Writer(cluster.ingress_endpoints, **keys) as writer, stranger(endpoint, **keys) as send:
@@ -78,9 +78,9 @@ def test_messages_and_requests_for_guessed_sessions_do_nothing(
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
-def test_a_message_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster, is_encrypted: bool) -> None:
+def test_a_message_for_anothers_session_is_refused_and_counted(lend_cluster: LendCluster, is_encrypted: bool) -> None:
     """A session is bound to the image that it was opened on, so that knowing its number is not enough."""
-    cluster = start_cluster(encrypted=is_encrypted)
+    cluster = lend_cluster(encrypted=is_encrypted)
     leader, endpoint = leader_endpoint(cluster)
     keys = cluster.client_keys
     with Writer(cluster.ingress_endpoints, **keys) as writer, stranger(endpoint, **keys) as send:
@@ -97,9 +97,9 @@ def test_a_message_for_anothers_session_is_refused_and_counted(start_cluster: St
 
 
 @pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "encrypted"])
-def test_a_query_for_anothers_session_is_refused_and_counted(start_cluster: StartCluster, is_encrypted: bool) -> None:
+def test_a_query_for_anothers_session_is_refused_and_counted(lend_cluster: LendCluster, is_encrypted: bool) -> None:
     """It had the service asked in the name of that session, and its client answered."""
-    cluster = start_cluster(encrypted=is_encrypted)
+    cluster = lend_cluster(encrypted=is_encrypted)
     leader, endpoint = leader_endpoint(cluster)
     keys = cluster.client_keys
     with Writer(cluster.ingress_endpoints, **keys) as writer, stranger(endpoint, **keys) as send:

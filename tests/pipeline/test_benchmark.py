@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_every_measure_is_taken(tmp_path: Path) -> None:
     """Each counts its rows itself and ends the run when some are missing."""

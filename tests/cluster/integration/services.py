@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
 import structlog
@@ -143,17 +143,17 @@ class Ledger(ClusteredService):
 
 
 class CountingEcho(Echo):
-    """Says how many messages it has executed, and how many sessions were closed."""
+    """Says of each session how many of its messages it has executed, and whether it was closed: b"executed 4711"."""
 
     def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
-        self._counts = {b"executed": 0, b"closed": 0}
+        self._counts: Counter[bytes] = Counter()
 
     def on_session_message(self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header) -> None:
         super().on_session_message(session, timestamp, payload, header)
-        self._counts[b"executed"] += 1
+        self._counts[b"executed %d" % session.id if session is not None else b""] += 1
 
     def on_session_close(self, session: ClientSession, timestamp: int, close_reason: CloseReason) -> None:
-        self._counts[b"closed"] += 1
+        self._counts[b"closed %d" % session.id] += 1
 
     def on_query(self, payload: bytes) -> bytes:
         return b"%d" % self._counts[payload]

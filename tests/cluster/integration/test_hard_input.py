@@ -16,7 +16,7 @@ from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster, find_ports
 from tests.cluster.integration.agreement import counter_of, demand_agreement
 from tests.cluster.integration.command import demand_one_line, ordo
-from tests.cluster.integration.conftest import LEDGER, StartCluster
+from tests.cluster.integration.conftest import LEDGER, LendCluster
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -86,8 +86,8 @@ def test_a_port_that_is_in_use(lone: LocalCluster) -> None:
     assert not lone.aeron_dir(0).exists()
 
 
-def test_a_data_folder_of_a_live_node(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(member_count=1)
+def test_a_data_folder_of_a_live_node(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(member_count=1)
     second = cluster.root / "second.toml"
     (port,) = find_ports(1)
     text = cluster.config_path(0).read_text()
@@ -100,8 +100,8 @@ def test_a_data_folder_of_a_live_node(start_cluster: StartCluster) -> None:
         demand_agreement(cluster, [writer])
 
 
-def test_a_driver_folder_of_a_live_node(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(member_count=1)
+def test_a_driver_folder_of_a_live_node(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(member_count=1)
     second = cluster.root / "second.toml"
     text = cluster.config_path(0).read_text()
     second.write_text(text.replace(str(cluster.data_dir(0)), f"{cluster.data_dir(0)}-second"))
@@ -112,8 +112,8 @@ def test_a_driver_folder_of_a_live_node(start_cluster: StartCluster) -> None:
         demand_agreement(cluster, [writer])
 
 
-def test_garbage_on_every_port(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+def test_garbage_on_every_port(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster()
     generator = random.Random(4711)
     with Writer(cluster.ingress_endpoints) as writer, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         writer.write(500)

@@ -14,7 +14,7 @@ from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.command import ordo
-from tests.cluster.integration.conftest import LEDGER, StartCluster
+from tests.cluster.integration.conftest import LEDGER, LendCluster, StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
 from tests.cluster.integration.writer import Writer
 from tests.patience import patient
@@ -35,8 +35,8 @@ def content(size: int, seed: int) -> bytes:
 
 
 @pytest.mark.parametrize("mode", ["process", "inline"])
-def test_messages_of_every_size_come_back_as_they_went(start_cluster: StartCluster, mode: str) -> None:
-    cluster = start_cluster("ordo.bench.loads.echo:Echo", service_mode=mode)
+def test_messages_of_every_size_come_back_as_they_went(lend_cluster: LendCluster, mode: str) -> None:
+    cluster = lend_cluster("ordo.bench.loads.echo:Echo", service_mode=mode)
     received: list[bytes] = []
     with ClusterClient(
         cluster.ingress_endpoints,

@@ -10,7 +10,7 @@ import pytest
 from ordo import ClientSettings, ClusterClient
 from ordo.errors import ClusterTimeoutError, SessionClosedError
 from tests.cluster.integration.agreement import describe
-from tests.cluster.integration.conftest import PATIENT, StartCluster
+from tests.cluster.integration.conftest import PATIENT, LendCluster, StartCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ECHO = "tests.cluster.integration.services:CountingEcho"
@@ -48,12 +48,13 @@ class Client:
         self.client.flush()
 
     def await_service(self, what: bytes, count: int, other: Client) -> None:
-        """Until the service has "executed" so many messages, or "closed" so many sessions, as `other` is told.
+        """Until the service has "executed" so many messages of this session, or "closed" it, as `other` is told.
 
         This client takes no answer. A service may be behind the log by more than what is sent here, so who reads
         meanwhile need not be slow.
         """
-        while int(other.client.query(what).payload) < count:
+        asked = b"%s %d" % (what, self.client.session_id)
+        while int(other.client.query(asked).payload) < count:
             self.client.flush()
 
     def poll_until(self, count: int) -> None:
@@ -67,9 +68,9 @@ def numbered(count: int, length_bytes: int) -> list[bytes]:
 
 
 @MODES
-def test_a_window_of_answers_that_is_not_read_is_kept(start_cluster: StartCluster, mode: str) -> None:
+def test_a_window_of_answers_that_is_not_read_is_kept(lend_cluster: LendCluster, mode: str) -> None:
     """Inline the answers to 4,096 messages of 1 KiB were lost: the thread that waited was to drain them."""
-    cluster = start_cluster(ECHO, service_mode=mode, cluster=PATIENT)
+    cluster = lend_cluster(ECHO, service_mode=mode, cluster=PATIENT)
     with Client(cluster.ingress_endpoints) as slow, Client(cluster.ingress_endpoints) as other:
         slow.send_unread(sent := numbered(4096, KIB))
         other.send_unread([b"hello"])
@@ -79,9 +80,9 @@ def test_a_window_of_answers_that_is_not_read_is_kept(start_cluster: StartCluste
 
 
 @MODES
-def test_others_are_answered_while_one_takes_a_few_at_a_time(start_cluster: StartCluster, mode: str) -> None:
+def test_others_are_answered_while_one_takes_a_few_at_a_time(lend_cluster: LendCluster, mode: str) -> None:
     """One client that took 200 answers a second held up all others for 23.6 s; the leader lost its office inline."""
-    cluster = start_cluster(ECHO, service_mode=mode, cluster=PATIENT)
+    cluster = lend_cluster(ECHO, service_mode=mode, cluster=PATIENT)
     leader = cluster.await_leader()
     with Client(cluster.ingress_endpoints) as slow, Client(cluster.ingress_endpoints) as other:
         slow.send_unread(sent := numbered(4000, KIB))
@@ -98,8 +99,8 @@ def test_others_are_answered_while_one_takes_a_few_at_a_time(start_cluster: Star
 
 
 @MODES
-def test_a_client_that_takes_too_little_is_told_why_its_session_ends(start_cluster: StartCluster, mode: str) -> None:
-    cluster = start_cluster(ECHO, service_mode=mode, cluster={**PATIENT, "egress_buffer": "256k"})
+def test_a_client_that_takes_too_little_is_told_why_its_session_ends(lend_cluster: LendCluster, mode: str) -> None:
+    cluster = lend_cluster(ECHO, service_mode=mode, cluster={**PATIENT, "egress_buffer": "256k"})
     with Client(cluster.ingress_endpoints) as slow, Client(cluster.ingress_endpoints) as other:
         slow.send_unread(sent := numbered(1500, KIB))
         slow.await_service(b"closed", 1, other)
@@ -110,8 +111,8 @@ def test_a_client_that_takes_too_little_is_told_why_its_session_ends(start_clust
 
 
 @MODES
-def test_a_feed_goes_on_and_knows_what_it_missed(start_cluster: StartCluster, mode: str) -> None:
-    cluster = start_cluster(ECHO, service_mode=mode, cluster={**PATIENT, "egress_buffer": "256k"})
+def test_a_feed_goes_on_and_knows_what_it_missed(lend_cluster: LendCluster, mode: str) -> None:
+    cluster = lend_cluster(ECHO, service_mode=mode, cluster={**PATIENT, "egress_buffer": "256k"})
     with (
         Client(cluster.ingress_endpoints, egress_policy="drop-oldest") as feed,
         Client(cluster.ingress_endpoints) as other,

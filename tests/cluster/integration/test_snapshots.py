@@ -16,7 +16,7 @@ from ordo.cluster.wire.counters.mark_file import container_mark_file_name
 from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
-from tests.cluster.integration.conftest import PATIENT, StartCluster
+from tests.cluster.integration.conftest import PATIENT, LendCluster, StartCluster
 from tests.cluster.integration.services import COPY_EVENT, PID_EVENT
 from tests.cluster.integration.writer import Writer
 
@@ -146,8 +146,8 @@ def test_a_follower_without_the_snapshot_needs_none(start_cluster: StartCluster)
         demand_agreement(cluster, [writer])
 
 
-def test_only_the_leader_takes_snapshots(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(cluster=PATIENT)
+def test_only_the_leader_takes_snapshots(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(cluster=PATIENT)
     follower = next(member_id for member_id in cluster.member_ids if member_id != cluster.await_leader())
     done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(follower)))
     assert done.returncode == 1
