@@ -17,13 +17,13 @@ import pytest
 from benchmarks.go_peers import GoMissingError
 from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.service_api import ordo_pb2_grpc
-from tests.cluster.integration.conftest import StartCluster, clusters_of
+from tests.cluster.integration.conftest import BANK, StartCluster, clusters_of, lend_cluster
 from tests.gateway import other_languages
 from tests.patience import patient
 from tests.peers.java_peer import JavaPeers
 from tests.peers.peer_process import PeerMissingError
 
-BANK = "tests.cluster.integration.requests_service:Bank"
+__all__ = ["lend_cluster"]
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 

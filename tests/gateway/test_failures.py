@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from ordo.service_api import ordo_pb2 as pb
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import BANK, LendCluster, StartCluster
 from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -75,8 +75,8 @@ def test_a_stream_goes_on_when_the_leader_is_killed(start_cluster: StartCluster,
     assert accounts(gateway) == [{identity.hex(): count}, count]
 
 
-def test_a_gateway_that_stops_answers_what_it_took(start_cluster: StartCluster, start_gateway: StartGateway) -> None:
-    cluster = start_cluster(member_count=1)
+def test_a_gateway_that_stops_answers_what_it_took(lend_cluster: LendCluster, start_gateway: StartGateway) -> None:
+    cluster = lend_cluster(BANK, member_count=1)
     gateway = start_gateway(cluster)
     identity = os.urandom(16)
     answered = 0

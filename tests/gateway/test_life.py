@@ -13,7 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ordo.service_api import ordo_pb2 as pb
 from tests.cluster.integration.command import demand_one_line, ordo
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import BANK, LendCluster, StartCluster
 from tests.gateway.conftest import StartGateway, sequencer_of
 from tests.patience import patient
 
@@ -54,10 +54,10 @@ def test_without_a_leader_it_does_not_serve_and_says_what_became_of_requests(
 
 
 def test_a_gateway_with_certificates_lets_in_only_who_has_one(
-    start_cluster: StartCluster, start_gateway: StartGateway, tmp_path: Path
+    lend_cluster: LendCluster, start_gateway: StartGateway, tmp_path: Path
 ) -> None:
     make_certificates(tmp_path)
-    cluster = start_cluster(member_count=1)
+    cluster = lend_cluster(BANK, member_count=1)
     words = ("--certificate", "server.pem", "--key", "server.key", "--client-ca", "ca.pem")
     gateway = start_gateway(cluster, *(str(tmp_path / one) if "." in one else one for one in words))
     ca, key, certificate = ((tmp_path / one).read_bytes() for one in ("ca.pem", "client.key", "client.pem"))

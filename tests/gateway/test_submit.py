@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from ordo.service_api import ordo_pb2 as pb
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import BANK, LendCluster
 from tests.gateway.conftest import StartGateway, sequencer_of
 from tests.patience import patient
 
@@ -24,9 +24,9 @@ def balance(answer: Any) -> int:
 
 
 def test_a_request_is_executed_once_however_often_it_is_sent(
-    start_cluster: StartCluster, start_gateway: StartGateway
+    lend_cluster: LendCluster, start_gateway: StartGateway
 ) -> None:
-    cluster = start_cluster(member_count=1)
+    cluster = lend_cluster(BANK, member_count=1)
     gateway = start_gateway(cluster)
     identity = os.urandom(16)
     with grpc.insecure_channel(gateway.address) as channel:
@@ -43,9 +43,9 @@ def test_a_request_is_executed_once_however_often_it_is_sent(
 
 
 def test_an_id_is_executed_once_whatever_its_identity_and_says_what_became_of_it(
-    start_cluster: StartCluster, start_gateway: StartGateway
+    lend_cluster: LendCluster, start_gateway: StartGateway
 ) -> None:
-    cluster = start_cluster(member_count=1)
+    cluster = lend_cluster(BANK, member_count=1)
     gateway = start_gateway(cluster)
     with grpc.insecure_channel(gateway.address) as channel:
         sequencer = sequencer_of(channel)
