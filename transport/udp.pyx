@@ -169,7 +169,7 @@ def _bind_error(error: OSError, address: tuple) -> TransportError:
                               "another port (0 picks a free one)")
     if error.errno == errno.EADDRNOTAVAIL:
         return TransportError(f"not an address of this machine: {where}; use one of its interfaces or 0.0.0.0")
-    return TransportError(f"cannot open a UDP socket on {where}: {error.strerror}")
+    return TransportError(f"cannot open a UDP socket on {where}: {error.strerror or error}")
 
 
 cdef class UdpChannel(DatagramChannel):
@@ -195,7 +195,7 @@ cdef class UdpChannel(DatagramChannel):
             try:
                 alias.connect(address)
             except OSError as error:
-                raise TransportError(f"cannot connect to {address[0]}:{address[1]}: {error.strerror}") from None
+                raise TransportError(f"cannot connect to {address[0]}:{address[1]}: {error.strerror or error}") from None
 
     def note_times(self):
         """Have the kernel note when each datagram arrives. Raises TransportError."""
@@ -203,7 +203,7 @@ cdef class UdpChannel(DatagramChannel):
             try:
                 alias.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
             except OSError as error:
-                raise TransportError(f"the kernel notes no times of datagrams: {error.strerror}; leave out "
+                raise TransportError(f"the kernel notes no times of datagrams: {error.strerror or error}; leave out "
                                      "media-rcv-ts-offset") from None
         self._has_times = True
 
@@ -535,7 +535,7 @@ cdef class UdpNetwork(DatagramNetwork):
         try:
             sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         except OSError as error:
-            raise TransportError(f"cannot open a socket for {bind[0]}:{bind[1]}: {error.strerror}; raise "
+            raise TransportError(f"cannot open a socket for {bind[0]}:{bind[1]}: {error.strerror or error}; raise "
                                  "the limit of open files (ulimit -n)") from None
         try:
             self._check_room(sock, bind)

@@ -90,8 +90,8 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration_ns(text: str) -> int:
-    """Return nanoseconds: an integer, optionally with the suffix ns, us, ms or s; ns when bare."""
-    match = re.fullmatch(r"(\d+)(ns|us|ms|s|)", text)
+    """Return nanoseconds: an integer, optionally with the suffix ns, us, ms or s in either case; ns when bare."""
+    match = re.fullmatch(r"(\d+)(ns|us|ms|s|)", text.lower())
     if not match:
         raise ValueError("a duration, such as 500, 100us, 20ms or 5s")
     return int(match[1]) * _DURATION_UNITS_NS[match[2]]
@@ -99,7 +99,7 @@ def parse_duration_ns(text: str) -> int:
 
 def parse_address(text: str) -> Address:
     """Parse `host:port` or `[ipv6%scope]:port`; the port is mandatory."""
-    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\[\]:/\s]+)):(\d{1,5})", text)
+    match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\[\]:/\s]+)):0*(\d{1,5})", text)
     if not match or int(match[3]) > 65535:
         raise ValueError("host:port or [ipv6]:port with a port from 0 to 65535")
     return Address(match[1] or match[2], int(match[3]))

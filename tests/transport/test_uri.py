@@ -62,6 +62,12 @@ def test_value_of_every_key(key: str) -> None:
     assert ChannelUri.parse(f"aeron:udp?{key}={text}").value(key) == value
 
 
+def test_durations_and_ports_are_written_as_other_drivers_take_them() -> None:
+    uri = ChannelUri.parse("aeron:udp?endpoint=a:008010|linger=5S|nak-delay=100US|fc=min,t:1S")
+    assert (uri.endpoint, uri.value("linger"), uri.value("nak-delay")) == (Address("a", 8010), 5_000_000_000, 100_000)
+    assert uri.flow_control == FlowControl("min", receiver_timeout_ns=1_000_000_000)
+
+
 def test_grammar() -> None:
     uri = ChannelUri.parse("aeron-spy:aeron:udp?endpoint=a:1|future=x=y:z|endpoint=b:2")
     assert (uri.media, uri.is_spy, uri.endpoint) == ("udp", True, Address("b", 2))

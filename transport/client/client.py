@@ -38,7 +38,6 @@ KEEPALIVE_INTERVAL_NS: Final = 500_000_000
 RESOURCE_LINGER_NS: Final = 3_000_000_000
 RESPONSES_PER_CYCLE_MAX: Final = 64
 CALLBACKS_PER_CYCLE_MAX: Final = 256
-REASON_LENGTH_MAX: Final = 1023
 CLIENT_HEARTBEAT_TYPE_ID: Final = 11
 LOCAL_SOCKET_ADDRESS_TYPE_ID: Final = 14
 NULL_COUNTER_ID: Final = -1
@@ -353,10 +352,10 @@ class TransportClient(ClientCore, Closing):
 
         Raises TransportError for a reason that is too long, or not ASCII.
         """
-        if len(reason) > REASON_LENGTH_MAX or not reason.isascii():
+        if len(reason) > commands.REASON_LENGTH_MAX or not reason.isascii():
             raise TransportError(
-                f"a reason of {len(reason)} characters to reject an image: up to {REASON_LENGTH_MAX} are allowed, "
-                "of ASCII"
+                f"a reason of {len(reason)} characters to reject an image: up to {commands.REASON_LENGTH_MAX} are "
+                "allowed, of ASCII"
             )
         correlation_id = self.next_correlation_id()
         command = commands.RejectImage(self.client_id, correlation_id, image.correlation_id, image.position, reason)

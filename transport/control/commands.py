@@ -156,6 +156,10 @@ class AddStaticCounter(NamedTuple):
     label: str
 
 
+REASON_LENGTH_MAX = 1023
+"""The most bytes of a reason to reject an image; an ERR frame has room for no more."""
+
+
 class RejectImage(NamedTuple):
     """The rejection of an image; `position` is informational; `reason` has up to 1023 characters."""
 

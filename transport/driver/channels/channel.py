@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -16,6 +18,9 @@ from ordo.transport.uri import Address, ChannelUri
 SocketName = tuple[str, int]
 _UNIQUE = count(1)
 _UNSUPPORTED_KEYS = ("ats",)
+_INTERFACE = re.compile(
+    r"(?:\{[^{}]+\}|\[(?P<v6>[^\[\]]+)\]|(?P<host>[^\[\]{}:/]+))(?::(?P<port>\d+))?(?P<prefix>/\d+)?"
+)
 
 
 class ResolutionPending(TransportError):
@@ -29,8 +34,9 @@ class ResolutionPending(TransportError):
 class UdpChannelSpec:
     """A UDP channel with its names resolved.
 
-    `endpoint` and `control` are (numeric host, port) or None; `canonical` is equal for channels that share a socket;
-    `tag` is the channel tag or None; `mode` is single, manual, dynamic or response.
+    `endpoint` and `control` are (numeric host, port) or None; `interface` is a numeric address or None, and
+    `interface_port` the port that the socket gets there, 0 for any; `canonical` is equal for channels that share a
+    socket; `tag` is the channel tag or None; `mode` is single, manual, dynamic or response.
     """
 
     uri: ChannelUri
@@ -38,6 +44,7 @@ class UdpChannelSpec:
     endpoint: SocketName | None
     control: SocketName | None
     interface: str | None
+    interface_port: int
     mode: str
     canonical: str
     tag: int | None
@@ -88,22 +95,41 @@ def refuse_unsupported(uri: ChannelUri) -> None:
         raise ChannelError(f"channel {str(uri)!r} has response-correlation-id, which only aeron:udp may have")
 
 
-def check_shared(uri: ChannelUri, existing: ChannelUri, *stamped: str) -> None:
+def check_shared(spec: UdpChannelSpec, existing: UdpChannelSpec, defaults: Mapping[str, int], *stamped: str) -> None:
     """Raise ChannelError where a channel asks for another socket than the one that it would share.
 
-    `stamped` are the keys of times that are written into its frames: they must be the same even where nothing is
-    asked for, since they would be written into any channel's messages.
+    `defaults` are the lengths of buffers where a channel says nothing. `stamped` are the keys of times that are
+    written into its frames: they must be the same even where nothing is asked for, since they would be written into
+    any channel's messages.
     """
-    if uri.channel_tag is None and (uri.control_mode == "response") != (existing.control_mode == "response"):
+    _check_same_socket(spec, existing)
+    uri, shared = spec.uri, existing.uri
+    if uri.channel_tag is None and (uri.control_mode == "response") != (shared.control_mode == "response"):
         raise ChannelError(
-            f"channel {str(uri)!r} would share its socket with {str(existing)!r}: both must have "
+            f"channel {str(uri)!r} would share its socket with {str(shared)!r}: both must have "
             "control-mode=response, or neither"
         )
     for key in ("so-sndbuf", "so-rcvbuf", *stamped):
-        if (uri.has(key) or key in stamped) and uri.value(key) != existing.value(key):
+        wanted, present = (defaults.get(key) if one.value(key) is None else one.value(key) for one in (uri, shared))
+        if (uri.has(key) or key in stamped) and wanted != present:
             raise ChannelError(
                 f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
-                f"{key}={existing.get(key, 'default')}: ask for the same"
+                f"{key}={shared.get(key, 'default')}: ask for the same"
+            )
+
+
+def _check_same_socket(spec: UdpChannelSpec, existing: UdpChannelSpec) -> None:
+    """Raise ChannelError where a channel has the tag of another, and says more of its socket that does not fit."""
+    pairs = {
+        "control-mode": (spec.uri.control_mode, existing.uri.control_mode),
+        "endpoint": (spec.endpoint, existing.endpoint),
+        "control": (spec.control, existing.control),
+    }
+    for key, (wanted, present) in pairs.items():
+        if spec.uri.has(key) and wanted != present:
+            raise ChannelError(
+                f"channel {str(spec.uri)!r} has {key}={spec.uri.get(key)}, but {str(existing.uri)!r} has its tag: ask "
+                "for the same, leave it out, or choose another tag"
             )
 
 
@@ -121,8 +147,7 @@ def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:
     refuse_unsupported(uri)
     endpoint = _resolve(uri.endpoint, network)
     control = _resolve(uri.control, network)
-    interface_text = uri.get("interface")
-    interface = network.interface_address(interface_text) if interface_text else None
+    interface, interface_port = _resolve_interface(uri.get("interface"), network)
     mode = uri.control_mode or "single"
     spec = UdpChannelSpec(
         uri=uri,
@@ -130,6 +155,7 @@ def parse_udp(uri: ChannelUri, network: Any, text: str = "") -> UdpChannelSpec:
         endpoint=endpoint,
         control=control,
         interface=interface,
+        interface_port=interface_port,
         mode=mode,
         canonical=_canonical(uri),
         tag=uri.channel_tag,
@@ -153,6 +179,22 @@ def _resolve(address: Address | None, network: Any) -> SocketName | None:
     if found is None:
         raise ResolutionPending(f"host={address.host!r} is being resolved")
     return found, address.port
+
+
+def _resolve_interface(text: str | None, network: Any) -> tuple[str | None, int]:
+    """Return the numeric address of an `interface` parameter, or None, and its port, or 0."""
+    if not text:
+        return None, 0
+    parts = _INTERFACE.fullmatch(text)
+    assert parts is not None, "the URI's check lets nothing else through"
+    port = int(parts["port"] or 0)
+    host = Address(parts["host"] or "", port)
+    if not parts["host"] or host.is_numeric:
+        return network.interface_address(text), port
+    found = _resolve(host, network)
+    assert found is not None
+    address = f"[{found[0]}]" if ":" in found[0] else found[0]
+    return network.interface_address(address + (parts["prefix"] or "")), port
 
 
 def is_name(address: Address | None) -> bool:

@@ -58,6 +58,10 @@ def table_of_names(text: str) -> dict[str, str]:
     return table
 
 
+_MAY_BE_NONE = ("publication_linger_timeout_ns",)
+"""Times that may be 0: a publication then ends as soon as it is drained."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)  # which would be made at every start, and nobody calls
 class MediaDriverConfig:
     """Settings of one driver; times in ns, lengths in bytes. A channel's URI parameters override the stream defaults.
@@ -188,8 +192,9 @@ class MediaDriverConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name.endswith("_timeout_ns") and value is not None and value <= 0:
-                raise ConfigurationError(f"{field.name}={value}, must be above 0 ns")
+            least = 0 if field.name in _MAY_BE_NONE else 1
+            if field.name.endswith("_timeout_ns") and value is not None and value < least:
+                raise ConfigurationError(f"{field.name}={value}, must be {'above 0 ns' if least else '0 ns or more'}")
         self._check_order()
         self._check_encryption()
         self._check_lengths()
@@ -319,6 +324,11 @@ class MediaDriverConfig:
                 raise ConfigurationError(f"{name}={cpu}, must be a core that this process may use: {allowed}")
         if self.idle_park_max_ns < 1_000:
             raise ConfigurationError(f"idle_park_max_ns={self.idle_park_max_ns}, must be 1000 ns or more")
+
+    @property
+    def socket_buffers(self) -> dict[str, int]:
+        """The lengths of a socket's buffers where its channel says nothing, by the channel's keys."""
+        return {"so-rcvbuf": self.socket_rcvbuf, "so-sndbuf": self.socket_sndbuf}
 
     @property
     def untethered_linger_ns(self) -> int:

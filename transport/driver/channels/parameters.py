@@ -34,6 +34,7 @@ class PublicationParameters(NamedTuple):
     setup_limit: int
     """Set-ups that go to an address which has not answered any; 0: any number."""
     max_resend: int
+    channel_tag: int | None
     entity_tag: int | None
     response_correlation_id: int
     sndbuf: int
@@ -91,6 +92,9 @@ def publication_parameters(
         raise ChannelError(f"channel {str(uri)!r} has term-offset={start.term_offset} beyond term-length={term_length}")
     if mtu > min(term_length // 8, 16 << 20):
         raise ChannelError(f"channel {str(uri)!r} has mtu={mtu}, at most an eighth of term-length={term_length}")
+    sndbuf = uri.integer("so-sndbuf", config.socket_sndbuf)
+    if uri.is_udp and 0 < sndbuf < mtu:
+        raise ChannelError(f"channel {str(uri)!r} has mtu={mtu}, above so-sndbuf={sndbuf}: raise so-sndbuf")
     return PublicationParameters(
         mtu=mtu,
         term_length=term_length,
@@ -105,9 +109,10 @@ def publication_parameters(
         spies_simulate_connection=uri.boolean("ssc", config.spies_simulate_connection),
         setup_limit=uri.integer("setup-limit", 0),
         max_resend=uri.integer("max-resend", config.max_resend),
+        channel_tag=uri.channel_tag,
         entity_tag=uri.entity_tag,
         response_correlation_id=response_correlation_id,
-        sndbuf=uri.integer("so-sndbuf", config.socket_sndbuf),
+        sndbuf=sndbuf,
         rcvbuf=uri.integer("so-rcvbuf", config.socket_rcvbuf),
         **_untethered(uri, config),
     )

@@ -191,7 +191,18 @@ class Conductor:
         self.clients.free_counter_link(link)
 
     def _reject_image(self, command: Any) -> None:
-        self.subscriptions.images.reject(command.image_correlation_id, command.reason)
+        if len(command.reason) > commands.REASON_LENGTH_MAX:
+            raise RegistrationError(
+                f"a reason of {len(command.reason)} characters to reject an image: up to {commands.REASON_LENGTH_MAX} "
+                "are allowed",
+                code=ErrorCode.GENERIC_ERROR,
+            )
+        publication = self.publications.ipc.get(command.image_correlation_id)
+        if publication is None:
+            self.subscriptions.images.reject(command.image_correlation_id, command.reason)
+        else:
+            self.publications.reject_ipc(publication, command.reason)
+            self.subscriptions.on_publication_rejected(publication)
         self._succeed(command)
 
     def _next_session_id(self, command: Any) -> None:

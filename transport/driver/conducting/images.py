@@ -262,6 +262,10 @@ class Images:
                 f"unknown image correlation_id={correlation_id}: it is gone already", code=ErrorCode.GENERIC_ERROR
             )
         image.reject(reason.encode("ascii", "replace"))
+        self.context.record_error(
+            f"image rejected: session_id={image.session_id} stream_id={image.stream_id} "
+            f"source={image.source_identity}: {reason}"
+        )
 
     def of_endpoint(self, endpoint: ReceiveEndpoint) -> list[PublicationImage]:
         """Return all images of a socket."""

@@ -48,7 +48,8 @@ class SubscriptionLink:
         self.spec = spec
         self.is_response = is_response
         self.response_session_id: int | None = None
-        self.destinations: dict[str, int] = {}
+        self.destinations: dict[int, str] = {}
+        """The channel of each, by the id of the command that added it."""
         self.positions: dict[Resource, tuple[Counter, Tether]] = {}
 
     def wants_session(self, session_id: int) -> bool:
@@ -66,11 +67,16 @@ class SubscriptionLink:
             return isinstance(resource, IpcPublication)
         if self.kind == KIND_SPY:
             return (
-                isinstance(resource, NetworkPublication)
-                and self.spec is not None
-                and self.spec.matches(resource.endpoint.spec)
+                isinstance(resource, NetworkPublication) and self.spec is not None and self._means(self.spec, resource)
             )
         return isinstance(resource, PublicationImage) and resource.endpoint is self.endpoint
+
+    @staticmethod
+    def _means(spec: UdpChannelSpec, publication: NetworkPublication) -> bool:
+        """Return whether a spy's channel is a publication's, whose tag may be newer than that of its socket."""
+        if spec.tag is not None and spec.tag == publication.parameters.channel_tag:
+            return True
+        return spec.matches(publication.endpoint.spec)
 
 
 class SubscriptionLinks:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ordo.runtime.errors import ChannelError, RegistrationError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.control.commands import (
     ADDRESS_TYPE_IPV4,
     ADDRESS_TYPE_IPV6,
@@ -134,10 +135,10 @@ class Publications:
         parameters: PublicationParameters,
         exclusive: bool,
     ) -> IpcPublication:
-        same_stream = [p for p in self.ipc.values() if p.stream_id == stream_id and p.is_active]
+        same_stream = [p for p in self.ipc.values() if p.stream_id == stream_id and (p.is_active or p.is_draining)]
         if not exclusive:
             for shared in same_stream:
-                if not shared.is_exclusive:
+                if shared.is_active and not shared.is_exclusive:
                     check_same(uri, parameters, shared.parameters, shared.session_id)
                     return shared
         session_id = self._session_id(parameters, {p.session_id for p in same_stream}, uri)
@@ -378,7 +379,9 @@ class Publications:
         spec = parse_udp(uri, self.context.names)
         found = self._find_endpoint(spec)
         if found is not None:
-            check_shared(uri, found.spec.uri, "channel-snd-ts-offset")
+            check_shared(spec, found.spec, self.context.config.socket_buffers, "channel-snd-ts-offset")
+            if spec.tag is not None:
+                self._endpoints_by_tag.setdefault(spec.tag, found)
             return found, spec
         if spec.endpoint is None and not spec.is_multi_destination and not spec.is_response:
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
@@ -411,11 +414,11 @@ class Publications:
         config, network = self.context.config, self.context.send_network
         ttl = spec.uri.integer("ttl", config.multicast_ttl)
         buffers: dict[str, Any] = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
-        bind = spec.control or (spec.interface or spec.wildcard, 0)
+        bind = spec.control or (spec.interface or spec.wildcard, spec.interface_port)
         if spec.is_multicast:
             assert spec.endpoint is not None
             channel = self.context.send_ports.open(
-                0,
+                spec.interface_port,
                 lambda port: network.open(
                     (spec.wildcard, port), connect=spec.endpoint, interface=spec.interface, ttl=ttl, **buffers
                 ),
@@ -461,8 +464,8 @@ class Publications:
         self.context.sender.remove_endpoint(endpoint)
         self.endpoints.remove(endpoint)
         del self._endpoints_by_canonical[endpoint.spec.canonical]
-        if endpoint.spec.tag is not None:
-            del self._endpoints_by_tag[endpoint.spec.tag]
+        for tag in [tag for tag, owner in self._endpoints_by_tag.items() if owner is endpoint]:
+            del self._endpoints_by_tag[tag]
         endpoint.close()
         for counter in (endpoint.status, endpoint.local_address_counter, endpoint.destinations_counter):
             self.context.free_counter(counter)
@@ -519,6 +522,26 @@ class Publications:
 
     # --- removing and life ----------------------------------------------------------------------------------------
 
+    def reject_ipc(self, publication: IpcPublication, reason: str) -> None:
+        """Take no subscribers for as long as an image would stay away, and tell the publisher's clients why."""
+        now_ns = self.context.clock.now()
+        publication.reject(now_ns + self.context.config.image_liveness_timeout_ns)
+        self.context.transmit(
+            OnPublicationError(
+                publication.registration_id,
+                NULL_VALUE,
+                publication.session_id,
+                publication.stream_id,
+                NULL_VALUE,
+                NULL_VALUE,
+                ADDRESS_TYPE_IPV4,
+                0,
+                bytes(4),
+                ErrorCode.IMAGE_REJECTED,
+                reason,
+            )
+        )
+
     def remove(self, registration_id: int, revoke: bool) -> None:
         """Remove one client's link; the last one lets the publication drain."""
         link = self.links.pop(registration_id, None)
@@ -545,6 +568,8 @@ class Publications:
                 self.context.tell_state("publication", registration_id, publication.log, state)
             if entered == "LINGER":
                 subscriptions.on_publication_lingers(publication)
+            elif entered == "ACTIVE":
+                subscriptions.on_publication(publication)
             elif publication.state_name == "DONE" and publication.reference_count == 0:
                 self._free(publication, subscriptions)
         for endpoint in self.endpoints:
@@ -601,11 +626,11 @@ class Publications:
             self.context.transmit(
                 OnPublicationError(
                     publication.registration_id,
-                    -1,
+                    publication.endpoint.destination_at(source),
                     publication.session_id,
                     publication.stream_id,
                     receiver_id,
-                    -1 if tag is None else tag,
+                    NULL_VALUE if tag is None else tag,
                     ADDRESS_TYPE_IPV6 if ":" in host else ADDRESS_TYPE_IPV4,
                     port,
                     source[8:24] if ":" in host else source[4:8],

@@ -6,6 +6,7 @@ from typing import Any
 
 from ordo.runtime.errors import ChannelError, RegistrationError
 from ordo.runtime.native.counters import Counter
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.control.commands import (
     IPC_IDENTITY,
     ErrorCode,
@@ -175,7 +176,11 @@ class Subscriptions:
         spec = parse_udp(uri, self.context.names)
         found = self._find_endpoint(spec)
         if found is not None:
-            check_shared(uri, found.spec.uri, "channel-rcv-ts-offset", "media-rcv-ts-offset")
+            check_shared(
+                spec, found.spec, self.context.config.socket_buffers, "channel-rcv-ts-offset", "media-rcv-ts-offset"
+            )
+            if spec.tag is not None:
+                self._endpoints_by_tag.setdefault(spec.tag, found)
             return found
         if spec.is_response and spec.control is None:
             raise ChannelError(f"channel {str(uri)!r} has control-mode=response but no control: whom is it to ask?")
@@ -235,7 +240,7 @@ class Subscriptions:
                 **buffers,
             )
         else:
-            host, wanted = spec.endpoint or (spec.interface or spec.wildcard, 0)
+            host, wanted = spec.endpoint or (spec.interface or spec.wildcard, spec.interface_port)
             channel = self.context.receive_ports.open(wanted, lambda port: network.open((host, port), **buffers))
         if endpoint.media_stamper is not None:
             channel.note_times()
@@ -278,8 +283,8 @@ class Subscriptions:
             self._remove_transport(endpoint, transport)
         self.endpoints.remove(endpoint)
         del self._endpoints_by_canonical[endpoint.spec.canonical]
-        if endpoint.spec.tag is not None:
-            del self._endpoints_by_tag[endpoint.spec.tag]
+        for tag in [tag for tag, owner in self._endpoints_by_tag.items() if owner is endpoint]:
+            del self._endpoints_by_tag[tag]
         self._asking.pop(endpoint, None)
         self.context.receiver.pending_endpoints.pop(endpoint, None)
         self.context.free_counter(endpoint.status)
@@ -291,7 +296,7 @@ class Subscriptions:
         link = self._manual_link(registration_id, channel)
         uri = ChannelUri.parse(channel).check_destination(receive=True)
         refuse_unsupported(uri)
-        if channel in link.destinations:
+        if channel in link.destinations.values() and (uri.endpoint is None or uri.endpoint.port != 0):
             return
         if _kind(uri) != KIND_NETWORK:
             self._add_local_destination(link, uri, correlation_id)
@@ -300,7 +305,7 @@ class Subscriptions:
         spec = parse_udp(uri, self.context.names)
         transport = self._open_transport(link.endpoint, spec, link.parameters, correlation_id)
         self._add_transport(link.endpoint, transport)
-        link.destinations[channel] = correlation_id
+        link.destinations[correlation_id] = channel
 
     def _add_local_destination(self, link: SubscriptionLink, uri: ChannelUri, correlation_id: int) -> None:
         extra = SubscriptionLink(
@@ -308,33 +313,37 @@ class Subscriptions:
         )
         if extra.kind == KIND_SPY:
             extra.spec = parse_udp(uri, self.context.names)
-        link.destinations[str(uri)] = correlation_id
+        link.destinations[correlation_id] = str(uri)
         self.links.add(extra)
         self._join_existing(extra)
 
     def remove_destination_by_id(self, registration_id: int, destination_id: int) -> None:
         link = self._manual_link(registration_id, str(destination_id))
-        channel = next((channel for channel, known in link.destinations.items() if known == destination_id), None)
-        self.remove_destination(registration_id, str(destination_id) if channel is None else channel)
+        self._remove_destination(link, destination_id, f"registration_id={destination_id}")
 
     def has(self, registration_id: int) -> bool:
         return bool(self.links.of_registration(registration_id))
 
     def remove_destination(self, registration_id: int, channel: str) -> None:
+        """Remove the destination with this channel, the first one that was added if there are several."""
         link = self._manual_link(registration_id, channel)
-        correlation_id = link.destinations.pop(channel, None)
-        if correlation_id is None:
+        destination_id = next((one for one, known in link.destinations.items() if known == channel), NULL_VALUE)
+        self._remove_destination(link, destination_id, repr(channel))
+
+    def _remove_destination(self, link: SubscriptionLink, destination_id: int, what: str) -> None:
+        channel = link.destinations.pop(destination_id, None)
+        if channel is None:
             raise RegistrationError(
-                f"no destination {channel!r} at subscription registration_id={registration_id}",
+                f"no destination {what} at subscription registration_id={link.registration_id}",
                 code=ErrorCode.GENERIC_ERROR,
             )
-        for extra in self.links.of_registration(registration_id):
+        for extra in self.links.of_registration(link.registration_id):
             if extra.kind != KIND_NETWORK and extra.channel == channel:
                 self._drop(extra)
                 return
         assert link.endpoint is not None
         for transport in list(link.endpoint.transports):
-            if transport.registration_id == correlation_id:
+            if transport.registration_id == destination_id:
                 self._remove_transport(link.endpoint, transport)
 
     def _manual_link(self, registration_id: int, channel: str) -> SubscriptionLink:
@@ -390,6 +399,12 @@ class Subscriptions:
         if tether.holds_window:
             remove_position(resource, counter)
         self.context.free_counter(counter)
+
+    def on_publication_rejected(self, publication: IpcPublication) -> None:
+        """Take an IPC publication away from all that read it."""
+        for link in self.links.readers_of(publication):
+            self.announce_unavailable(link, publication)
+            self.detach(link, publication)
 
     def on_publication_lingers(self, publication: NetworkPublication | IpcPublication) -> None:
         """Make the image unavailable once its subscribers have read all of it."""

@@ -24,6 +24,7 @@ cdef class IpcPublication:
     cdef int64_t clean_position
     cdef int64_t consumer_position             # of the fastest subscriber; kept when all are gone
     cdef PointerArray subscribers              # their sub-pos cells
+    cdef int64_t rejected_until_ns          # 0: subscribers may join
     cdef int64_t state_changed_ns
     cdef int64_t linger_timeout_ns
     cdef int64_t unblock_position

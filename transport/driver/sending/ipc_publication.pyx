@@ -113,13 +113,20 @@ cdef class IpcPublication:
         return self.state == PUBLICATION_ACTIVE
 
     @property
+    def is_draining(self):
+        return self.state == PUBLICATION_DRAINING
+
+    @property
     def untethered_limit(self):
         """Late is who has not passed this: the fastest subscriber less three quarters of the window."""
         return self.consumer_position - self.window + self.window / 4
 
     @property
     def accepts_subscriptions(self):
-        return self.state == PUBLICATION_ACTIVE
+        """Whether a further subscriber may join: none after a rejection, and while draining only if something is unread."""
+        if self.state == PUBLICATION_DRAINING:
+            return not self.log.is_revoked() and not self.subscribers_have_drained()
+        return self.state == PUBLICATION_ACTIVE and self.rejected_until_ns == 0
 
     @property
     def join_position(self):
@@ -149,6 +156,10 @@ cdef class IpcPublication:
                 return False
         return True
 
+    def reject(self, int64_t until_ns):
+        """Take no subscribers until then; those that there are have to be removed."""
+        self.rejected_until_ns = until_ns
+
     def begin_draining(self, int64_t now_ns, bint revoke=False):
         """Begin draining: the last client link is gone, so that no more data comes."""
         cdef int64_t producer = self.log.producer_position()
@@ -169,6 +180,9 @@ cdef class IpcPublication:
             self.log.set_connected(self.subscribers.count > 0)
             if not self.is_exclusive:
                 self._check_unblock(now_ns)
+            if self.rejected_until_ns != 0 and now_ns >= self.rejected_until_ns:
+                self.rejected_until_ns = 0
+                return STATE_NAMES[PUBLICATION_ACTIVE]
         elif self.state == PUBLICATION_DRAINING:
             if self.log.is_revoked() or self.subscribers_have_drained():
                 return self._enter(PUBLICATION_LINGER, now_ns)

@@ -103,6 +103,17 @@ cdef class SendEndpoint:
                 return True
         return False
 
+    def destination_at(self, bytes packed):
+        """Return the registration id of the manual destination with this address, or -1."""
+        cdef Destination* destinations = <Destination*> self.destinations.items
+        cdef SocketAddress address
+        cdef int64_t i
+        load_address(&address, packed)
+        for i in range(self.destinations.count):
+            if same_address(&destinations[i].address, &address):
+                return destinations[i].registration_id
+        return -1
+
     def is_silent(self, int64_t now_ns):
         """Return whether this is a unicast endpoint that was not heard for the destination timeout."""
         return self.mode == MODE_SINGLE and now_ns - self.last_heard_ns > self.destination_timeout_ns
