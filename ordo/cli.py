@@ -286,6 +286,8 @@ def pipeline(context: typer.Context) -> None:
         if status is None:
             raise
         _fail(error.message, status)
+    except OSError as error:  # 1, the status of what nobody expected, stands for damage here
+        status = _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", EXIT_NOT_DONE)
     raise typer.Exit(status if isinstance(status, int) else 0)
 
 

@@ -7,7 +7,6 @@ all that was asked for could be checked; 6 it could not be done; 7 a library is 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError
+from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
 from ordo.runtime.errors import OrdoError
 from ordo.runtime.reporting.output import OutputStream
 from ordo.runtime.reporting.terminal import console_on
@@ -55,6 +54,9 @@ Commit = Annotated[str, typer.Option(help="auto, recorded, a position, or the no
 RecordingOption = Annotated[str, typer.Option("--recording", help="log, all, or recording ids")]
 EngineOption = Annotated[Engine, typer.Option("--engine", help="Spark, or this process alone, without a JVM")]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="of copies: fsspec options, as JSON")]
+RepeatsOption = Annotated[
+    bool, typer.Option("--repeats", help="count copies of requests as well, which were sent again and not executed")
+]
 ServiceOption = Annotated[str, typer.Option("--service", help="the service, as module:Class")]
 
 
@@ -72,10 +74,7 @@ class Job:
 
 def plain_error(error: Exception) -> Exception:
     """Return Ordo's own error where Spark has wrapped one in a stack trace; any other error unchanged."""
-    own = re.findall(r"^(?:pipeline|runtime|archive)\.[\w.]+Error: (.+)$", str(error), re.MULTILINE)
-    if isinstance(error, OrdoError) or not own:
-        return error
-    return PipelineError(own[-1])
+    return error if isinstance(error, OrdoError) else own_error(error) or error
 
 
 @contextmanager
@@ -155,7 +154,8 @@ def audit(
         typer.echo(f"first problem at position {problem['position']}: {audit_report.describe(problem)}")
     for row in violations[:10]:
         typer.echo(f"session {row['session_id']} of {row['node']}: {row['violation']} at position {row['position']}")
-    typer.echo(f"{'damaged' if problem else 'clean'}; report: {page}")
+    verdict = "damaged" if problem else f"{len(violations)} violations by sessions" if violations else "clean"
+    typer.echo(f"{verdict}; report: {page}")
     raise typer.Exit(EXIT_FOUND if problem is not None or violations else 0)
 
 
@@ -240,8 +240,8 @@ def export(
     """Write what is new as Parquet, or into a Delta table; may be run again at any time."""
     with needing("local"):
         from ordo.pipeline.recordings.object_store import parse_storage
-    if columns and "timestamp" not in columns.split(","):
-        columns += ",timestamp"
+    if columns:  # the day comes from the first; the second says which rows are copies that were not executed
+        columns = ",".join(dict.fromkeys([*columns.split(","), "timestamp", "is_repeat"]))
     parts = tuple(filter(None, partition_by.split(",")))
     order = tuple(filter(None, sort_by.split(",")))
     if lake is Lake.DELTA:
@@ -292,7 +292,7 @@ def sessions(
     folders: Folders, report: ReportTo = "sessions", commit: Commit = "auto", storage: StorageOption = None,
     master: Master = None, cores: Cores = None,
 ) -> None:  # fmt: skip
-    """Show the life of each client session."""
+    """Show the life of each client session; messages are what was executed, and repeats are counted apart."""
     with needing("pipeline"):
         from ordo.pipeline.first_look import look_at_frame
     look_at_frame(folders, "log", commit, storage)
@@ -308,6 +308,7 @@ def latency(
     folders: Folders,
     sent: Annotated[str | None, typer.Option(help="where payloads say when they were sent, such as i64@0:ns")] = None,
     report: ReportTo = "latency",
+    repeats: RepeatsOption = False,
     commit: Commit = "auto",
     storage: StorageOption = None,
     master: Master = None,
@@ -321,8 +322,9 @@ def latency(
     if sent is not None:
         latency_job.SentField.parse(sent)
     with running("latency", master, cores) as job:
-        columns = ",".join(latency_job.columns_for(sent))
-        page = latency_job.write_report(_load(job, folders, "log", commit, storage, columns=columns), sent, report)
+        columns = ",".join(latency_job.columns_for(sent, repeats))
+        log = _load(job, folders, "log", commit, storage, columns=columns)
+        page = latency_job.write_report(log, sent, report, repeats)
     typer.echo(f"report: {page}")
 
 
@@ -331,24 +333,33 @@ def decode(
     folders: Folders,
     decoder: Annotated[str, typer.Option(help="sbe:<xml>, protobuf:<set>:<message> or struct:<format>:<names>")],
     to: Annotated[str, typer.Option(help="folder for the Parquet files")],
+    repeats: RepeatsOption = False,
     commit: Commit = "auto",
     storage: StorageOption = None,
     master: Master = None,
     cores: Cores = None,
 ) -> None:
-    """Write messages with their payloads in columns as Parquet."""
+    """Write messages that were executed, each once, with their payloads in columns as Parquet."""
     with needing("pipeline"):
         from ordo.pipeline.decoding.payloads import MESSAGE_KINDS, parse_decoder
         from ordo.pipeline.first_look import look_at_frame
         from ordo.pipeline.jobs.decode import decode as run
+        from ordo.pipeline.spark.executed import describe_unknown
     look_at_frame(folders, "log", commit, storage)
     payloads = parse_decoder(decoder)
     with running("decode", master, cores) as job:
         log = _load(job, folders, "log", commit, storage, kinds=",".join(MESSAGE_KINDS))
-        run(log, payloads).write.mode("overwrite").parquet(to)
-        counts = job.spark.read.parquet(to).groupBy("message").count().orderBy("message").collect()
+        run(log, payloads, repeats=repeats).write.mode("overwrite").parquet(to)
+        written = job.spark.read.parquet(to)
+        counts = written.groupBy("message").count().orderBy("message").collect()
+        unknown = written.where("is_repeat is null").count()
     for row in counts:
         typer.echo(f"{row['message'] or 'not decoded'}: {row['count']:,}")
+    if unknown and not repeats:
+        typer.echo(describe_unknown(unknown))
+    if counts and all(row["message"] is None for row in counts):
+        typer.echo("nothing could be decoded: is it the right decoder? `problem` in the rows says what was wrong")
+        raise typer.Exit(EXIT_NOT_CHECKED)
 
 
 @app.command()
@@ -465,6 +476,7 @@ def alerts(
     start: Annotated[str, typer.Option(help="of a new checkpoint: earliest, latest, a position")] = "latest",
     once: Annotated[bool, typer.Option(help="end at what there is now; exit status 1 with alerts")] = False,
     webhook_timeout: Annotated[float, typer.Option(help="seconds to try to deliver an alert")] = 60.0,
+    repeats: RepeatsOption = False,
     commit: Commit = "auto", storage: StorageOption = None, master: Master = None, cores: Cores = None,
 ) -> None:  # fmt: skip
     """Watch a log while it grows, and call a webhook: gaps in time, rates, leadership terms, members' states."""
@@ -473,7 +485,7 @@ def alerts(
         from ordo.pipeline.alerts.webhook import Webhook
         from ordo.pipeline.first_look import look_at_options
         from ordo.pipeline.recordings.object_store import parse_storage
-    rules = Rules(None if gap is None else int(gap * 1e6), rate_min, rate_max, int(window * 1e6), terms)
+    rules = Rules(None if gap is None else int(gap * 1e6), rate_min, rate_max, int(window * 1e6), terms, repeats)
     if gap is None and not rules.has_rates and not terms and not states:
         raise PipelineError("nothing to watch: give --gap, --rate-min, --rate-max, --terms or --states")
     call = Webhook(webhook, webhook_timeout) if webhook is not None else None
@@ -481,7 +493,9 @@ def alerts(
     options = {"commit": commit, "startingPosition": start}
     if storage is not None:
         options["storageOptions"] = storage
-    look_at_options(folders, options)
+    found = look_at_options(folders, options)
+    if states and (found.network is not None or len(found.directories) < 2):
+        raise PipelineError("--states compares members: give the archive folders of two or more")
     with running("alerts", master, cores) as job:
         from ordo.pipeline.alerts.state_watch import StateWatch
         from ordo.pipeline.alerts.watch import stream_of, watch
@@ -493,7 +507,7 @@ def alerts(
             told.append(alert["id"])
 
         watched = StateWatch(folders, commit, parse_storage(storage)) if states else None
-        watch(stream_of(job.spark, folders, options), checkpoint, rules, tell, watched, once, ",".join(folders))
+        watch(stream_of(job.spark, folders, options, rules), checkpoint, rules, tell, watched, once, ",".join(folders))
     raise typer.Exit(EXIT_FOUND if told else 0)
 
 
@@ -506,7 +520,10 @@ def diff(
     commit: Commit = "auto",
     storage: StorageOption = None,
 ) -> None:
-    """Compare two logs record by record, such as those of a run and its repetition; exit status 1 when they differ."""
+    """Compare two logs record by record, such as those of a run and its repetition; exit status 1 when they differ.
+
+    3: there is nothing to compare.
+    """
     with needing("local"):
         from ordo.pipeline.jobs import diff as diff_job
         from ordo.pipeline.recordings.recordings import is_copy
@@ -522,6 +539,9 @@ def diff(
         typer.echo(diff_job.describe(difference))
     typer.echo(f"{facts['status']}: {facts['left_records']:,} and {facts['right_records']:,} records, "
                f"{facts['differing']:,} differ")  # fmt: skip
+    if facts["status"] == "not compared":
+        typer.echo("neither log has a record of these kinds")
+        raise typer.Exit(EXIT_NOT_CHECKED)
     raise typer.Exit(EXIT_FOUND if facts["differing"] else 0)
 
 
@@ -560,16 +580,29 @@ def fetch(
 
 @app.command()
 def index(folders: Folders, recording: RecordingOption = "all", commit: Commit = "recorded") -> None:
-    """Build the indexes that let reads skip; reads do so by themselves otherwise."""
-    from ordo.pipeline.recordings.index import index_directory, index_of
+    """Build the indexes that let reads skip; reads do so by themselves otherwise.
+
+    Status 1 where a segment is damaged.
+    """
+    from ordo.pipeline.recordings.index import index_directory, index_of, kept_index
     from ordo.pipeline.recordings.recordings import is_copy, open_recordings
 
+    lacking = 0
     if any(is_copy(folder) for folder in folders):
         raise PipelineError("indexes are of archive folders; reads of copies in object storage need none")
     for entry in open_recordings(folders, recording, commit):
-        blocks = sum(len(part.blocks) for part in index_of(entry, list(entry.segments(entry.start))))
-        typer.echo(f"{entry.key}: {blocks} blocks")
+        segments = list(entry.segments(entry.start))
+        indexes = index_of(entry, segments)
+        typer.echo(f"{entry.key}: {sum(len(one.blocks) for one in indexes)} blocks")
+        for segment, one in zip(segments, indexes, strict=True):
+            if one.fault_position >= 0 or not segment.present:
+                lacking += 1
+                where = f"damaged at position {one.fault_position}" if segment.present else "missing"
+                typer.echo(f"{segment.path}: {where}, and has no index; `ordo pipeline audit` says more")
+            elif kept_index(entry, segment) is None:
+                raise PipelineError(f"indexes cannot be written to {index_directory()}: is it full, or read-only?")
     typer.echo(f"indexes are in {index_directory()}")
+    raise typer.Exit(EXIT_FOUND if lacking else 0)
 
 
 @app.command()
@@ -581,5 +614,7 @@ def generate(
     """Write a generated log, to size a Spark cluster with."""
     from ordo.pipeline.generate import LogShape, generate_log
 
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise PipelineError(f"{folder} is not empty; give a new folder")
     entry = generate_log(folder, LogShape(messages=messages, seed=seed))
     typer.echo(f"recording {entry.recording_id}: {messages:,} messages, {entry.stop_position:,} bytes")

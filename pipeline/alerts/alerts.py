@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ordo.pipeline.decoding.batches import IS_REPEAT
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.decoding.payloads import MESSAGE_KINDS
 
@@ -28,13 +29,18 @@ Alert = dict[str, Any]
 
 @dataclass(frozen=True)
 class Rules:
-    """What is watched. Rates are messages and requests a second, over windows of cluster time."""
+    """What is watched.
+
+    Rates are messages and requests a second, over windows of cluster time; those that were executed, each once, or with
+    `repeats` the copies that were not executed as well.
+    """
 
     gap_us: int | None = None
     rate_min: float | None = None
     rate_max: float | None = None
     window_us: int = 10_000_000
     terms: bool = False
+    repeats: bool = False
 
     def __post_init__(self) -> None:
         """Raise PipelineError for bounds that cannot hold."""
@@ -46,6 +52,11 @@ class Rules:
     @property
     def has_rates(self) -> bool:
         return self.rate_min is not None or self.rate_max is not None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of the log that it takes to watch by these rules."""
+        return (*COLUMNS, IS_REPEAT) if self.has_rates and not self.repeats else COLUMNS
 
     def judge(self, count: int) -> str:
         """Return LOW, HIGH or FINE for a window with this many messages."""
@@ -103,7 +114,7 @@ class Summary:
 
 
 def summarize(batches: Iterable[pa.RecordBatch], rules: Rules) -> Iterator[Summary]:
-    """Summaries of batches with COLUMNS, in the log's order; one for each recording in them."""
+    """Summaries of batches with `rules.columns`, in the log's order; one for each recording in them."""
     summary: Summary | None = None
     for batch in batches:
         dated = batch.filter(pc.is_valid(batch["timestamp"]))
@@ -129,7 +140,7 @@ def _add(summary: Summary, rules: Rules, batch: pa.RecordBatch, times: np.ndarra
         for index in np.flatnonzero(steps > rules.gap_us)[: FOUND_MAX - len(summary.gaps)]:
             summary.gaps.append((int(times[index] - steps[index]), int(times[index]), int(positions[index])))
     if rules.has_rates:
-        counted = np.asarray(pc.is_in(batch["kind"], value_set=_COUNTED).cast(pa.int64()))
+        counted = _counted(rules, batch)
         windows, starts = np.unique(times // rules.window_us, return_index=True)
         for window, count in zip(windows, np.add.reduceat(counted, starts), strict=True):
             summary.add_window(rules, int(window), int(count))
@@ -137,6 +148,14 @@ def _add(summary: Summary, rules: Rules, batch: pa.RecordBatch, times: np.ndarra
         for index in np.flatnonzero(np.asarray(pc.equal(batch["kind"], "new_term").cast(pa.int8())))[:FOUND_MAX]:
             summary.terms.append((int(positions[index]), int(times[index]), batch["leadership_term"][index].as_py()))
     summary.last_position, summary.last_us = int(positions[-1]), int(times[-1])
+
+
+def _counted(rules: Rules, batch: pa.RecordBatch) -> np.ndarray:
+    """Return 1 for each row that a rate counts; a request of which nobody knows whether it is a copy is one."""
+    counted = pc.is_in(batch["kind"], value_set=_COUNTED)
+    if not rules.repeats:
+        counted = pc.and_(counted, pc.invert(batch[IS_REPEAT].fill_null(False)))
+    return np.asarray(counted.cast(pa.int64()))
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 
 from ordo.cluster.wire.snapshots.snapshot_digest import MessagesDigest
 from ordo.pipeline.alerts.alerts import Alert
-from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
 from ordo.pipeline.recordings.planner import read_runs, whole_runs
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import Recording, open_recordings, with_owners
@@ -20,22 +20,25 @@ UNKNOWN = -1
 
 
 class StateWatch:
-    """Reads each whole snapshot of each node once; a damaged one with each look."""
+    """Reads each whole snapshot of each node once; one that cannot be read with each look."""
 
     def __init__(self, folders: list[str], commit: str = "auto", storage: Mapping[str, Any] | None = None) -> None:
         self._folders, self._commit, self._storage = folders, commit, storage
         self._known: dict[str, tuple[int, str]] = {}
         self._told: set[tuple[int, int]] = set()
+        self._damaged: dict[str, CorruptRecordingError | None] = {}
+        """By recording; None: it was told."""
 
     def look(self) -> list[Alert]:
-        """Positions at which snapshots of a service differ, each once."""
+        """Positions at which snapshots of a service differ, and snapshots that are damaged, each once."""
         digests: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for recording in with_owners(open_recordings(self._folders, "all", self._commit, storage=self._storage)):
             found = self._digest(recording)
             if found is not None:
                 service_id = UNKNOWN if recording.owner is None else recording.owner.service_id
                 digests[found[0], service_id][recording.node].add(found[1])
-        alerts = []
+        alerts = [_damage_alert(key, error) for key, error in self._damaged.items() if error is not None]
+        self._damaged = dict.fromkeys(self._damaged)
         for state, nodes in sorted(digests.items()):
             if _differ(nodes, is_of_one=state[1] != UNKNOWN) and state not in self._told:
                 self._told.add(state)
@@ -49,7 +52,10 @@ class StateWatch:
         if recording.key not in self._known:
             try:
                 self._known[recording.key] = _read(recording)
-            except PipelineError:  # the audit's to say
+            except CorruptRecordingError as error:
+                self._damaged.setdefault(recording.key, error)
+                return None
+            except PipelineError:  # no snapshot, or one that was never finished: the audit's to say
                 return None
         return self._known[recording.key]
 
@@ -74,6 +80,13 @@ def _differ(nodes: Mapping[str, set[str]], *, is_of_one: bool) -> bool:
     if is_of_one:
         return len(set().union(*nodes.values())) > 1
     return any(not (one <= other or other <= one) for one, other in combinations(nodes.values(), 2))
+
+
+def _damage_alert(key: str, error: CorruptRecordingError) -> Alert:
+    return {
+        "id": f"state:{key}:damaged", "kind": "state", "log": key, "position": error.position, "time": None,
+        "text": f"a snapshot is damaged, and was not compared: {error}",
+    }  # fmt: skip
 
 
 def _alert(position: int, service_id: int, nodes: dict[str, set[str]]) -> Alert:

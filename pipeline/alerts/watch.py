@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ordo.pipeline.alerts.alerts import COLUMNS, Alert, Rules, Summary, Watch, summarize
+from ordo.pipeline.alerts.alerts import Alert, Rules, Summary, Watch, summarize
 from ordo.pipeline.alerts.silence import Arrivals
 from ordo.pipeline.alerts.state_watch import StateWatch
+from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.export.target import Target, open_target
 
 if TYPE_CHECKING:
@@ -102,11 +103,14 @@ def watch(
     once: bool = False,
     name: str = "all logs",
 ) -> None:
-    """Follow `log`, a stream with COLUMNS; with `once` up to what there is now, otherwise until it is stopped.
+    """Follow `log`, a stream with `rules.columns`; with `once` up to what there is now, otherwise until it is stopped.
 
     `name` stands for the log in an alert as long as nothing was read of it. `tell` is called for each alert. Where it
     raises, the query ends, and the next one tells the same alert again.
     """
+    lacking = set(rules.columns) - set(log.columns)
+    if lacking:
+        raise PipelineError(f"the stream has no column {', '.join(sorted(lacking))}, which these rules need")
     target = open_target(log.sparkSession, checkpoint, STATE_NAME)
     batches = BatchWatch(target, name, rules, tell, Clock(), hears_silence=not once)
     writer = log.writeStream.foreachBatch(batches.take).option("checkpointLocation", f"{checkpoint.rstrip('/')}/stream")
@@ -132,9 +136,9 @@ def has_found_nothing(status: Mapping[str, Any]) -> bool:
     return status["message"] == WAITING and not status["isDataAvailable"]
 
 
-def stream_of(spark: SparkSession, folders: list[str], options: dict[str, Any]) -> DataFrame:
-    """Return the stream that `watch` follows."""
-    reader = spark.readStream.format("ordo").option("columns", ",".join(COLUMNS))
+def stream_of(spark: SparkSession, folders: list[str], options: dict[str, Any], rules: Rules) -> DataFrame:
+    """Return the stream that `watch` follows by these rules."""
+    reader = spark.readStream.format("ordo").option("columns", ",".join(rules.columns))
     for name, value in options.items():
         reader = reader.option(name, value)
     return reader.load(",".join(folders))

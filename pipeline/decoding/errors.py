@@ -11,6 +11,8 @@ OrdoError
 
 from __future__ import annotations
 
+import re
+
 from ordo.runtime.errors import OrdoError
 
 
@@ -66,3 +68,15 @@ class CorruptRecordingError(PipelineError):
 
     def __reduce__(self) -> tuple[type[CorruptRecordingError], tuple[str, str, int, str]]:
         return (type(self), (str(self), self.path, self.position, self.fault))
+
+
+_OWN = re.compile(r"^ordo\.[\w.]*?(\w+Error): (.+)$", re.MULTILINE)
+
+
+def own_error(error: Exception) -> PipelineError | None:
+    """Return Ordo's own error that a library (Spark, DuckDB, delta-rs) put into its text; None where it did not."""
+    found = _OWN.findall(str(error))
+    if not found:
+        return None
+    name, text = found[-1]
+    return CorruptRecordingError(text) if name == CorruptRecordingError.__name__ else PipelineError(text)

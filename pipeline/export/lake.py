@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError
+from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
 from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
 from ordo.pipeline.export.chunks import Chunk, check_columns, chunks
 from ordo.pipeline.recordings.recordings import open_recordings
@@ -111,7 +111,7 @@ def _append(delta: Any, table: str, chunk: Chunk, options: LakeOptions, commit: 
     except delta.exceptions.CommitFailedError as error:
         raise _overtaken(table, chunk) from error
     except delta.exceptions.DeltaError as error:
-        raise PipelineError(f"{table}: {str(error).splitlines()[0]}") from error
+        raise own_error(error) or PipelineError(f"{table}: {str(error).splitlines()[0]}") from error
 
 
 def _overtaken(table: str, chunk: Chunk) -> PipelineError:

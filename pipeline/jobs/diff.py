@@ -24,6 +24,8 @@ Row = dict[str, Any]
 def diff(left: LocalLog, right: LocalLog, compare: Iterable[str] = COMPARED_DEFAULT, limit: int = 10) -> dict[str, Any]:
     """`status` same or differs, how many records each has, and the first `limit` pairs that differ.
 
+    The status is `not compared` where neither has any record.
+
     Both logs have to be read with the columns compared and `position`. A record more or less on one side makes all
     behind it differ: the first difference is what counts.
     """
@@ -37,8 +39,9 @@ def diff(left: LocalLog, right: LocalLog, compare: Iterable[str] = COMPARED_DEFA
         differing += bool(fields)
         if fields and len(found) < limit:
             found.append({"record": number, "fields": fields, "left": _shown(pair[0]), "right": _shown(pair[1])})
+    status = "differs" if differing else "same" if any(counts) else "not compared"
     return {
-        "status": "differs" if differing else "same", "compared": list(columns), "left_records": counts[0],
+        "status": status, "compared": list(columns), "left_records": counts[0],
         "right_records": counts[1], "differing": differing, "differences": found,
     }  # fmt: skip
 

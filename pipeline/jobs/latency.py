@@ -3,7 +3,7 @@
 A log holds the time the leader gave each record. Where payloads carry the time they were sent, an integer at a fixed
 offset, `sent` says so and latency is the difference, in microseconds; both clocks must be one clock, or synchronised.
 Without it the value is the gap between neighbouring messages of a session. Requests are messages; the time in them is
-looked for in the application's bytes.
+looked for in the application's bytes. Copies of requests, which the cluster does not execute, are left out.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.decoding.payloads import MESSAGE_KINDS, SBE_HEADER_BYTES
 from ordo.pipeline.jobs.report import Report, new_figure, time_axis, utc
+from ordo.pipeline.spark.executed import IS_REPEAT, describe_unknown, executed_once
 from ordo.pipeline.spark.rows import KeptRows, keep_rows, rows_of
 
 STATISTICS = ("count", "p50", "p90", "p99", "p999", "max", "mean")
@@ -34,6 +35,8 @@ PERCENTILES = (0.5, 0.9, 0.99, 0.999)
 ACCURACY = 10_000
 """A percentile is off by 0.01 % of the rows at most. Each group's summary takes memory in proportion: with 0.001 %, the
 sessions of a long log filled a heap of 2 GB."""
+_MEASURED_SQL = ("node string, recording long, session_id long, kind string, timestamp timestamp, is_repeat boolean, "
+                 "value_us double")  # fmt: skip
 _FIELD = re.compile(r"(i64|u64|i64be|u64be)@(\d+):(ns|us|ms)")
 _NANOS = {"ns": 1, "us": 1000, "ms": 1_000_000}
 
@@ -55,24 +58,29 @@ class SentField:
         return cls(int(match[2]), match[1].endswith("be"), match[3])
 
 
-def columns_for(sent: str | None) -> tuple[str, ...]:
+def columns_for(sent: str | None, repeats: bool = False) -> tuple[str, ...]:
     """Return the columns of the log that are needed, for its option `columns`."""
-    return (*KEYS, "position" if sent is None else "payload")
+    return (*KEYS, "position" if sent is None else "payload", *(() if repeats else (IS_REPEAT,)))
 
 
-def with_latency(log: DataFrame, sent: str | None = None) -> DataFrame:
-    """Messages and requests with (*KEYS, value_us); where there is no value they are left out."""
+def with_latency(log: DataFrame, sent: str | None = None, repeats: bool = False) -> DataFrame:
+    """Messages and requests with (*KEYS, is_repeat, value_us); where there is no value they are left out.
+
+    `repeats` takes copies that were not executed as well; without it the log needs its column `is_repeat`.
+    """
     messages = log.where(F.col("kind").isin(*MESSAGE_KINDS))
+    messages = messages.withColumn(IS_REPEAT, F.lit(False)) if repeats else executed_once(messages)
     if sent is not None:
         field = SentField.parse(sent)
-        schema = "node string, recording long, session_id long, kind string, timestamp timestamp, value_us double"
         return (
-            messages.select(*KEYS, "payload").mapInArrow(partial(_measure, field), schema).where("value_us is not null")
+            messages.select(*KEYS, IS_REPEAT, "payload")
+            .mapInArrow(partial(_measure, field), _MEASURED_SQL)
+            .where("value_us is not null")
         )
     order = Window.partitionBy("node", "recording", "session_id").orderBy("position")
     micros = F.unix_micros("timestamp")
     gap = (micros - F.lag(micros).over(order)).cast("double").alias("value_us")
-    return messages.select(*KEYS, gap).where("value_us is not null")
+    return messages.select(*KEYS, IS_REPEAT, gap).where("value_us is not null")
 
 
 def _measure(field: SentField, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,7 +88,7 @@ def _measure(field: SentField, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
         sent, present = integers(batch["payload"], batch["kind"], field.offset, field.big_endian)
         times = np.asarray(batch["timestamp"].cast(pa.int64()).fill_null(0))
         values = pa.array((times * 1000 - sent * _NANOS[field.unit]) / 1000.0, pa.float64(), mask=~present)
-        kept = batch.select(list(KEYS))
+        kept = batch.select([*KEYS, IS_REPEAT])
         yield pa.RecordBatch.from_arrays([*kept.columns, values], names=[*kept.schema.names, "value_us"])
 
 
@@ -108,16 +116,18 @@ def _gather(data: np.ndarray, places: np.ndarray, present: np.ndarray, size: int
     return np.where(present, raw.view(kind).ravel().astype(np.int64), 0)
 
 
-def latency(log: DataFrame, sent: str | None = None, by: tuple[str, ...] = ("minute",)) -> DataFrame:
+def latency(
+    log: DataFrame, sent: str | None = None, by: tuple[str, ...] = ("minute",), repeats: bool = False
+) -> DataFrame:
     """By any of `minute`, `session_id`, `kind`, `node`: (*by, count, p50, p90, p99, p999, max, mean), in us."""
     allowed = {"minute", "session_id", "kind", "node", "recording"}
     if not by or not set(by) <= allowed:
         raise PipelineError(f"by={','.join(by)!r}: allowed are {', '.join(sorted(allowed))}")
-    return _statistics(_measured(log, sent).groupBy(*by)).select(*by, *STATISTICS).orderBy(*by)
+    return _statistics(_measured(log, sent, repeats).groupBy(*by)).select(*by, *STATISTICS).orderBy(*by)
 
 
-def _measured(log: DataFrame, sent: str | None) -> DataFrame:
-    return with_latency(log, sent).withColumn("minute", F.date_trunc("minute", "timestamp"))
+def _measured(log: DataFrame, sent: str | None, repeats: bool) -> DataFrame:
+    return with_latency(log, sent, repeats).withColumn("minute", F.date_trunc("minute", "timestamp"))
 
 
 def _statistics(grouped: GroupedData, *more: Column) -> DataFrame:
@@ -129,22 +139,24 @@ def _statistics(grouped: GroupedData, *more: Column) -> DataFrame:
     return found.withColumns({name: F.col("parts")[index] for index, name in enumerate(STATISTICS[1:5])})
 
 
-def latency_views(log: DataFrame, sent: str | None = None) -> DataFrame:
-    """All VIEWS in one frame, so that the log is read and sorted only once: (view, *VIEWS, *STATISTICS).
+def latency_views(log: DataFrame, sent: str | None = None, repeats: bool = False) -> DataFrame:
+    """All VIEWS in one frame, so that the log is read and sorted only once: (view, *VIEWS, *STATISTICS, unknown).
 
     `view` numbers the view that a row belongs to; only the column of that view has a value. By view, then by column.
+    `unknown` counts the requests of which it is not known whether they are repeats.
     """
     names = list(VIEWS)
     sets = [[F.col(name)] for name in names]
-    grouped = _measured(log, sent).groupingSets(sets, *names)
+    grouped = _measured(log, sent, repeats).groupingSets(sets, *names)
     views = [F.when(F.grouping(name) == 0, index) for index, name in enumerate(names)]
-    found = _statistics(grouped, F.coalesce(*views).alias("view"))
-    return found.select("view", *names, *STATISTICS).orderBy("view", *names)
+    unknown = F.count_if(F.col(IS_REPEAT).isNull()).alias("unknown")
+    found = _statistics(grouped, F.coalesce(*views).alias("view"), unknown)
+    return found.select("view", *names, *STATISTICS, "unknown").orderBy("view", *names)
 
 
-def write_report(log: DataFrame, sent: str | None, folder: str) -> str:
+def write_report(log: DataFrame, sent: str | None, folder: str, repeats: bool = False) -> str:
     """`latency.html`, `latency.json` with percentiles per minute, session and kind; returns the page's path."""
-    views = keep_views(latency_views(log, sent), folder)
+    views = keep_views(latency_views(log, sent, repeats), folder)
     return write_page(
         views, "latency from the client into the log" if sent else "gap between messages of a session", folder
     )
@@ -155,7 +167,7 @@ def keep_views(frame: DataFrame, folder: str) -> dict[str, KeptRows]:
     names = list(VIEWS)
     kept = {}
     for view, rows in groupby(rows_of(frame), key=itemgetter("view")):
-        columns = (names[view], *STATISTICS)
+        columns = (names[view], *STATISTICS, "unknown")
         found = ({column: row[column] for column in columns} for row in rows)
         kept[names[view]] = keep_rows(found, folder, f"latency-{names[view]}")
     return {name: kept.get(name) or keep_rows((), folder, f"latency-{name}") for name in names}
@@ -166,7 +178,10 @@ def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
     facts: dict[str, Any] = {"measures": what}
     for name, rows in views.items():
         facts |= rows.facts(name)
+    facts["unknown"] = sum(row["unknown"] for row in views["kind"].first)
     report = Report(f"Latency: {what}", facts)
+    if facts["unknown"]:
+        report.line(describe_unknown(facts["unknown"]), good=False)
     if views["minute"].first:
         _draw_minutes(report, views["minute"], what)
     else:

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from ordo.pipeline.decoding.errors import PipelineError
+
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem;color:#222;
 overflow-wrap:anywhere}h1{font-size:1.6rem;line-height:1.25}table{border-collapse:collapse}
 td,th{border:1px solid #ccc;padding:.25rem .6rem;text-align:left;vertical-align:top;overflow-wrap:normal}
@@ -82,17 +84,20 @@ class Report:
         )
 
     def write(self, folder: str, name: str) -> Path:
-        """Write the page and return its path."""
+        """Write the page and return its path. Raises PipelineError where it cannot be written."""
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
         page = (
             f"<!doctype html><html lang=en><meta charset=utf-8>"
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{html.escape(self.title)}</title>"
             f"<style>{_STYLE}</style><h1>{html.escape(self.title)}</h1>{''.join(self.parts)}</html>"
         )
-        _replace(target / f"{name}.json", json.dumps(self.facts, indent=2, default=str) + "\n")
-        _replace(target / f"{name}.html", page)
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            _replace(target / f"{name}.json", json.dumps(self.facts, indent=2, default=str) + "\n")
+            _replace(target / f"{name}.html", page)
+        except OSError as error:
+            raise PipelineError(f"the report {target / name}.html cannot be written: {error.strerror}") from None
         return target / f"{name}.html"
 
 

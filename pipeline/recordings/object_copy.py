@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -24,6 +25,7 @@ from ordo.runtime.io.storage import FileStorage
 
 _IDENTITY = ("start_timestamp", "initial_term_id", "segment_length", "term_length", "mtu", "stream_id")
 """What stays when a recording is gone on with; its session id is another one after a restart and in each term."""
+FETCHING = ".fetching"
 
 
 def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[StoredSegment]:
@@ -111,14 +113,31 @@ def checked_bytes(store: Store, segment: StoredSegment) -> bytes:
 def fetch_archive(store: Store, folder: str) -> Iterator[StoredSegment]:
     """Make an archive folder of a copy, for whatever reads folders; give each segment as it comes.
 
-    Checks what it fetches. Recordings get ids in the order of the copy. Raises PipelineError.
+    Checks what it fetches. Recordings get ids in the order of the copy. The folder appears under its name when all of
+    it is there and on disk. Raises PipelineError.
     """
     recordings = [entry for entry in store.manifest() if entry.segments]
     if not recordings:
         raise PipelineError(f"{store.url}: no copy of an archive is there ({MANIFEST})")
     if os.path.exists(folder) and os.listdir(folder):
         raise PipelineError(f"{folder} is not empty; give a new folder")
-    os.makedirs(folder, exist_ok=True)
+    part = f"{folder.rstrip('/')}{FETCHING}"
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        os.makedirs(part)
+        yield from _fetch(store, recordings, part)
+        FileStorage().sync_directory(part)
+        if os.path.isdir(folder):
+            os.rmdir(folder)
+        os.rename(part, folder)
+        FileStorage().sync_directory(os.path.dirname(os.path.abspath(folder)))
+    except OSError as error:
+        raise PipelineError(f"{folder} cannot be written: {error.strerror}; nothing was fetched") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _fetch(store: Store, recordings: list[StoredRecording], folder: str) -> Iterator[StoredSegment]:
     catalog = Catalog.open(FileStorage(open_lmdb), folder)
     try:
         for entry in recordings:
@@ -129,6 +148,8 @@ def fetch_archive(store: Store, folder: str) -> Iterator[StoredSegment]:
                     file.truncate(entry.descriptor.segment_length)
                     file.seek(segment.start - segment.base)
                     file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
                 yield segment
     finally:
         catalog.close()

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ordo.pipeline.decoding.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,10 +43,21 @@ def rows_of(frame: DataFrame) -> Iterator[Row]:
 def keep_rows(
     found: Iterable[Row], folder: str, name: str, on_row: Callable[[Row], None] = lambda row: None
 ) -> KeptRows:
-    """Keep the first rows; beyond KEPT_MAX all go to `<name>.jsonl`, a row a line."""
-    kept = KeptRows()
+    """Keep the first rows; beyond KEPT_MAX all go to `<name>.jsonl`, a row a line.
+
+    Raises PipelineError where the file cannot be written.
+    """
     target = Path(folder) / f"{name}.jsonl"
-    target.unlink(missing_ok=True)
+    try:
+        return _keep_rows(found, target, on_row)
+    except OSError as error:
+        raise PipelineError(f"{error.filename or target} cannot be written: {error.strerror}") from error
+
+
+def _keep_rows(found: Iterable[Row], target: Path, on_row: Callable[[Row], None]) -> KeptRows:
+    kept = KeptRows()
+    with suppress(NotADirectoryError):
+        target.unlink(missing_ok=True)
 
     def counted() -> Iterator[Row]:
         for row in found:

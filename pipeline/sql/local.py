@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ordo.pipeline.decoding.batches import arrow_schema
-from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError
+from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
 from ordo.pipeline.recordings.options import STREAM_OPTIONS, ReadOptions
 from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read_task
 from ordo.pipeline.recordings.repeats import Repeats, key_of, wants_repeats
@@ -97,7 +97,7 @@ class LocalLog:
                 connection.register("log", (self if columns is None else self.select(columns)).to_arrow())
                 return connection.sql(query).to_arrow_table()
             except duckdb.Error as error:
-                raise PipelineError(f"query: {str(error).strip()}") from error
+                raise own_error(error) or PipelineError(f"query: {str(error).strip()}") from error
 
     def _read(self, task: Task) -> Iterator[pa.RecordBatch]:
         options, repeats = self._options, None

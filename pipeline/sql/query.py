@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.errors import PipelineError, own_error
 from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
 from ordo.pipeline.sql.local import LocalLog, load_library
 from ordo.pipeline.sql.sql_columns import check, columns_of
@@ -48,7 +48,7 @@ def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Ite
             _offer(database, log, sql, decoder)
             yield database.sql(sql).to_arrow_reader(65_536)
         except duckdb.Error as error:
-            raise PipelineError(f"query: {str(error).strip()}") from error
+            raise own_error(error) or PipelineError(f"query: {str(error).strip()}") from error
 
 
 def _offer(database: Any, log: LocalLog, sql: str, decoder: PayloadDecoder | None) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import ordo
-from ordo.pipeline.alerts.alerts import COLUMNS, Alert, Rules, Watch, summarize
+from ordo.pipeline.alerts.alerts import Alert, Rules, Watch, summarize
 from ordo.pipeline.alerts.silence import Arrivals
 from ordo.pipeline.alerts.state_watch import StateWatch
 from ordo.pipeline.alerts.watch import STATE_NAME, WAITING, BatchWatch, stream_of, watch
@@ -48,7 +48,7 @@ def write_log(folder: Path, seconds: list[int]) -> str:
 
 
 def batches_of(folder: str) -> list[pa.RecordBatch]:
-    return list(ordo.read(folder, columns=list(COLUMNS)).batches())
+    return list(ordo.read(folder, columns=list(RULES.columns)).batches())
 
 
 def cut(batch: pa.RecordBatch, places: list[int]) -> list[pa.RecordBatch]:
@@ -203,6 +203,21 @@ def test_members_whose_states_differ_are_told_once(tmp_path: Path) -> None:
     assert states.look() == []
 
 
+def test_a_damaged_snapshot_is_told_once_and_not_passed_over(tmp_path: Path) -> None:
+    folders = [str(tmp_path / f"node{node}" / "archive") for node in range(2)]
+    for folder in folders:
+        write_snapshot(folder, 960, b"same")
+    (segment,) = Path(folders[1]).glob("*.rec")
+    with open(segment, "r+b") as file:
+        file.seek(40)
+        file.write(b"\xff\xff")
+    states = StateWatch(folders)
+    (alert,) = states.look()
+    assert (alert["kind"], alert["id"], alert["position"]) == ("state", "state:node1/0:damaged", 0)
+    assert alert["text"].startswith("a snapshot is damaged, and was not compared: damaged segment: ")
+    assert states.look() == []
+
+
 @pytest.mark.spark
 def test_a_stream_goes_on_where_it_ended_and_loses_no_alert(spark: SparkSession, tmp_path: Path) -> None:
     folder = write_log(tmp_path, [10, 10, 60, 70, 10, 1, 10, *[0] * 8, 10, 10])
@@ -218,12 +233,12 @@ def test_a_stream_goes_on_where_it_ended_and_loses_no_alert(spark: SparkSession,
 
     options = {"startingPosition": "earliest", "maxRecordsPerTrigger": 25}
     with pytest.raises(Exception, match="nobody listens"):
-        watch(stream_of(spark, [folder], options), str(tmp_path / "checkpoint"), RULES, tell, once=True)
+        watch(stream_of(spark, [folder], options, RULES), str(tmp_path / "checkpoint"), RULES, tell, once=True)
     assert len(told) == 2 and len(expected) == 8
-    watch(stream_of(spark, [folder], options), str(tmp_path / "checkpoint"), RULES, tell, once=True)
+    watch(stream_of(spark, [folder], options, RULES), str(tmp_path / "checkpoint"), RULES, tell, once=True)
     assert set(told) == expected
     before = len(told)
-    watch(stream_of(spark, [folder], options), str(tmp_path / "checkpoint"), RULES, tell, once=True)
+    watch(stream_of(spark, [folder], options, RULES), str(tmp_path / "checkpoint"), RULES, tell, once=True)
     assert len(told) == before
 
 
@@ -318,10 +333,12 @@ def test_a_stream_that_finds_nothing_is_silent_after_its_restart_too(spark: Spar
         raise Heard
 
     rules = Rules(gap_us=1_000_000)
-    watch(stream_of(spark, [folder], {"startingPosition": "earliest"}), checkpoint, rules, told.append, once=True)
+    watch(
+        stream_of(spark, [folder], {"startingPosition": "earliest"}, rules), checkpoint, rules, told.append, once=True
+    )
     assert told == []
     with pytest.raises(Heard):
-        watch(stream_of(spark, [folder], {"startingPosition": "earliest"}), checkpoint, rules, tell)
+        watch(stream_of(spark, [folder], {"startingPosition": "earliest"}, rules), checkpoint, rules, tell)
     (position,) = (row["position"] for row in batches_of(folder)[-1].slice(3).to_pylist())
     assert [alert["id"] for alert in told] == [f"node0/0:silence:{position}"]
 

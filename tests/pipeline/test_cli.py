@@ -98,11 +98,11 @@ def test_mistakes_are_said_before_spark_is_started(
 
 def test_our_error_is_taken_out_of_sparks() -> None:
     wrapped = RuntimeError(
-        "An exception was thrown\n  File x\npipeline.errors.PipelineError: no archive in /x\n at java"
+        "An exception was thrown\n  File x\nordo.pipeline.decoding.errors.PipelineError: no archive in /x\n at java"
     )
     assert str(plain_error(wrapped)) == "no archive in /x"
     refused = RuntimeError(
-        "job aborted\npipeline.writer.WriteRefusedError: write 'w', partition 0: other rows\n at java"
+        "job aborted\nordo.pipeline.spark.sink.WriteRefusedError: write 'w', partition 0: other rows\n at java"
     )
     assert str(plain_error(refused)) == "write 'w', partition 0: other rows"
     other = RuntimeError("disk full")
@@ -167,8 +167,8 @@ def test_every_job_runs_from_the_command_line(tmp_path: Path) -> None:
         f"replay {log} --service {ENGINE} --end snapshot --report {to}/r",
         f"replay {log} --service tests.pipeline.exchange:FewerShares --baseline {ENGINE} --report {to}/differs",
         f"market {log} --report {to}/r",
-        f"alerts {log} --checkpoint {to}/watch --states --terms --start earliest --once",
-        f"alerts {log} --checkpoint {to}/watch --states --terms --once",
+        f"alerts {log} --checkpoint {to}/watch --terms --start earliest --once",
+        f"alerts {log} --checkpoint {to}/watch --terms --once",
     ]  # fmt: skip
     command = [sys.executable, "-c", JOBS, *(f"{line} --cores 2" for line in lines)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -91,7 +91,7 @@ def test_a_log_of_cars_and_of_what_no_schema_knows(spark: SparkSession, tmp_path
         for payload in (data, unknown, b"no", data):
             builder.append(session_message(0, 1, 5, payload))
     log = spark.read.format("ordo").option("columns", "position,payload").load(builder.directory)
-    rows = decode(log, SbeDecoder(str(CARS / "example-schema.xml"))).orderBy("position").collect()
+    rows = decode(log, SbeDecoder(str(CARS / "example-schema.xml")), repeats=True).orderBy("position").collect()
     assert [row.message for row in rows] == ["Car", None, None, "Car"]
     assert [row.problem for row in rows] == [
         None,
@@ -123,7 +123,7 @@ def test_struct(spark: SparkSession, tmp_path: Path) -> None:
         builder.append(session_message(0, 1, 5, b"\x07\x00\x02\x01" + b"\xff" * 8 + b"ab" + b"behind"))
         builder.append(session_message(0, 1, 5, b"short"))
     log = spark.read.format("ordo").option("columns", "position,payload").load(builder.directory)
-    first, second = decode(log, decoder).orderBy("position").collect()
+    first, second = decode(log, decoder, repeats=True).orderBy("position").collect()
     assert first.record.asDict() == {"kind": 7, "flags": 258, "number": Decimal(2**64 - 1), "tail": b"ab"}
     assert (second.record, second.problem) == (None, "5 bytes, the format has 14")
 
@@ -143,7 +143,7 @@ def test_protobuf(spark: SparkSession, tmp_path: Path) -> None:
         builder.append(session_message(0, 1, 5, b"\xff\xff\xff"))
     log = spark.read.format("ordo").option("columns", "position,payload").load(builder.directory)
     decoder = parse_decoder(f"protobuf:{path}:google.protobuf.EnumDescriptorProto")
-    first, second = decode(log, decoder).orderBy("position").collect()
+    first, second = decode(log, decoder, repeats=True).orderBy("position").collect()
     assert first.EnumDescriptorProto.name == "Colour"
     assert [(value.name, value.number) for value in first.EnumDescriptorProto.value] == [("RED", 3)]
     assert second.problem.startswith("not a google.protobuf.EnumDescriptorProto")

@@ -108,20 +108,21 @@ def test_prices_have_decimals_and_instruments_are_apart(tmp_path: Path) -> None:
 
 
 def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:
-    row = {"count": 1, "p50": 1.0, "p90": 1.0, "p99": 1.0, "p999": 1.0, "max": 1.0, "mean": 1.0}
+    row = {"count": 1, "p50": 1.0, "p90": 1.0, "p99": 1.0, "p999": 1.0, "max": 1.0, "mean": 1.0, "unknown": 0}
     views = {
         "minute": KeptRows([{**row, "minute": MOMENT}], 1),
         "session_id": KeptRows([{**row, "session_id": 1}], 1),
-        "kind": KeptRows(),
+        "kind": KeptRows([{**row, "kind": "request", "unknown": 1_200}], 1),
     }
     text = Path(latency.write_page(views, "gap between messages of a session", str(tmp_path))).read_text()
+    assert "Of 1,200 requests it is not known whether they are repeats" in text
     assert "By minute, in microseconds" in text and "<img " in text
     nothing = {name: KeptRows() for name in views}
     text = Path(latency.write_page(nothing, "gap between messages of a session", str(tmp_path))).read_text()
     assert "nothing of which there is a gap" in text and "<img " not in text
     session = {"node": "node0", "session_id": 4_060_732_703, "opened": MOMENT, "closed": None, "messages": 0,
                "first_message": None, "last_message": None, "close_reason": None, "payload_bytes": 0,
-               "duration_s": None}  # fmt: skip
+               "repeats": 3, "unknown": 1, "duration_s": None}  # fmt: skip
     totals = sessions.Totals()
     totals.add(session)
     rows = KeptRows([session] * 1000, 1001, "sessions.jsonl")
@@ -132,3 +133,5 @@ def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:
         and "(the first 500)" in text
         and ">4060732703<" in text
     )
+    assert "0 messages; 3 repeats, which were not executed, are left out" in text
+    assert "Of 1 requests it is not known whether they are repeats" in text

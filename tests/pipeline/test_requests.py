@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from ordo.cluster.wire.ordo_codecs import OUTPUT, REQUEST
+from ordo.cluster.wire.ordo_codecs import OPEN_IDENTITY, OUTPUT, REQUEST, split_identity
 from ordo.pipeline.generate import RecordingBuilder, session_close, session_message, session_open
 from ordo.pipeline.jobs import latency as latency_job
 from ordo.pipeline.jobs.latency import integers, latency
@@ -21,10 +21,20 @@ from ordo.pipeline.sql.local import read
 FIRST_MS = 1_700_000_000_000
 
 
-def request(session_id: int, timestamp: int, payload: bytes, number: int = 1, is_output: bool = False) -> bytes:
+def open_identity(session_id: int) -> bytes:
+    """What a client says before its requests; they name the position of this record."""
+    return OPEN_IDENTITY.encode(
+        leadership_term_id=0, cluster_session_id=session_id, timestamp=FIRST_MS, incarnation=1, known_position=0,
+        **split_identity(bytes([session_id]) * 16),
+    )  # fmt: skip
+
+
+def request(
+    session_id: int, timestamp: int, payload: bytes, number: int = 1, is_output: bool = False, opened: int = 64
+) -> bytes:
     """A client's request, or what an application that follows the log sends: its block is longer."""
     fields = {
-        "leadership_term_id": 0, "cluster_session_id": session_id, "timestamp": timestamp, "open_position": 64,
+        "leadership_term_id": 0, "cluster_session_id": session_id, "timestamp": timestamp, "open_position": opened,
         "number": number, "confirmed": 0,
     }  # fmt: skip
     if is_output:
@@ -42,12 +52,13 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> str:
     with RecordingBuilder(str(tmp_path_factory.mktemp("requests") / "archive")) as builder:
         for session in (1, 2, 3):
             builder.append(session_open(0, session, session, FIRST_MS, b"c", b""))
+        opened = {session: builder.append(open_identity(session)) for session in (2, 3)}
         for number in range(10):
             now = FIRST_MS + 20 * number
             payload = sent_at(now, 100 * (number + 1))
             builder.append(session_message(0, 1, now, payload))
-            builder.append(request(2, now, payload + b"behind it", number))
-            builder.append(request(3, now, payload, number, is_output=True))
+            builder.append(request(2, now, payload + b"behind it", number + 1, opened=opened[2]))
+            builder.append(request(3, now, payload, number + 1, is_output=True, opened=opened[3]))
         for session in (1, 2, 3):
             builder.append(session_close(0, session, FIRST_MS + 1000, 0))
     return builder.directory
