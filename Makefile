@@ -90,6 +90,7 @@ verify: build .venv/.all ## check style, types and the rules of the house; write
 	exit $$status
 
 fix: build ## format and repair what can be repaired
+	$(BIN)/python -m tools.records
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/python -m tools.configuration

@@ -9,10 +9,13 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import EMPTY_PAYLOAD_BYTES, QueryStatus
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 SERVES_INTERVAL_NS = 1_000_000_000
 HOLD_NS = 2_000_000_000
@@ -26,7 +29,7 @@ NO_SESSION = (-1, -1)
 class QuerySession(Protocol):
     """What queries need of the session that they come in."""
 
-    questions: deque[Any]
+    questions: deque[records.GroupQuestion]
 
     @property
     def session_id(self) -> int: ...
@@ -44,7 +47,7 @@ class _Waiting(NamedTuple):
     read_position: int
     order: int
     deadline_ns: int
-    question: Any
+    question: records.GroupQuestion
 
 
 class AppQueries:

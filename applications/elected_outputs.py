@@ -8,10 +8,13 @@ the others name a generation that is over, and change nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ordo.applications.outputs import GroupRequests
 from ordo.service_api.requests import NO_IDENTITY, Identity, OpenStatus
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 
 class ElectedRequests(GroupRequests):
@@ -38,7 +41,7 @@ class ElectedRequests(GroupRequests):
             self._known_position = wanted
             super()._send_open(now_ns)
 
-    def on_opened(self, values: Any, now_ns: int) -> None:
+    def on_opened(self, values: records.IdentityOpened, now_ns: int) -> None:
         """Where another instance was faster, or the identity has expired, the log says so, too."""
         if values.status not in (OpenStatus.SUPERSEDED, OpenStatus.EXPIRED):
             super().on_opened(values, now_ns)

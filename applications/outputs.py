@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.client.requests.request_sending import RequestStamp, offer_to_leader
 from ordo.cluster.client.requests.request_window import PendingRequest
@@ -21,6 +21,9 @@ from ordo.cluster.wire.ordo_codecs import AnswerStatus
 from ordo.runtime.errors import ClusterError, OrdoError
 from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.runtime.sbe import Message
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 GROUP_INCARNATION = 0
 """The same for all instances that write at the same time: none takes the identity from another."""
@@ -148,7 +151,7 @@ class GroupRequests(ClientRequests):
         head = _OUTPUT.pack(*_OUTPUT_HEADER, *stamp, request.number, self._confirmed, *request.fields)
         return head + request.payload
 
-    def _become_open(self, values: Any, now_ns: int) -> None:
+    def _become_open(self, values: records.IdentityOpened, now_ns: int) -> None:
         """Of another identity than before, the cluster counts from the beginning.
 
         What is under way is to be pushed again with its new numbers.
@@ -191,7 +194,7 @@ class OutputClient(ClusterClient):
             outstanding_max=OUTPUTS_UNDER_WAY_MAX,
             wait=_refuse_to_wait,
         )
-        self.questions: deque[Any] = deque(maxlen=QUESTIONS_MAX)
+        self.questions: deque[records.GroupQuestion] = deque(maxlen=QUESTIONS_MAX)
         """Queries that the leader has handed to this instance, as GroupQuestions; the oldest go where none takes
         them."""
         self._requests = self.outputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.sessions.consumer_codec import CommandKind, decode_command
@@ -14,6 +14,7 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import Message
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.follow.entry_values import EntryValues
 
 _SESSION_MESSAGE = struct.Struct("<HHHHqqq")
@@ -179,7 +180,7 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
     return LogEntry(position, kind, values.timestamp, values.leadership_term_id, session_id, payload, values)
 
 
-def _find_app_version(position: int, record: bytes, values: Any) -> LogEntry | None:
+def _find_app_version(position: int, record: bytes, values: records.ConsumerCommand) -> LogEntry | None:
     """Return the entry that a ConsumerCommand is; None for any but the upgrade of a group."""
     command = decode_command(record) if values.kind == CommandKind.APP_UPGRADE else None
     if command is None:

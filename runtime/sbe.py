@@ -15,11 +15,20 @@ from __future__ import annotations
 
 import struct
 from collections import namedtuple
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 from ordo.runtime.errors import DecodeError
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    RecordT = TypeVar("RecordT", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    RecordT = TypeVar("RecordT", covariant=True)
 
 __all__ = ["ASCII", "BYTES", "HEADER_LENGTH", "DecodeError", "Header", "Message", "NULL_VALUES", "read_header"]
 
@@ -128,6 +137,9 @@ class _Block:
         self._padding = bytes(self.length - self._struct.size)
         self._since_max = max((field.since for field in self.fields), default=0)
 
+    def types(self) -> dict[str, type]:
+        return dict.fromkeys(self.names, int)
+
     def pack(self, values: Mapping[str, Any]) -> bytes:
         row = [values.get(field.name, field.null) for field in self.fields]
         try:
@@ -159,6 +171,9 @@ class _VarData:
     def __init__(self, data: Sequence[Column]) -> None:
         self.columns = [_column(column, (ASCII, BYTES)) for column in data]
         self.names = [name for name, _, _ in self.columns]
+
+    def types(self) -> dict[str, type]:
+        return {name: str if kind == ASCII else bytes for name, kind, _ in self.columns}
 
     def pack(self, values: Mapping[str, Any], parts: list[bytes]) -> None:
         for name, kind, _ in self.columns:
@@ -234,8 +249,8 @@ def _refuse_unknown(name: str, values: Mapping[str, Any], allowed: frozenset[str
         raise TypeError(f"{name} has no field {unknown}; allowed: {', '.join(sorted(allowed))}")
 
 
-class Message:
-    """One message template of a schema.
+class Message(Generic[RecordT]):
+    """One message template of a schema; its parameter is the type of what `decode` gives (tools/records.py).
 
     `fields` make the root block in order, `groups` are `(name, fields)` or `(name, fields, data)`, `data` the var-data
     at the end. `block_length` overrides the sum of the fields where the schema does. `value_type` is the named tuple
@@ -289,6 +304,11 @@ class Message:
         self._data.pack(values, parts)
         return b"".join(parts)
 
+    def value_types(self) -> dict[str, type | dict[str, type]]:
+        """Return the type of each decoded value by its name; of a group, the types of its entries' values."""
+        groups = {group.name: {**group.block.types(), **group.data.types()} for group in self._groups}
+        return {**self._block.types(), **groups, **self._data.types()}
+
     def offset_of(self, name: str) -> int | None:
         """Return the offset of a field of the root block, or None without such a field.
 
@@ -297,7 +317,7 @@ class Message:
         offsets = {field.name: HEADER_LENGTH + field.offset for field in self._block.fields}
         return offsets.get(name)
 
-    def decode(self, buffer: Any, offset: int = 0) -> Any:
+    def decode(self, buffer: Any, offset: int = 0) -> RecordT:
         """Return the values of the message whose header is at `offset`, as `value_type`.
 
         Raises DecodeError when it is another message or cut. The version is never a reason to refuse (§7).
@@ -312,7 +332,7 @@ class Message:
 
     def decode_body(
         self, buffer: Any, offset: int = 0, block_length: int | None = None, version: int | None = None
-    ) -> Any:
+    ) -> RecordT:
         """Return the values of a body at `offset`.
 
         Acting block length and version are the header's, by default this table's.
@@ -328,7 +348,8 @@ class Message:
             entries, offset = group.unpack(view, offset, acting_version)
             values.append(entries)
         self._data.unpack(view, offset, acting_version, values)
-        return self.value_type._make(values)
+        record: RecordT = self.value_type._make(values)
+        return record
 
     def describe(self, value: Any) -> str:
         """Return the text form of §9, with this table's field names."""
@@ -341,6 +362,13 @@ class Message:
 
     def __repr__(self) -> str:
         return f"Message({self.name}, template_id={self.template_id}, schema_id={self.schema_id})"
+
+
+def bind(
+    table: Message[RecordT], take: Callable[[RecordT, int], None]
+) -> tuple[Message[Any], Callable[[Any, int], None]]:
+    """Return a table with what takes its records, for a dict of handlers: mypy checks that they fit each other."""
+    return table, take
 
 
 def by_template_id(values: Iterable[Any]) -> dict[int, Message]:

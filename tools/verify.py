@@ -21,6 +21,7 @@ from tools import (
     errors_page,
     house_page,
     metrics_page,
+    records,
 )
 
 CHECKS = {
@@ -37,6 +38,7 @@ CHECKS = {
     "prose": check_prose.check,
     "configuration": configuration.check,
     "metrics": metrics_page.check,
+    "records": records.check,
     "errors": errors_page.check,
     "house": house_page.check,
     "nogil": check_nogil.check,

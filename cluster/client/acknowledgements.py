@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ordo.cluster.client.connection.session_view import LeaderSession
 from ordo.cluster.wire import codecs, ordo_codecs
@@ -20,6 +20,7 @@ from ordo.runtime.errors import NotSequencedError
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.transport.streams.publication import ExclusivePublication
 
 RETRY_NS = 250_000_000
@@ -197,7 +198,7 @@ class Acknowledgements:
 
     # Answers
 
-    def on_marked(self, values: Any, now_ns: int) -> None:
+    def on_marked(self, values: records.MessagesMarked, now_ns: int) -> None:
         """Take a MessagesMarked of this session."""
         if values.level == AcknowledgementLevel.SEQUENCED:
             self._on_sequenced(values)
@@ -211,7 +212,7 @@ class Acknowledgements:
             self._resolve(values.number, values.known_number, decode_gaps(bytes(values.gaps)))
             self._advance(values.number - 1, values.log_position, is_executed=True)
 
-    def _on_sequenced(self, values: Any) -> None:
+    def _on_sequenced(self, values: records.MessagesMarked) -> None:
         """Note which messages are sequenced.
 
         Only those sent the same way as the mark count; of earlier ones the service must tell.
@@ -220,7 +221,7 @@ class Acknowledgements:
             self._resolve(values.number, 0, [])
             self._advance(values.number - 1, values.log_position, is_executed=False)
 
-    def _takes_previous(self, values: Any, now_ns: int) -> bool:
+    def _takes_previous(self, values: records.MessagesMarked, now_ns: int) -> bool:
         """Return whether the answer can be used: not while the session before may still get messages into the log."""
         if self._previous_id == NULL_VALUE or values.previous == PreviousSession.RESOLVED:
             return True

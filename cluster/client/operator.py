@@ -34,6 +34,7 @@ from ordo.runtime.reporting.output import printable
 from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.transport.streams.publication import ExclusivePublication
 
 MEMBERS_MAX = 64
@@ -300,7 +301,7 @@ class OperatorClient(Closing):
                 link.waiting[values.correlation_id] = Response(_status(values.status), values.value, values.payload)
 
     @staticmethod
-    def _on_connected(link: _Link, values: Any) -> None:
+    def _on_connected(link: _Link, values: records.OperatorConnected) -> None:
         if link.state is not LinkState.ASKING:
             return
         link.connection_id = values.connection_id

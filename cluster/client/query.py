@@ -7,7 +7,7 @@ has changed, when the member that was asked is busy or knows no leader. The firs
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ordo.cluster.client.connection.ingress import IngressPublications
 from ordo.cluster.client.connection.session_view import LeaderSession
@@ -19,6 +19,7 @@ from ordo.runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, Qu
 from ordo.runtime.native.sentinels import NULL_POSITION
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.publication import ExclusivePublication
 
@@ -186,7 +187,7 @@ class ClientQueries:
         session = self._session
         return session.ingress_endpoints.get(member_id) or session.named_endpoints.get(member_id, "")
 
-    def on_response(self, values: Any, now_ns: int) -> None:
+    def on_response(self, values: records.QueryResponse, now_ns: int) -> None:
         """Take a QueryResponse of this session."""
         pending = self._pending.get(values.correlation_id)
         if pending is None:

@@ -60,6 +60,7 @@ from ordo.transport.client.client_transport import ClientTransport
 from ordo.transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.runtime.sbe import Message
     from ordo.service_api.service import Payload
     from ordo.transport.streams.publication import ExclusivePublication
@@ -733,18 +734,15 @@ class ClusterClient(ClientCalls, Closing):
 
     def _close_spare(self, table: Any, values: Any) -> None:
         """Close a session of another attempt to connect, which has opened after this one."""
-        if (
-            table is not codecs.SESSION_EVENT
-            or values.code != EventCode.OK
-            or values.correlation_id not in self._attempts
-        ):
+        is_open = table is codecs.SESSION_EVENT and values.code == EventCode.OK
+        if not is_open or values.correlation_id not in self._attempts:
             return
         publication = self._leader_ingress
         if publication is not None:
             ids = {"leadership_term_id": values.leadership_term_id, "cluster_session_id": values.cluster_session_id}
             publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**ids))
 
-    def _take_new_leader(self, event: Any, image: Any) -> None:
+    def _take_new_leader(self, event: records.NewLeaderEvent, image: Any) -> None:
         if self.state is ClientState.CLOSED or not self._is_news(event):
             return
         self._image = image
@@ -758,14 +756,14 @@ class ClusterClient(ClientCalls, Closing):
         self._deadline_ns = self._transport.clock.now() + to_ns(self.settings.message_timeout_s)
         self._loop.next_tick_ns = 0
 
-    def _is_news(self, event: Any) -> bool:
+    def _is_news(self, event: records.NewLeaderEvent) -> bool:
         """Return whether an event says something new. One of the present term does where the leader was not known."""
         if event.leadership_term_id != self.leadership_term_id or NULL_VALUE in self.ingress_endpoints:
             return bool(event.leadership_term_id > self.leadership_term_id)
         endpoints = parse_endpoints(event.ingress_endpoints) if event.ingress_endpoints else {}
         return endpoints.get(event.leader_member_id) != self._leader_endpoint
 
-    def _take_session_event(self, event: Any) -> None:
+    def _take_session_event(self, event: records.SessionEvent) -> None:
         if event.code not in EVENT_CODES:
             return
         code = EventCode(event.code)

@@ -45,6 +45,7 @@ from ordo.runtime.native.memory import FileMemoryProvider, MemoryProvider
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 from ordo.runtime.reporting.failures import traceback_of
 from ordo.runtime.reporting.logging import tell
+from ordo.runtime.sbe import bind
 from ordo.service_api import snapshot as service_snapshot
 from ordo.service_api.service import CloseReason, NewLeadershipTermEvent, Role, Service, TimeUnit
 from ordo.service_api.state_hash import hash_state, implements_state_hash
@@ -53,6 +54,7 @@ from ordo.transport.streams.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
     from ordo.archive.segments.reader import RecordingReader
+    from ordo.cluster.wire import records
     from ordo.runtime.native.clock import Clock
     from ordo.runtime.native.counters import Counter
     from ordo.runtime.sbe import Message
@@ -177,21 +179,29 @@ class ServiceContainer(ContainerLoop):
 
     def _record_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
         """Return the handler of each kind of log record that is no message; other kinds are not for the service."""
-        return {
-            codecs.SESSION_OPEN_EVENT: self._on_session_open,
-            codecs.SESSION_CLOSE_EVENT: self._on_session_close,
-            ordo_codecs.OPEN_IDENTITY: self._on_open_identity,
-            ordo_codecs.MESSAGE_MARK: self._on_message_mark,
-            ordo_codecs.CONSUMER_COMMAND: lambda values, position: self.consumers.on_command(self._record, position),
-            ordo_codecs.APP_REPORT: lambda values, position: self.consumers.on_report(self._record),
-            ordo_codecs.APP_DIFFERENCE: lambda values, position: self.consumers.on_difference(self._record, position),
-            codecs.TIMER_EVENT: self._on_timer,
-            codecs.CLUSTER_ACTION_REQUEST: self._on_action,
-            codecs.NEW_LEADERSHIP_TERM_EVENT: self._on_new_term,
-            ordo_codecs.VERSION_EVENT: self._on_version,
-            ordo_codecs.STATE_HASH_EVENT: self._on_state_hash,
-            ordo_codecs.LEVEL_EVENT: self._on_level,
-        }
+        return dict(
+            (
+                bind(codecs.SESSION_OPEN_EVENT, self._on_session_open),
+                bind(codecs.SESSION_CLOSE_EVENT, self._on_session_close),
+                bind(ordo_codecs.OPEN_IDENTITY, self._on_open_identity),
+                bind(ordo_codecs.MESSAGE_MARK, self._on_message_mark),
+                bind(
+                    ordo_codecs.CONSUMER_COMMAND,
+                    lambda values, position: self.consumers.on_command(self._record, position),
+                ),
+                bind(ordo_codecs.APP_REPORT, lambda values, position: self.consumers.on_report(self._record)),
+                bind(
+                    ordo_codecs.APP_DIFFERENCE,
+                    lambda values, position: self.consumers.on_difference(self._record, position),
+                ),
+                bind(codecs.TIMER_EVENT, self._on_timer),
+                bind(codecs.CLUSTER_ACTION_REQUEST, self._on_action),
+                bind(codecs.NEW_LEADERSHIP_TERM_EVENT, self._on_new_term),
+                bind(ordo_codecs.VERSION_EVENT, self._on_version),
+                bind(ordo_codecs.STATE_HASH_EVENT, self._on_state_hash),
+                bind(ordo_codecs.LEVEL_EVENT, self._on_level),
+            )
+        )
 
     # Agent
 
@@ -388,14 +398,14 @@ class ServiceContainer(ContainerLoop):
             self.set_log_state(position, values.timestamp, self.leadership_term_id)
             handler(values, position)
 
-    def _on_session_open(self, event: Any, position: int) -> None:
+    def _on_session_open(self, event: records.SessionOpenEvent, position: int) -> None:
         session = self.add_session(
             event.cluster_session_id, event.response_stream_id, event.response_channel, event.encoded_principal
         )
         sessions = [session] if self.is_leading else []
         self._connect(sessions, partial(self.invoke, "on_session_open", True, session, event.timestamp))
 
-    def _on_session_close(self, event: Any, position: int) -> None:
+    def _on_session_close(self, event: records.SessionCloseEvent, position: int) -> None:
         session = self.remove_session(event.cluster_session_id)
         if session is None:
             self.on_unknown_session(event.cluster_session_id)
@@ -405,7 +415,7 @@ class ServiceContainer(ContainerLoop):
         self._egress.disconnect(session)
         self.invoke("on_session_close", True, session, event.timestamp, CloseReason(event.close_reason))
 
-    def _on_open_identity(self, event: Any, position: int) -> None:
+    def _on_open_identity(self, event: records.OpenIdentity, position: int) -> None:
         session = self.sessions.get(event.cluster_session_id)
         if session is None:
             return
@@ -431,11 +441,11 @@ class ServiceContainer(ContainerLoop):
         )
         session.send_event(answer)  # where it is lost, the client asks again
 
-    def _on_level(self, event: Any, position: int) -> None:
+    def _on_level(self, event: records.LevelEvent, position: int) -> None:
         if event.level >= REQUEST_ID_LEVEL:
             self.requests.ids.is_in_force = True
 
-    def _on_message_mark(self, mark: Any, position: int) -> None:
+    def _on_message_mark(self, mark: records.MessageMark, position: int) -> None:
         session = self.sessions.get(mark.cluster_session_id)
         if session is not None and mark.number > 0:
             answer = ordo_codecs.MESSAGES_MARKED.encode(
@@ -462,16 +472,16 @@ class ServiceContainer(ContainerLoop):
             detail=text.encode("ascii", "replace").decode(),
         )
 
-    def _on_timer(self, event: Any, position: int) -> None:
+    def _on_timer(self, event: records.TimerEvent, position: int) -> None:
         if self.cluster.fire_timer(event.correlation_id, event.timestamp):
             self.invoke("on_timer_event", True, event.correlation_id, event.timestamp)
 
-    def _on_version(self, event: Any, position: int) -> None:
+    def _on_version(self, event: records.VersionEvent, position: int) -> None:
         is_left_out = self.marks is not None and position in self.marks
         if concerns(event, self.service_id) and not is_left_out:
             self.versions.change(event.app_version)
 
-    def _on_state_hash(self, event: Any, position: int) -> None:
+    def _on_state_hash(self, event: records.StateHashEvent, position: int) -> None:
         is_left_out = self.marks is not None and position in self.marks
         if implements_state_hash(type(self.service)) and not is_left_out:
             self.attempt("state_hash", lambda: self._send_state_hash(position))
@@ -483,7 +493,7 @@ class ServiceContainer(ContainerLoop):
         )
         self.on_control_sent()
 
-    def _on_new_term(self, event: Any, position: int) -> None:
+    def _on_new_term(self, event: records.NewLeadershipTermEvent, position: int) -> None:
         if event.term_base_log_position == 0 and not self.versions.begin_log(event.app_version):
             return
         time_unit = TimeUnit(event.time_unit)
@@ -507,7 +517,7 @@ class ServiceContainer(ContainerLoop):
         else:
             then()
 
-    def _on_action(self, event: Any, position: int) -> None:
+    def _on_action(self, event: records.ClusterActionRequest, position: int) -> None:
         if event.action == ClusterAction.SNAPSHOT and event.flags in (0, -(2**31)):
             self.snapshots.take(position, self._now_ns)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Protocol
 
 from ordo.runtime.errors import ConfigurationError
 
@@ -46,11 +46,18 @@ def format_versions(app_versions: Iterable[int]) -> str:
     return ", ".join(map(format_version, app_versions)) or "none"
 
 
-def is_of_one_service(event: Any) -> bool:
+class OfService(Protocol):
+    """What names a service, as a VersionEvent and a request for one do."""
+
+    @property
+    def service_id(self) -> int: ...
+
+
+def is_of_one_service(event: OfService) -> bool:
     """Return whether a VersionEvent, or a request for one, is for one service alone."""
-    return bool(event.service_id >= 0)
+    return event.service_id >= 0
 
 
-def concerns(event: Any, service_id: int) -> bool:
+def concerns(event: OfService, service_id: int) -> bool:
     """Return whether a VersionEvent is for this service."""
     return not is_of_one_service(event) or event.service_id == service_id

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordo.runtime.sbe import Message, by_template_id, decode_one_of
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 SCHEMA_ID = 111
 SCHEMA_VERSION = 17
@@ -92,41 +95,47 @@ def _message(
 
 
 # Clients (cluster-client.md §2)
-SESSION_CONNECT_REQUEST = _message(
+SESSION_CONNECT_REQUEST: Message[records.SessionConnectRequest] = _message(
     "SessionConnectRequest",
     3,
     "correlation_id i64; response_stream_id i32; version version_t 2",
     "response_channel ascii; encoded_credentials bytes; client_info ascii 14",
 )
-CHALLENGE_RESPONSE = _message(
+CHALLENGE_RESPONSE: Message[records.ChallengeResponse] = _message(
     "ChallengeResponse", 8, "correlation_id i64; cluster_session_id i64", "encoded_credentials bytes"
 )
-SESSION_MESSAGE_HEADER = _message(
+SESSION_MESSAGE_HEADER: Message[records.SessionMessageHeader] = _message(
     "SessionMessageHeader", 1, "leadership_term_id i64; cluster_session_id i64; timestamp i64"
 )
-SESSION_KEEP_ALIVE = _message("SessionKeepAlive", 5, "leadership_term_id i64; cluster_session_id i64")
-SESSION_CLOSE_REQUEST = _message("SessionCloseRequest", 4, "leadership_term_id i64; cluster_session_id i64")
-ADMIN_REQUEST = _message(
+SESSION_KEEP_ALIVE: Message[records.SessionKeepAlive] = _message(
+    "SessionKeepAlive", 5, "leadership_term_id i64; cluster_session_id i64"
+)
+SESSION_CLOSE_REQUEST: Message[records.SessionCloseRequest] = _message(
+    "SessionCloseRequest", 4, "leadership_term_id i64; cluster_session_id i64"
+)
+ADMIN_REQUEST: Message[records.AdminRequest] = _message(
     "AdminRequest",
     26,
     "leadership_term_id i64; cluster_session_id i64; correlation_id i64; request_type i32",
     "payload bytes",
 )
-SESSION_EVENT = _message(
+SESSION_EVENT: Message[records.SessionEvent] = _message(
     "SessionEvent",
     2,
     "cluster_session_id i64; correlation_id i64; leadership_term_id i64; leader_member_id i32; code i32;"
     "version version_t 6; leader_heartbeat_timeout_ns i64 13",
     "detail ascii",
 )
-CHALLENGE = _message("Challenge", 7, "correlation_id i64; cluster_session_id i64", "encoded_challenge bytes")
-NEW_LEADER_EVENT = _message(
+CHALLENGE: Message[records.Challenge] = _message(
+    "Challenge", 7, "correlation_id i64; cluster_session_id i64", "encoded_challenge bytes"
+)
+NEW_LEADER_EVENT: Message[records.NewLeaderEvent] = _message(
     "NewLeaderEvent",
     6,
     "leadership_term_id i64; cluster_session_id i64; leader_member_id i32",
     "ingress_endpoints ascii",
 )
-ADMIN_RESPONSE = _message(
+ADMIN_RESPONSE: Message[records.AdminResponse] = _message(
     "AdminResponse",
     27,
     "cluster_session_id i64; correlation_id i64; request_type i32; response_code i32",
@@ -134,42 +143,50 @@ ADMIN_RESPONSE = _message(
 )
 
 # Members (cluster-consensus.md §3)
-CANVASS_POSITION = _message(
+CANVASS_POSITION: Message[records.CanvassPosition] = _message(
     "CanvassPosition",
     50,
     "log_leadership_term_id i64; log_position i64; leadership_term_id i64; follower_member_id i32;"
     "protocol_version version_t 9",
 )
-REQUEST_VOTE = _message(
+REQUEST_VOTE: Message[records.RequestVote] = _message(
     "RequestVote",
     51,
     "log_leadership_term_id i64; log_position i64; candidate_term_id i64; candidate_member_id i32;"
     "protocol_version version_t 9",
 )
-VOTE = _message(
+VOTE: Message[records.Vote] = _message(
     "Vote",
     52,
     "candidate_term_id i64; log_leadership_term_id i64; log_position i64; candidate_member_id i32;"
     "follower_member_id i32; vote i32",
 )
-NEW_LEADERSHIP_TERM = _message(
+NEW_LEADERSHIP_TERM: Message[records.NewLeadershipTerm] = _message(
     "NewLeadershipTerm",
     53,
     "log_leadership_term_id i64; next_leadership_term_id i64; next_term_base_log_position i64; next_log_position i64;"
     "leadership_term_id i64; term_base_log_position i64; log_position i64; leader_recording_id i64; timestamp i64;"
     "leader_member_id i32; log_session_id i32; app_version version_t; is_startup i32; commit_position i64 15",
 )
-APPEND_POSITION = _message(
+APPEND_POSITION: Message[records.AppendPosition] = _message(
     "AppendPosition", 54, "leadership_term_id i64; log_position i64; follower_member_id i32; flags u8 8"
 )
-COMMIT_POSITION = _message("CommitPosition", 55, "leadership_term_id i64; log_position i64; leader_member_id i32")
-CATCHUP_POSITION = _message(
+COMMIT_POSITION: Message[records.CommitPosition] = _message(
+    "CommitPosition", 55, "leadership_term_id i64; log_position i64; leader_member_id i32"
+)
+CATCHUP_POSITION: Message[records.CatchupPosition] = _message(
     "CatchupPosition", 56, "leadership_term_id i64; log_position i64; follower_member_id i32", "catchup_endpoint ascii"
 )
-STOP_CATCHUP = _message("StopCatchup", 57, "leadership_term_id i64; follower_member_id i32")
-TERMINATION_POSITION = _message("TerminationPosition", 75, "leadership_term_id i64; log_position i64")
-TERMINATION_ACK = _message("TerminationAck", 76, "leadership_term_id i64; log_position i64; member_id i32")
-BACKUP_QUERY = _message(
+STOP_CATCHUP: Message[records.StopCatchup] = _message(
+    "StopCatchup", 57, "leadership_term_id i64; follower_member_id i32"
+)
+TERMINATION_POSITION: Message[records.TerminationPosition] = _message(
+    "TerminationPosition", 75, "leadership_term_id i64; log_position i64"
+)
+TERMINATION_ACK: Message[records.TerminationAck] = _message(
+    "TerminationAck", 76, "leadership_term_id i64; log_position i64; member_id i32"
+)
+BACKUP_QUERY: Message[records.BackupQuery] = _message(
     "BackupQuery",
     77,
     "correlation_id i64; response_stream_id i32; version version_t 2; log_position i64 16",
@@ -179,7 +196,7 @@ _SNAPSHOT_COLUMNS = (
     "recording_id i64; leadership_term_id i64; term_base_log_position i64; log_position i64; timestamp i64;"
     "service_id i32"
 )
-BACKUP_RESPONSE = _message(
+BACKUP_RESPONSE: Message[records.BackupResponse] = _message(
     "BackupResponse",
     78,
     "correlation_id i64; log_recording_id i64; log_leadership_term_id i64; log_term_base_log_position i64;"
@@ -188,14 +205,14 @@ BACKUP_RESPONSE = _message(
     "cluster_members ascii",
     [("snapshots", _SNAPSHOT_COLUMNS, "")],
 )
-HEARTBEAT_REQUEST = _message(
+HEARTBEAT_REQUEST: Message[records.HeartbeatRequest] = _message(
     "HeartbeatRequest",
     79,
     "correlation_id i64; response_stream_id i32",
     "response_channel ascii; encoded_credentials bytes",
 )
-HEARTBEAT_RESPONSE = _message("HeartbeatResponse", 80, "correlation_id i64")
-STANDBY_SNAPSHOT = _message(
+HEARTBEAT_RESPONSE: Message[records.HeartbeatResponse] = _message("HeartbeatResponse", 80, "correlation_id i64")
+STANDBY_SNAPSHOT: Message[records.StandbySnapshot] = _message(
     "StandbySnapshot",
     81,
     "correlation_id i64; version i32; response_stream_id i32",
@@ -204,26 +221,28 @@ STANDBY_SNAPSHOT = _message(
 )
 
 # Log records (cluster-consensus.md §11)
-NEW_LEADERSHIP_TERM_EVENT = _message(
+NEW_LEADERSHIP_TERM_EVENT: Message[records.NewLeadershipTermEvent] = _message(
     "NewLeadershipTermEvent",
     24,
     "leadership_term_id i64; log_position i64; timestamp i64; term_base_log_position i64; leader_member_id i32;"
     "log_session_id i32; time_unit i32 4; app_version version_t 4",
 )
-SESSION_OPEN_EVENT = _message(
+SESSION_OPEN_EVENT: Message[records.SessionOpenEvent] = _message(
     "SessionOpenEvent",
     21,
     "leadership_term_id i64; correlation_id i64; cluster_session_id i64; timestamp i64; response_stream_id i32",
     "response_channel ascii; encoded_principal bytes",
 )
-SESSION_CLOSE_EVENT = _message(
+SESSION_CLOSE_EVENT: Message[records.SessionCloseEvent] = _message(
     "SessionCloseEvent", 22, "leadership_term_id i64; cluster_session_id i64; timestamp i64; close_reason i32"
 )
-TIMER_EVENT = _message("TimerEvent", 20, "leadership_term_id i64; correlation_id i64; timestamp i64")
-CLUSTER_ACTION_REQUEST = _message(
+TIMER_EVENT: Message[records.TimerEvent] = _message(
+    "TimerEvent", 20, "leadership_term_id i64; correlation_id i64; timestamp i64"
+)
+CLUSTER_ACTION_REQUEST: Message[records.ClusterActionRequest] = _message(
     "ClusterActionRequest", 23, "leadership_term_id i64; log_position i64; timestamp i64; action i32; flags i32 11"
 )
-MEMBERSHIP_CHANGE_EVENT = _message(
+MEMBERSHIP_CHANGE_EVENT: Message[records.MembershipChangeEvent] = _message(
     "MembershipChangeEvent",
     25,
     "leadership_term_id i64; log_position i64; timestamp i64; leader_member_id i32; cluster_size i32; change_type i32;"
@@ -232,21 +251,27 @@ MEMBERSHIP_CHANGE_EVENT = _message(
 )
 
 # Service control (cluster-consensus.md §12)
-JOIN_LOG = _message(
+JOIN_LOG: Message[records.JoinLog] = _message(
     "JoinLog",
     40,
     "log_position i64; max_log_position i64; member_id i32; log_session_id i32; log_stream_id i32; is_startup i32;"
     "role i32; is_standby i32 16",
     "log_channel ascii",
 )
-SERVICE_TERMINATION_POSITION = _message("ServiceTerminationPosition", 42, "log_position i64; ack_required i32 17")
-REQUEST_SERVICE_ACK = _message("RequestServiceAck", 108, "log_position i64")
-SERVICE_ACK = _message("ServiceAck", 33, "log_position i64; timestamp i64; ack_id i64; relevant_id i64; service_id i32")
-SCHEDULE_TIMER = _message("ScheduleTimer", 31, "correlation_id i64; deadline i64")
-CANCEL_TIMER = _message("CancelTimer", 32, "correlation_id i64")
-CLOSE_SESSION = _message("CloseSession", 30, "cluster_session_id i64")
-CLUSTER_MEMBERS_QUERY = _message("ClusterMembersQuery", 34, "correlation_id i64; extended i32 5")
-CLUSTER_MEMBERS_RESPONSE = _message(
+SERVICE_TERMINATION_POSITION: Message[records.ServiceTerminationPosition] = _message(
+    "ServiceTerminationPosition", 42, "log_position i64; ack_required i32 17"
+)
+REQUEST_SERVICE_ACK: Message[records.RequestServiceAck] = _message("RequestServiceAck", 108, "log_position i64")
+SERVICE_ACK: Message[records.ServiceAck] = _message(
+    "ServiceAck", 33, "log_position i64; timestamp i64; ack_id i64; relevant_id i64; service_id i32"
+)
+SCHEDULE_TIMER: Message[records.ScheduleTimer] = _message("ScheduleTimer", 31, "correlation_id i64; deadline i64")
+CANCEL_TIMER: Message[records.CancelTimer] = _message("CancelTimer", 32, "correlation_id i64")
+CLOSE_SESSION: Message[records.CloseSession] = _message("CloseSession", 30, "cluster_session_id i64")
+CLUSTER_MEMBERS_QUERY: Message[records.ClusterMembersQuery] = _message(
+    "ClusterMembersQuery", 34, "correlation_id i64; extended i32 5"
+)
+CLUSTER_MEMBERS_RESPONSE: Message[records.ClusterMembersResponse] = _message(
     "ClusterMembersResponse",
     41,
     "correlation_id i64; leader_member_id i32",
@@ -257,7 +282,7 @@ _MEMBER_DATA = (
     "ingress_endpoint ascii; consensus_endpoint ascii; log_endpoint ascii; catchup_endpoint ascii;"
     "archive_endpoint ascii"
 )
-CLUSTER_MEMBERS_EXTENDED_RESPONSE = _message(
+CLUSTER_MEMBERS_EXTENDED_RESPONSE: Message[records.ClusterMembersExtendedResponse] = _message(
     "ClusterMembersExtendedResponse",
     43,
     "correlation_id i64; current_time_ns i64; leader_member_id i32; member_id i32",
@@ -268,33 +293,33 @@ CLUSTER_MEMBERS_EXTENDED_RESPONSE = _message(
 # Snapshots (cluster-consensus.md §16)
 SNAPSHOT_TYPE_CONSENSUS_MODULE = 1
 SNAPSHOT_TYPE_SERVICE = 2
-SNAPSHOT_MARKER = _message(
+SNAPSHOT_MARKER: Message[records.SnapshotMarker] = _message(
     "SnapshotMarker",
     100,
     "type_id i64; log_position i64; leadership_term_id i64; index i32; mark i32; time_unit i32 4;"
     "app_version version_t 4",
 )
-CLIENT_SESSION = _message(
+CLIENT_SESSION: Message[records.ClientSession] = _message(
     "ClientSession",
     102,
     "cluster_session_id i64; response_stream_id i32",
     "response_channel ascii; encoded_principal bytes",
 )
-CLUSTER_SESSION = _message(
+CLUSTER_SESSION: Message[records.ClusterSession] = _message(
     "ClusterSession",
     103,
     "cluster_session_id i64; correlation_id i64; opened_log_position i64; time_of_last_activity i64;"
     "close_reason i32; response_stream_id i32",
     "response_channel ascii",
 )
-TIMER = _message("Timer", 104, "correlation_id i64; deadline i64")
-CONSENSUS_MODULE = _message(
+TIMER: Message[records.Timer] = _message("Timer", 104, "correlation_id i64; deadline i64")
+CONSENSUS_MODULE: Message[records.ConsensusModule] = _message(
     "ConsensusModule",
     105,
     "next_session_id i64; next_service_session_id i64 3; log_service_session_id i64 3;"
     "pending_message_capacity capacity_t 3",
 )
-PENDING_MESSAGE_TRACKER = _message(
+PENDING_MESSAGE_TRACKER: Message[records.PendingMessageTracker] = _message(
     "PendingMessageTracker",
     107,
     "next_service_session_id i64; log_service_session_id i64; pending_message_capacity capacity_t; service_id i32",

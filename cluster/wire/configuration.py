@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.members import Member, encode_members, parse_members
 from ordo.consensus.state.configuration import Configuration
 from ordo.runtime.errors import ClusterError, ConfigurationError
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 
 class NamedConfiguration(NamedTuple):
@@ -31,7 +34,7 @@ class NamedConfiguration(NamedTuple):
         )
 
 
-def decode_configuration(values: Any) -> NamedConfiguration:
+def decode_configuration(values: records.ConfigurationEvent) -> NamedConfiguration:
     """From the values of a ConfigurationEvent; raises ClusterError when they make no configuration."""
     try:
         named = NamedConfiguration(*(parse_members(text) if text else () for text in (values.voters, values.learners)))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ordo.cluster.wire import codecs
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
+    from ordo.cluster.wire.ordo_codecs import IdentityFields
     from ordo.runtime.sbe import Message
 
 IDENTITY_BYTES = 16
@@ -38,10 +40,10 @@ class LogIdentity(NamedTuple):
     identity: bytes
 
 
-def pack_identity(values: Any) -> bytes:
+def pack_identity(values: IdentityFields) -> bytes:
     """Return the identity that a message has as two numbers; empty where it has none."""
     high, low = values.identity_high, values.identity_low
-    return b"" if high == low == 0 or high is None or low is None else _IDENTITY.pack(high, low)
+    return b"" if high == low == 0 else _IDENTITY.pack(high, low)
 
 
 def unpack_identity(identity: bytes) -> dict[str, int]:
@@ -55,7 +57,7 @@ def is_first_record(table: Message, values: Any) -> bool:
     return table is codecs.NEW_LEADERSHIP_TERM_EVENT and values.term_base_log_position == 0
 
 
-def identity_of(values: Any) -> bytes:
+def identity_of(values: records.NewLeadershipTermEvent) -> bytes:
     """Of a log whose first record says this."""
     row = _FIRST_RECORD.pack(
         values.leadership_term_id,

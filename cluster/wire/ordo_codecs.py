@@ -6,11 +6,14 @@ docs/ARCHITECTURE.md says what they are for. Tables and `decode` are as in `ordo
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import HEADER_LENGTH_BYTES, columns
 from ordo.runtime.sbe import Message, by_template_id, decode_one_of
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 SCHEMA_ID = 901
 SCHEMA_VERSION = 1
@@ -159,44 +162,54 @@ def _message(name: str, template_id: int, fields: str, data: str = "", version: 
 
 
 # Members
-TIMEOUT_NOW = _message(
+TIMEOUT_NOW: Message[records.TimeoutNow] = _message(
     "TimeoutNow", 1, "leadership_term_id i64; log_position i64; leader_member_id i32; follower_member_id i32"
 )
-TRANSFER_REQUEST_VOTE = _message(
+TRANSFER_REQUEST_VOTE: Message[records.TransferRequestVote] = _message(
     "TransferRequestVote",
     2,
     "log_leadership_term_id i64; log_position i64; candidate_term_id i64; candidate_member_id i32;"
     "protocol_version version_t",
 )
 """RequestVote of a candidate that its leader has asked to stand."""
-READ_HEARTBEAT = _message("ReadHeartbeat", 12, "leadership_term_id i64; round_id i64; leader_member_id i32")
-READ_HEARTBEAT_ACK = _message("ReadHeartbeatAck", 13, "leadership_term_id i64; round_id i64; follower_member_id i32")
-READ_INDEX_REQUEST = _message("ReadIndexRequest", 14, "leadership_term_id i64; request_id i64; follower_member_id i32")
-READ_INDEX_RESPONSE = _message("ReadIndexResponse", 15, "request_id i64; log_position i64; leader_member_id i32")
+READ_HEARTBEAT: Message[records.ReadHeartbeat] = _message(
+    "ReadHeartbeat", 12, "leadership_term_id i64; round_id i64; leader_member_id i32"
+)
+READ_HEARTBEAT_ACK: Message[records.ReadHeartbeatAck] = _message(
+    "ReadHeartbeatAck", 13, "leadership_term_id i64; round_id i64; follower_member_id i32"
+)
+READ_INDEX_REQUEST: Message[records.ReadIndexRequest] = _message(
+    "ReadIndexRequest", 14, "leadership_term_id i64; request_id i64; follower_member_id i32"
+)
+READ_INDEX_RESPONSE: Message[records.ReadIndexResponse] = _message(
+    "ReadIndexResponse", 15, "request_id i64; log_position i64; leader_member_id i32"
+)
 
-TIMER_EXECUTED = _message("TimerExecuted", 3, "correlation_id i64; timestamp i64")
+TIMER_EXECUTED: Message[records.TimerExecuted] = _message("TimerExecuted", 3, "correlation_id i64; timestamp i64")
 """From a service to its module: between its requests, it has come to a TimerEvent of the log."""
 
-DISCONNECT_SESSION = _message("DisconnectSession", 46, "cluster_session_id i64", "detail ascii")
+DISCONNECT_SESSION: Message[records.DisconnectSession] = _message(
+    "DisconnectSession", 46, "cluster_session_id i64", "detail ascii"
+)
 """From the leader's service container to its module: the client takes too little of what it is sent; not deterministic,
 so it closes the session through the log only."""
 
 # Queries
-QUERY = _message(
+QUERY: Message[records.Query] = _message(
     "Query",
     10,
     "cluster_session_id i64; correlation_id i64; min_position i64; consistency i32",
     "payload bytes",
 )
 """Ingress, to any member. `min_position`: answered only by a service that has executed so far."""
-QUERY_RESPONSE = _message(
+QUERY_RESPONSE: Message[records.QueryResponse] = _message(
     "QueryResponse",
     11,
     "cluster_session_id i64; correlation_id i64; log_position i64; member_id i32; status i32",
     "payload bytes",
 )
 """Egress. `log_position`: up to here the service has executed the log, and no further."""
-SERVICE_QUERY = _message(
+SERVICE_QUERY: Message[records.ServiceQuery] = _message(
     "ServiceQuery",
     16,
     "cluster_session_id i64; correlation_id i64; read_position i64; status i32",
@@ -206,23 +219,23 @@ SERVICE_QUERY = _message(
 the client as it is."""
 
 # Queries of applications
-GROUP_QUERY = _message(
+GROUP_QUERY: Message[records.GroupQuery] = _message(
     "GroupQuery",
     126,
     "cluster_session_id i64; correlation_id i64; min_position i64; consistency i32",
     "group bytes; payload bytes",
 )
 """Ingress, to the leader. As a Query, for an instance of an application's group."""
-GROUP_SERVES = _message("GroupServes", 127, "cluster_session_id i64", "group bytes")
+GROUP_SERVES: Message[records.GroupServes] = _message("GroupServes", 127, "cluster_session_id i64", "group bytes")
 """Ingress. The instance that has this session answers queries of its group; said again while it does."""
-GROUP_QUESTION = _message(
+GROUP_QUESTION: Message[records.GroupQuestion] = _message(
     "GroupQuestion",
     128,
     "cluster_session_id i64; asker_session_id i64; correlation_id i64; read_position i64",
     "payload bytes",
 )
 """Egress, from the leader to an instance. `read_position`: to be executed before it answers."""
-GROUP_ANSWER = _message(
+GROUP_ANSWER: Message[records.GroupAnswer] = _message(
     "GroupAnswer",
     129,
     "cluster_session_id i64; asker_session_id i64; correlation_id i64; log_position i64; status i32",
@@ -230,25 +243,25 @@ GROUP_ANSWER = _message(
 )
 """Ingress, from an instance; the leader makes the asker's QueryResponse of it."""
 
-TRUST_REQUEST = _message("TrustRequest", 30, "request_id i64; member_id i32")
+TRUST_REQUEST: Message[records.TrustRequest] = _message("TrustRequest", 30, "request_id i64; member_id i32")
 """Of a member that may not vote (ordo.consensus.handlers.trust)."""
-STANDS_BACK = _message("StandsBack", 32, "member_id i32")
+STANDS_BACK: Message[records.StandsBack] = _message("StandsBack", 32, "member_id i32")
 """Of a member that votes and does not want to lead (ordo.consensus.handlers.trust)."""
-TRUST_ANSWER = _message(
+TRUST_ANSWER: Message[records.TrustAnswer] = _message(
     "TrustAnswer",
     31,
     "request_id i64; candidate_term_id i64; leadership_term_id i64; log_position i64; member_id i32",
 )
 
 # Membership; members as in the text of ordo.cluster.wire.members
-CONFIGURATION_EVENT = _message(
+CONFIGURATION_EVENT: Message[records.ConfigurationEvent] = _message(
     "ConfigurationEvent", 20, "leadership_term_id i64; timestamp i64", "voters ascii; learners ascii"
 )
 """A record of the log, and a message of the consensus module's snapshot."""
-INTRODUCTION = _message("Introduction", 21, "member_id i32", "member ascii")
-MEMBER_CHALLENGE = _message("MemberChallenge", 80, "nonce i64; member_id i32")
+INTRODUCTION: Message[records.Introduction] = _message("Introduction", 21, "member_id i32", "member ascii")
+MEMBER_CHALLENGE: Message[records.MemberChallenge] = _message("MemberChallenge", 80, "nonce i64; member_id i32")
 """Sent to a member's consensus endpoint by member `member_id`, which has heard somebody speak in its name."""
-MEMBER_PROOF = _message(
+MEMBER_PROOF: Message[records.MemberProof] = _message(
     "MemberProof",
     81,
     "nonce i64; member_id i32; distrust i32 2; identity_high i64 2; identity_low i64 2; identity_position i64 2;"
@@ -259,77 +272,85 @@ MEMBER_PROOF = _message(
 """The nonce of a challenge, in the stream whose sender proves with it that it is member `member_id`; since version 2
 also whose data it has (`cluster.module.members.standings`). The start's term and position: what the member was bound
 to, and where its log ended, when it started, or when a log that it knew to lack something was whole again."""
-MEMBER_STANDING = _message(
+MEMBER_STANDING: Message[records.MemberStanding] = _message(
     "MemberStanding",
     82,
     "member_id i32; distrust i32; identity_high i64; identity_low i64; identity_position i64; executed_position i64;"
     "start_number i64; start_draw i64; leadership_term_id i64; append_position i64",
 )
 """Between members, once a second: whose data a member has, and what it has acknowledged in a term (-1: in none)."""
-MEMBER_BEHIND = _message(
+MEMBER_BEHIND: Message[records.MemberBehind] = _message(
     "MemberBehind",
     83,
     "member_id i32; follower_member_id i32; identity_high i64; identity_low i64; start_number i64; start_draw i64;"
     "known_number i64",
 )
 """To the member `follower_member_id`, of the start that it has shown: its start `known_number` had more."""
-CLUSTER_IDENTITY_EVENT = _message(
+CLUSTER_IDENTITY_EVENT: Message[records.ClusterIdentityEvent] = _message(
     "ClusterIdentityEvent",
     84,
     "leadership_term_id i64; timestamp i64; identity_high i64; identity_low i64; log_position i64; member_id i32",
 )
 """A record of the log, and a message of the consensus module's snapshot: which cluster's log this is. `member_id`: the
 leader. `log_position`: of the record, in a snapshot; -1 in the log."""
-MEMBERSHIP_REQUEST = _message("MembershipRequest", 22, "correlation_id i64; member_id i32; change i32", "member ascii")
-MEMBERSHIP_RESPONSE = _message(
+MEMBERSHIP_REQUEST: Message[records.MembershipRequest] = _message(
+    "MembershipRequest", 22, "correlation_id i64; member_id i32; change i32", "member ascii"
+)
+MEMBERSHIP_RESPONSE: Message[records.MembershipResponse] = _message(
     "MembershipResponse", 23, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
 )
 
 # Records that are left out
-SKIP_EVENT = _message(
+SKIP_EVENT: Message[records.SkipEvent] = _message(
     "SkipEvent", 90, "leadership_term_id i64; timestamp i64; skipped_position i64; member_id i32", "text bytes"
 )
 """A record of the log: the one that ends at `skipped_position` is left out, on all members. `member_id`: the leader."""
-SERVICE_FAILURE = _message("ServiceFailure", 91, "log_position i64; is_held i32", "error bytes; text bytes")
+SERVICE_FAILURE: Message[records.ServiceFailure] = _message(
+    "ServiceFailure", 91, "log_position i64; is_held i32", "error bytes; text bytes"
+)
 """From a service to its module: it failed at the record, or waits before it. `error`: the type of what it raised."""
-RECORD_ORDER = _message("RecordOrder", 92, "log_position i64; order i32", "text bytes")
+RECORD_ORDER: Message[records.RecordOrder] = _message("RecordOrder", 92, "log_position i64; order i32", "text bytes")
 """From a module to its service."""
-FAILURE_REPORT = _message(
+FAILURE_REPORT: Message[records.FailureReport] = _message(
     "FailureReport", 93, "log_position i64; member_id i32; is_held i32; wants_skip i32", "error bytes; text bytes"
 )
-FAILURE_ANSWER = _message(
+FAILURE_ANSWER: Message[records.FailureAnswer] = _message(
     "FailureAnswer",
     94,
     "log_position i64; skip_position i64; timestamp i64; member_id i32; follower_member_id i32; verdict i32",
     "text bytes",
 )
 """To the member that reported a failure; skip position, timestamp and text are of the SkipEvent, if there is one."""
-SKIPPED_RECORD = _message("SkippedRecord", 95, "log_position i64; skip_position i64; timestamp i64", "text bytes")
+SKIPPED_RECORD: Message[records.SkippedRecord] = _message(
+    "SkippedRecord", 95, "log_position i64; skip_position i64; timestamp i64", "text bytes"
+)
 """In the consensus module's snapshot: a record below it that was left out."""
-SKIP_REQUEST = _message("SkipRequest", 96, "correlation_id i64; log_position i64")
-SKIP_RESPONSE = _message(
+SKIP_REQUEST: Message[records.SkipRequest] = _message("SkipRequest", 96, "correlation_id i64; log_position i64")
+SKIP_RESPONSE: Message[records.SkipResponse] = _message(
     "SkipResponse", 97, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
 )
 
 # Operators (docs/ARCHITECTURE.md, Operators)
-OPERATOR_CONNECT = _message("OperatorConnect", 70, "correlation_id i64; response_port i32", "credentials bytes")
+OPERATOR_CONNECT: Message[records.OperatorConnect] = _message(
+    "OperatorConnect", 70, "correlation_id i64; response_port i32", "credentials bytes"
+)
 """Ingress, to any member. Answered on stream 110 of that port of the host that it comes from."""
-OPERATOR_CONNECTED = _message(
+OPERATOR_CONNECTED: Message[records.OperatorConnected] = _message(
     "OperatorConnected", 71, "correlation_id i64; connection_id i64; member_id i32; status i32", "text bytes"
 )
-OPERATOR_REQUEST = _message(
+OPERATOR_REQUEST: Message[records.OperatorRequest] = _message(
     "OperatorRequest",
     72,
     "connection_id i64; correlation_id i64; order i32; value i64; expected i64",
     "question bytes",
 )
 """Ingress, on the image of the connection."""
-OPERATOR_RESPONSE = _message(
+OPERATOR_RESPONSE: Message[records.OperatorResponse] = _message(
     "OperatorResponse", 73, "correlation_id i64; value i64; member_id i32; status i32", "payload bytes"
 )
 
 # Versions of the service (docs/UPGRADES.md)
-VERSION_EVENT = _message(
+VERSION_EVENT: Message[records.VersionEvent] = _message(
     "VersionEvent",
     110,
     "leadership_term_id i64; timestamp i64; app_version version_t; member_id i32; service_id i32 2",
@@ -338,12 +359,16 @@ VERSION_EVENT = _message(
 """A record of the log: what follows is executed by the service's code of this version. `member_id`: the leader.
 `service_id`: the one service that it is for, negative: all of them. In the consensus module's snapshot: the version of
 a service that has another one than service 0."""
-SERVICE_VERSIONS = _message("ServiceVersions", 111, "service_id i32", "versions bytes")
+SERVICE_VERSIONS: Message[records.ServiceVersions] = _message(
+    "ServiceVersions", 111, "service_id i32", "versions bytes"
+)
 """From a service container to its module, when it starts: what code it has, as rows of `cluster.wire.version_rows`."""
-SERVICE_LACK = _message("ServiceLack", 112, "log_position i64; app_version version_t")
+SERVICE_LACK: Message[records.ServiceLack] = _message("ServiceLack", 112, "log_position i64; app_version version_t")
 """From a service container to its module: it stands still, having no code of the version that is in force there."""
-VERSIONS_QUESTION = _message("VersionsQuestion", 113, "request_id i64; member_id i32")
-VERSIONS_REPORT = _message(
+VERSIONS_QUESTION: Message[records.VersionsQuestion] = _message(
+    "VersionsQuestion", 113, "request_id i64; member_id i32"
+)
+VERSIONS_REPORT: Message[records.VersionsReport] = _message(
     "VersionsReport",
     114,
     "request_id i64; lack_position i64; member_id i32; follower_member_id i32; lack_version version_t;"
@@ -353,16 +378,16 @@ VERSIONS_REPORT = _message(
 )
 """To the member that asked. `lack_version`: the service stands still for want of it, 0: it does not. `protocol_level`:
 of the member's release. `versions`: those that all its services have; `services`: the same of each service."""
-UPGRADE_REQUEST = _message(
+UPGRADE_REQUEST: Message[records.UpgradeRequest] = _message(
     "UpgradeRequest", 115, "correlation_id i64; app_version version_t; service_id i32 2", version=2
 )
 """`service_id` as in a VersionEvent. A leader that does not know this field upgrades all services: whoever asks for one
 asks first for the protocol level of the log."""
-UPGRADE_RESPONSE = _message(
+UPGRADE_RESPONSE: Message[records.UpgradeResponse] = _message(
     "UpgradeResponse", 116, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
 )
-VERSIONS_QUERY = _message("VersionsQuery", 117, "correlation_id i64")
-VERSIONS_RESPONSE = _message(
+VERSIONS_QUERY: Message[records.VersionsQuery] = _message("VersionsQuery", 117, "correlation_id i64")
+VERSIONS_RESPONSE: Message[records.VersionsResponse] = _message(
     "VersionsResponse",
     118,
     "correlation_id i64; leader_member_id i32; app_version version_t; since_position i64;"
@@ -375,7 +400,7 @@ from; 0: the log is empty. `protocol_level`: of the log, likewise. `levels`: of 
 each service, by its id. `members`: the versions that all services of a member have; `services`: those of each."""
 
 # Requests: executed once (docs/CLIENT.md). The first three fields are those of a SessionMessageHeader.
-OPEN_IDENTITY = _message(
+OPEN_IDENTITY: Message[records.OpenIdentity] = _message(
     "OpenIdentity",
     40,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
@@ -384,13 +409,13 @@ OPEN_IDENTITY = _message(
 """Ingress and log. The client with this incarnation is the only one to use the identity from now on. `known_position`:
 the open position that the client, or its journal, knows of, and no other is taken over; 0: whichever there is; -1:
 there is none. That of a new identity is the record's own."""
-REQUEST = _message(
+REQUEST: Message[records.Request] = _message(
     "Request",
     41,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64; open_position i64; number i64; confirmed i64",
 )
 """Ingress and log; the payload follows to the end. `confirmed`: the client has all answers up to this number."""
-IDENTITY_OPENED = _message(
+IDENTITY_OPENED: Message[records.IdentityOpened] = _message(
     "IdentityOpened",
     42,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
@@ -400,28 +425,32 @@ IDENTITY_OPENED = _message(
 )
 """Egress. `number`: the last that was executed. `length_bytes_max`: of a Request, with its header. `takes_ids`: 1 where
 requests may have ids that their callers chose."""
-ANSWER = _message(
+ANSWER: Message[records.Answer] = _message(
     "Answer",
     43,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
     "open_position i64; number i64; log_position i64; status i32",
 )
 """Egress; the payload follows to the end."""
-IDENTITY = _message(
+IDENTITY: Message[records.Identity] = _message(
     "Identity",
     44,
     "identity_high i64; identity_low i64; incarnation i64; open_position i64; number i64; confirmed i64; last_time i64",
     "principal bytes",
 )
 """A service's snapshot, before its END marker."""
-KEPT_ANSWER = _message("KeptAnswer", 45, "number i64; log_position i64; status i32", "payload bytes")
+KEPT_ANSWER: Message[records.KeptAnswer] = _message(
+    "KeptAnswer", 45, "number i64; log_position i64; status i32", "payload bytes"
+)
 """A service's snapshot: an answer to the Identity before it. The next one of its number goes on with its payload."""
-REQUEST_IDS = _message("RequestIds", 50, "part i32; parts i32", "principal bytes; rows bytes")
+REQUEST_IDS: Message[records.RequestIds] = _message(
+    "RequestIds", 50, "part i32; parts i32", "principal bytes; rows bytes"
+)
 """A service's snapshot, before its END marker, of a log that may have RequestsById: the ids of one principal and what
 was answered, in parts (ordo.service_api.request_ids). One without a part says only that the log may have them."""
 
 # Messages of `send` and `offer`: which of them the log has (docs/CLIENT.md, What became of a message)
-MESSAGE_MARK = _message(
+MESSAGE_MARK: Message[records.MessageMark] = _message(
     "MessageMark",
     47,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;number i64; confirmed i64; previous_session_id i64",
@@ -429,7 +458,7 @@ MESSAGE_MARK = _message(
 """Ingress and log. The client numbers its messages over all its sessions; those that follow in this session are
 numbered from `number` on. `confirmed`: it knows what became of those up to this one. `previous_session_id`: a session
 of its own that is over, of whose last messages it does not know; -1: none."""
-MESSAGES_MARKED = _message(
+MESSAGES_MARKED: Message[records.MessagesMarked] = _message(
     "MessagesMarked",
     48,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
@@ -439,7 +468,7 @@ MESSAGES_MARKED = _message(
 """Egress: every message below `number` is in the log, but for the gaps: rows of i64 first number and i64 number after
 the last, which are not and never will be; of those below `known_number` the cluster does not know any more. `level`: an
 AcknowledgementLevel; there are gaps with EXECUTED only. `previous`: a PreviousSession."""
-SESSION_NUMBERS = _message(
+SESSION_NUMBERS: Message[records.SessionNumbers] = _message(
     "SessionNumbers",
     49,
     "cluster_session_id i64; previous_session_id i64; first_number i64; next_number i64; known_number i64; is_open i32",
@@ -448,7 +477,7 @@ SESSION_NUMBERS = _message(
 """A service's snapshot, before its END marker: the state behind MessagesMarked, of a session that has sent a mark."""
 
 # Durable consumers (docs/CONSUMERS.md). The first three fields are those of a SessionMessageHeader.
-CONSUMER_COMMAND = _message(
+CONSUMER_COMMAND: Message[records.ConsumerCommand] = _message(
     "ConsumerCommand",
     120,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
@@ -457,7 +486,7 @@ CONSUMER_COMMAND = _message(
 )
 """Ingress and log; the name and the rows follow to the end (cluster.wire.sessions.consumer_codec). `number`: the
 member's commands are numbered, and each is executed once. `ack_timeout` in ms."""
-CONSUMER_ANSWER = _message(
+CONSUMER_ANSWER: Message[records.ConsumerAnswer] = _message(
     "ConsumerAnswer",
     121,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
@@ -467,13 +496,13 @@ CONSUMER_ANSWER = _message(
 """Egress; rows or a text follow to the end. `number` 0: nobody has asked, the member's part has changed. `due`: cluster
 time in ms at which something of the work is to be handed out again; -1: never. `accepted`: of a command's
 acknowledgements; what was handed out again before is not acknowledged any more."""
-CONSUMER_STATE = _message("ConsumerState", 122, "part i32; parts i32", "state bytes")
+CONSUMER_STATE: Message[records.ConsumerState] = _message("ConsumerState", 122, "part i32; parts i32", "state bytes")
 """A service's snapshot, before its END marker: a durable consumer, as JSON, in parts."""
-CONSUMERS_HOLD = _message("ConsumersHold", 123, "log_position i64")
+CONSUMERS_HOLD: Message[records.ConsumersHold] = _message("ConsumersHold", 123, "log_position i64")
 """From a service container to its module: the log from here on is not read yet by a durable consumer; -1: by none."""
 
 # Applications (docs/APPLICATIONS.md). The first three fields are those of a SessionMessageHeader.
-APP_REPORT = _message(
+APP_REPORT: Message[records.AppReport] = _message(
     "AppReport",
     124,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
@@ -482,7 +511,7 @@ APP_REPORT = _message(
 )
 """Ingress, log, and a service's snapshot before its END marker: how far an instance of an application is. Two texts
 follow to the end (ordo.cluster.wire.sessions.instance_codec)."""
-APP_DIFFERENCE = _message(
+APP_DIFFERENCE: Message[records.AppDifference] = _message(
     "AppDifference",
     125,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64; log_position i64; input_position i64; count i64;"
@@ -493,7 +522,7 @@ APP_DIFFERENCE = _message(
 alike. Two names and two payloads follow to the end (ordo.cluster.wire.sessions.difference_codec)."""
 
 # Feeds (docs/spec/feeds.md)
-FEED_MESSAGE = _message(
+FEED_MESSAGE: Message[records.FeedMessage] = _message(
     "FeedMessage",
     130,
     "sequence i64; log_position i64; previous_log_position i64; timestamp i64; message_index i32; filler pad4",
@@ -502,10 +531,12 @@ FEED_MESSAGE = _message(
 messages from 1 on. `log_position`: after the record that it was published for; `previous_log_position`: that of the
 message before in the topic, 0: there is none; `message_index`: among what was published for the record, in any topic,
 from 0 on; `timestamp`: cluster time of the record."""
-FEED_OPEN = _message("FeedOpen", 131, "position i64; session_id i32", "topic ascii")
+FEED_OPEN: Message[records.FeedOpen] = _message("FeedOpen", 131, "position i64; session_id i32", "topic ascii")
 """From a service container to its module: publishes a topic from this position of its stream on, which is to be
 recorded."""
-FEED_STATE = _message("FeedState", 132, "sequence i64; position i64; log_position i64", "topic ascii")
+FEED_STATE: Message[records.FeedState] = _message(
+    "FeedState", 132, "sequence i64; position i64; log_position i64", "topic ascii"
+)
 """A service's snapshot, before its END marker: the last sequence of a topic, the end of its stream, and the log
 position of its last message."""
 
@@ -518,20 +549,33 @@ def split_identity(identity: bytes) -> dict[str, int]:
     }
 
 
-def join_identity(values: Any) -> bytes:
+class IdentityFields(Protocol):
+    """An identity of 16 bytes, as messages have it."""
+
+    @property
+    def identity_high(self) -> int: ...
+    @property
+    def identity_low(self) -> int: ...
+
+
+def join_identity(values: IdentityFields) -> bytes:
     """Return the 16 bytes of a message with an identity."""
     halves = values.identity_high, values.identity_low
-    return b"".join(int(half).to_bytes(8, "big", signed=True) for half in halves)
+    return b"".join(half.to_bytes(8, "big", signed=True) for half in halves)
 
 
 # Snapshots (docs/ARCHITECTURE.md, A log that forgets)
-SNAPSHOT_DIGEST = _message("SnapshotDigest", 60, "log_position i64; service_id i32", "digest bytes")
+SNAPSHOT_DIGEST: Message[records.SnapshotDigest] = _message(
+    "SnapshotDigest", 60, "log_position i64; service_id i32", "digest bytes"
+)
 """From a service to its module, before the ack of a snapshot: `cluster.wire.snapshots.snapshot_digest` over its
 messages."""
-SNAPSHOT_REPORT = _message("SnapshotReport", 61, "needed_position i64; member_id i32", "snapshots bytes")
+SNAPSHOT_REPORT: Message[records.SnapshotReport] = _message(
+    "SnapshotReport", 61, "needed_position i64; member_id i32", "snapshots bytes"
+)
 """Which snapshots a member holds whole: rows of i64 log position and 16 bytes of digest, the newest first.
 `needed_position`: the log from here on is what this member still lacks."""
-CATCHUP_REFUSAL = _message(
+CATCHUP_REFUSAL: Message[records.CatchupRefusal] = _message(
     "CatchupRefusal",
     62,
     "leadership_term_id i64; start_position i64; snapshot_position i64; leader_member_id i32; follower_member_id i32;"
@@ -540,14 +584,14 @@ CATCHUP_REFUSAL = _message(
 )
 """From a leader whose log begins above the position that a member asked for: which snapshot to take, and where; the
 source as in `ordo.cluster.wire.members`, for the member may not know it."""
-SNAPSHOT_REQUEST = _message(
+SNAPSHOT_REQUEST: Message[records.SnapshotRequest] = _message(
     "SnapshotRequest",
     63,
     "snapshot_position i64; from_position i64; member_id i32; part i32; session_id i32",
     "digest bytes",
 )
 """Asks the holder of a snapshot to describe it, or to replay one part of it from a position on."""
-SNAPSHOT_OFFER = _message(
+SNAPSHOT_OFFER: Message[records.SnapshotOffer] = _message(
     "SnapshotOffer",
     64,
     "snapshot_position i64; leadership_term_id i64; term_base_log_position i64; timestamp i64;"
@@ -557,16 +601,20 @@ SNAPSHOT_OFFER = _message(
 )
 """The description; lengths are -1 from a member that does not hold that snapshot (any more). `service_length_bytes` is
 of service 0; `more_lengths` of the others by their ids, as i64 each."""
-LEADERSHIP_TERMS = _message("LeadershipTerms", 65, "count i32", "terms bytes")
+LEADERSHIP_TERMS: Message[records.LeadershipTerms] = _message("LeadershipTerms", 65, "count i32", "terms bytes")
 """In the consensus module's snapshot: every leadership term below it, as rows of i64 term id and i64 base position."""
-LOG_REQUEST = _message("LogRequest", 66, "from_position i64; length_bytes i64; member_id i32; session_id i32")
+LOG_REQUEST: Message[records.LogRequest] = _message(
+    "LogRequest", 66, "from_position i64; length_bytes i64; member_id i32; session_id i32"
+)
 """Asks another member to replay a stretch of the committed log to the endpoint for catch-ups."""
-SNAPSHOT_BEGUN = _message("SnapshotBegun", 67, "log_position i64; service_id i32; session_id i32")
+SNAPSHOT_BEGUN: Message[records.SnapshotBegun] = _message(
+    "SnapshotBegun", 67, "log_position i64; service_id i32; session_id i32"
+)
 """From a service to its module: a copy of it writes its snapshot of this position in this session, while it goes on.
 What follows in the module's stream belongs to later records."""
 
 # Hashes of the service's state (docs/ARCHITECTURE.md, Hashes of states)
-STATE_HASH_EVENT = _message(
+STATE_HASH_EVENT: Message[records.StateHashEvent] = _message(
     "StateHashEvent",
     68,
     "leadership_term_id i64; timestamp i64; agreed_position i64; member_id i32",
@@ -574,25 +622,29 @@ STATE_HASH_EVENT = _message(
 )
 """A record of the log: every service gives the hash of its state here. `agreed_position`: of an earlier such record, at
 which a quorum had the state with `agreed_digest`; -1: none to tell of. `member_id`: the leader."""
-STATE_HASH = _message("StateHash", 69, "log_position i64; service_id i32", "digest bytes")
+STATE_HASH: Message[records.StateHash] = _message("StateHash", 69, "log_position i64; service_id i32", "digest bytes")
 """From a service to its module: the hash of its state at a StateHashEvent."""
-STATE_KEPT = _message("StateKept", 77, "log_position i64; recording_id i64; service_id i32")
+STATE_KEPT: Message[records.StateKept] = _message("StateKept", 77, "log_position i64; recording_id i64; service_id i32")
 """From a service container to its module: it stands still, and has recorded its state; -1: it could not."""
-SNAPSHOT_FAILURE = _message("SnapshotFailure", 78, "log_position i64; service_id i32", "text bytes")
+SNAPSHOT_FAILURE: Message[records.SnapshotFailure] = _message(
+    "SnapshotFailure", 78, "log_position i64; service_id i32", "text bytes"
+)
 """From a service container to its module: why the next ack has no part of the snapshot at this position."""
-STATE_HASH_REPORT = _message("StateHashReport", 74, "member_id i32", "hashes bytes")
+STATE_HASH_REPORT: Message[records.StateHashReport] = _message("StateHashReport", 74, "member_id i32", "hashes bytes")
 """Between members: what services had at the newest StateHashEvents, as rows of
 `cluster.module.snapshots.snapshot_reports`."""
 
 # What members of several releases may write (docs/UPGRADES.md, Releases of Ordo itself)
-LEVEL_EVENT = _message("LevelEvent", 75, "leadership_term_id i64; timestamp i64; level i32; member_id i32")
+LEVEL_EVENT: Message[records.LevelEvent] = _message(
+    "LevelEvent", 75, "leadership_term_id i64; timestamp i64; level i32; member_id i32"
+)
 """A record of the log, and a message of the consensus module's snapshot: from here on the log may have records that a
 member knows whose protocol level is this. `member_id`: the leader."""
-LEVEL_REPORT = _message("LevelReport", 76, "member_id i32; level i32")
+LEVEL_REPORT: Message[records.LevelReport] = _message("LevelReport", 76, "member_id i32; level i32")
 """Between members: the protocol level of a member's release, while that of the log is lower."""
 
 MESSAGES = by_template_id(list(globals().values()))
-OUTPUT = _message(
+OUTPUT: Message[records.Output] = _message(
     "Output",
     REQUEST.template_id,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64; open_position i64; number i64; confirmed i64;"
@@ -600,7 +652,7 @@ OUTPUT = _message(
 )
 """A Request with a longer block, which is an application's output. Not among MESSAGES, where it is a Request like any.
 The input's position and an index say what it answers; the target is the client it is meant for, or -1."""
-REQUEST_BY_ID = _message(
+REQUEST_BY_ID: Message[records.RequestById] = _message(
     "RequestById",
     REQUEST.template_id,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64; open_position i64; number i64; confirmed i64;"

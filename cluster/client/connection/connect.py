@@ -14,6 +14,7 @@ from ordo.runtime.errors import ClusterTimeoutError, SessionRejectedError
 if TYPE_CHECKING:
     from random import Random
 
+    from ordo.cluster.wire import records
     from ordo.transport.streams.subscription import Subscription
 
 TELL_AFTER_NS = 2_000_000_000
@@ -192,7 +193,7 @@ class SessionConnect:
         elif table is codecs.SESSION_EVENT:
             self._on_session_event(values, image, now_ns)
 
-    def _answer_challenge(self, challenge: Any, now_ns: int) -> None:
+    def _answer_challenge(self, challenge: records.Challenge, now_ns: int) -> None:
         self._take_correlation_id()
         self._message = codecs.CHALLENGE_RESPONSE.encode(
             correlation_id=self._correlation_id,
@@ -202,7 +203,7 @@ class SessionConnect:
         self.state = ConnectState.SEND_CHALLENGE_RESPONSE
         self._send(now_ns)
 
-    def _on_session_event(self, event: Any, image: Any, now_ns: int) -> None:
+    def _on_session_event(self, event: records.SessionEvent, image: Any, now_ns: int) -> None:
         if event.code == EventCode.OK:
             self.state, self.opened, self.image = ConnectState.DONE, event, image
             self._ingress.close_others(self.member_id)
@@ -228,7 +229,7 @@ class SessionConnect:
             )
             self.member_id = member_id
 
-    def _redirect(self, event: Any, now_ns: int) -> None:
+    def _redirect(self, event: records.SessionEvent, now_ns: int) -> None:
         endpoints = parse_endpoints(event.detail)
         self._last = f"redirected to leader {event.leader_member_id}"
         if event.leader_member_id not in endpoints or NULL_MEMBER_ID in self.endpoints:

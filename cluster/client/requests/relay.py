@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ordo.cluster.client.requests.relay_outcome import Outcome
 from ordo.cluster.client.requests.relay_window import EXPIRED, IdentityLine, RelayedRequest, RelayWindow
@@ -21,6 +21,9 @@ from ordo.cluster.client.requests.request_window import REQUEST_LENGTH_BYTES
 from ordo.cluster.client.requests.requests import NO_EPOCH, OPEN_RETRY_NS, RETRY_DOUBLINGS_MAX
 from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.service_api.requests import OpenStatus
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 CHECK_INTERVAL_NS = 10_000_000
 GAP_PATIENCE_NS = 20_000_000
@@ -197,7 +200,7 @@ class RelayedRequests(RelayWindow):
 
     # Egress
 
-    def on_opened(self, values: Any, now_ns: int) -> None:
+    def on_opened(self, values: records.IdentityOpened, now_ns: int) -> None:
         """Take an IdentityOpened of this session."""
         line = self._by_incarnation.get(values.incarnation)
         if line is None:
@@ -217,7 +220,7 @@ class RelayedRequests(RelayWindow):
             text = f"not executed: identity {line.identity.hex()} belongs to another principal"
             self._lose(line, Outcome.IDENTITY_FORBIDDEN, text)
 
-    def _become_open(self, line: IdentityLine, values: Any) -> None:
+    def _become_open(self, line: IdentityLine, values: records.IdentityOpened) -> None:
         if line.open_position not in (NULL_POSITION, values.open_position):
             self._lose(line, Outcome.IDENTITY_EXPIRED, EXPIRED)
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ordo.cluster.client.requests.request_sending import RequestSession, encode_open, offer_to_leader
 from ordo.cluster.client.requests.request_window import REQUEST_LENGTH_BYTES, PendingRequest, RequestWindow
@@ -31,6 +31,7 @@ from ordo.service_api.requests import OpenStatus
 
 if TYPE_CHECKING:
     from ordo.cluster.client.requests.journal import Journal
+    from ordo.cluster.wire import records
 
 NO_EPOCH = (-1, -1)
 RETRY_DOUBLINGS_MAX = 3
@@ -173,7 +174,7 @@ class ClientRequests(RequestWindow):
 
     # Egress
 
-    def on_opened(self, values: Any, now_ns: int) -> None:
+    def on_opened(self, values: records.IdentityOpened, now_ns: int) -> None:
         """Take an IdentityOpened of this session."""
         if values.incarnation != self._incarnation or self._failure is not None:
             return
@@ -191,7 +192,7 @@ class ClientRequests(RequestWindow):
         else:
             self.fail(IdentityError(f"identity {self.identity.hex()} belongs to another principal"))
 
-    def _number_waiting(self, values: Any, now_ns: int) -> None:
+    def _number_waiting(self, values: records.IdentityOpened, now_ns: int) -> None:
         """Give numbers to the requests that wait for one.
 
         One with an id waits, and those after it, while the cluster may be about to take ids.
@@ -215,7 +216,7 @@ class ClientRequests(RequestWindow):
                 continue
             self._take_number(pending)
 
-    def _become_open(self, values: Any, now_ns: int) -> None:
+    def _become_open(self, values: records.IdentityOpened, now_ns: int) -> None:
         if self._number == 0:
             self._number = self._confirmed = self._sent = values.number
         elif values.number > self._number:

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import AcknowledgementLevel, PreviousSession
 from ordo.cluster.wire.sessions.number_gaps import decode_gaps, encode_gaps
 from ordo.runtime.native.sentinels import NULL_VALUE
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 GAPS_MAX = 32
 """Of one session that its client has not confirmed; beyond it the oldest is forgotten."""
@@ -71,7 +74,7 @@ class MessageNumbers:
         self._open: dict[int, _Numbers] = {}
         self._closed: dict[int, _Numbers] = {}
 
-    def mark(self, session: CountedSession, mark: Any) -> dict[str, Any]:
+    def mark(self, session: CountedSession, mark: records.MessageMark) -> dict[str, Any]:
         """Execute a MessageMark; what MessagesMarked says of it, besides of its record."""
         numbers = self._open.get(session.id)
         if numbers is None:

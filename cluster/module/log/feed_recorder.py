@@ -8,7 +8,7 @@ fails ends the node, as that of the log does.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.streams import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.archive.recorder import Recording
     from ordo.archive.segments.catalog import RecordingDescriptor
+    from ordo.cluster.wire import records
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.image import Image
     from ordo.transport.streams.subscription import Subscription
@@ -49,10 +50,10 @@ class FeedRecorder:
         self._record_error = record_error
         self._subscriptions: dict[str, Subscription] = {}
         self._recordings: dict[str, Recording] = {}
-        self._waiting: list[Any] = []
+        self._waiting: list[records.FeedOpen] = []
         self._failure: Exception | None = None
 
-    def open(self, values: Any) -> None:
+    def open(self, values: records.FeedOpen) -> None:
         """Note that a container publishes a topic (FeedOpen). Raises DecodeError."""
         if not is_topic(values.topic) or values.position < 0 or values.position % 32:
             raise DecodeError(f"FeedOpen: topic={values.topic!r} position={values.position}")
@@ -71,7 +72,7 @@ class FeedRecorder:
                 self._record_error(error)
                 self._waiting.append(values)
 
-    def _begin(self, values: Any) -> None:
+    def _begin(self, values: records.FeedOpen) -> None:
         self._archive.check_space()
         self._forget(values.topic)
         recording_id = self._prepare(values.topic, values.position)

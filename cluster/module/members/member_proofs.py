@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.wire import records
     from ordo.sequencer.sources import ConsensusSource
 
 NULL_MEMBER = -1
@@ -68,7 +69,7 @@ class DataJudge(Protocol):
     """Judges which cluster's data a member has (`ordo.cluster.module.members.standings`)."""
 
     def encode_proof(self, nonce: int) -> bytes: ...
-    def admits(self, values: Any) -> bool:
+    def admits(self, values: records.MemberProof) -> bool:
         """Return whether a member that has proven who it is may take part with the data that its MemberProof shows."""
 
     def is_foreign(self, member_id: int) -> bool: ...
@@ -139,12 +140,12 @@ class MemberProofs:
                 " be a member of an Ordo cluster, nor an Ordo node of an Aeron one; else check its consensus endpoint"
             )
 
-    def on_challenge(self, values: Any) -> None:
+    def on_challenge(self, values: records.MemberChallenge) -> None:
         """Handle a challenge: a stream claims to be this member. If it is, the nonce is sent back in that stream."""
         if values.member_id in self._endpoints and values.member_id != self._own_id:
             self._endpoints.send(values.member_id, self._standings.encode_proof(values.nonce))
 
-    def on_proof(self, source: ConsensusSource, values: Any) -> Iterator[bytes]:
+    def on_proof(self, source: ConsensusSource, values: records.MemberProof) -> Iterator[bytes]:
         """Handle a proof; return the messages that were held of the stream, in order."""
         if self._nonces.get(values.member_id) != values.nonce:
             self._on_refused(f"consensus: a proof to be member {values.member_id} that is none")

@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.module.state.host import TermHost
 from ordo.cluster.wire import ordo_codecs
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.log.log_keeper import LogKeeper
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.transfer import LeadershipTransfer
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.sequencer.sequencer import Sequencer
 
@@ -105,7 +106,7 @@ class Membership:
         find = self._contacts.find
         return NamedConfiguration(tuple(find(configuration.voter_ids)), tuple(find(configuration.learner_ids)))
 
-    def on_record(self, position: int, values: Any) -> None:
+    def on_record(self, position: int, values: records.ConfigurationEvent) -> None:
         """Put a ConfigurationEvent of this member's durable log in force, committed or not (Raft §4.1)."""
         named = decode_configuration(values)
         for member in (*named.voters, *named.learners):
@@ -146,7 +147,7 @@ class Membership:
 
     # -- changes ---------------------------------------------------------------------------------------------------
 
-    def on_request(self, request: Any, now_ns: int) -> bytes | None:
+    def on_request(self, request: records.MembershipRequest, now_ns: int) -> bytes | None:
         """Return the answer to a MembershipRequest, or None while the change is under way: `execute` answers then."""
         try:
             refusal = self._begin(request, now_ns)
@@ -154,7 +155,7 @@ class Membership:
             refusal = error.message
         return self._answer(request.correlation_id, refusal) if refusal else None
 
-    def _begin(self, request: Any, now_ns: int) -> str:
+    def _begin(self, request: records.MembershipRequest, now_ns: int) -> str:
         host = self._host
         if not host.is_leader:
             return f"member {host.member_id} does not lead"
@@ -164,7 +165,7 @@ class Membership:
         refusal = self._core.find_refusal(wanted, self._log.near_position, now_ns)
         return refusal or self._append(wanted, request, now_ns)
 
-    def _wanted(self, request: Any) -> Configuration:
+    def _wanted(self, request: records.MembershipRequest) -> Configuration:
         current, member_id = self._core.configuration, request.member_id
         if request.change == MembershipChange.ADD_LEARNER:
             if member_id in current.member_ids:
@@ -178,7 +179,7 @@ class Membership:
             return changed(current, learners=[member_id])
         return changed(current, gone=[member_id])
 
-    def _append(self, wanted: Configuration, request: Any, now_ns: int) -> str:
+    def _append(self, wanted: Configuration, request: records.MembershipRequest, now_ns: int) -> str:
         """Append a configuration; return why it could not be, or an empty string."""
         host = self._host
         if request.change == MembershipChange.ADD_LEARNER:

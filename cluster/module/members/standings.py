@@ -23,12 +23,14 @@ from ordo.cluster.wire.log_identity import pack_identity, unpack_identity
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from ordo.cluster.module.members.cluster_identity import ClusterIdentity
     from ordo.cluster.module.state.peer_notes import PeerNotes, Point
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.state_store import StateStore
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
 
@@ -67,7 +69,7 @@ class Shown(NamedTuple):
     distrust: Distrust
 
 
-def shown_by(values: Any) -> Shown | None:
+def shown_by(values: records.MemberProof | records.MemberStanding) -> Shown | None:
     """Return what a MemberProof or MemberStanding shows; None where its release says nothing of it."""
     if not 0 < values.start_number <= NUMBER_MAX:
         return None
@@ -129,10 +131,12 @@ class Standings:
         self._lacks_log = Distrust.LOG in core.distrust
         self._told_to_lack = Distrust.NONE
         self._first_position = core.commit_position
-        self.handlers: dict[Message, Callable[[Any, int], None]] = {
-            ordo_codecs.MEMBER_STANDING: self._on_standing,
-            ordo_codecs.MEMBER_BEHIND: self._on_behind,
-        }
+        self.handlers: dict[Message, Callable[[Any, int], None]] = dict(
+            (
+                bind(ordo_codecs.MEMBER_STANDING, self._on_standing),
+                bind(ordo_codecs.MEMBER_BEHIND, self._on_behind),
+            )
+        )
 
     # -- what this member shows ----------------------------------------------------------------------------------------
 
@@ -194,7 +198,7 @@ class Standings:
 
     # -- what others show ----------------------------------------------------------------------------------------------
 
-    def admits(self, values: Any) -> bool:
+    def admits(self, values: records.MemberProof) -> bool:
         """Return whether a member that has proven who it is may take part, with the data that it shows."""
         shown = shown_by(values)
         if shown is None:
@@ -281,7 +285,7 @@ class Standings:
 
     # -- what other members say ----------------------------------------------------------------------------------------
 
-    def _on_standing(self, standing: Any, now_ns: int) -> None:
+    def _on_standing(self, standing: records.MemberStanding, now_ns: int) -> None:
         shown = shown_by(standing)
         if shown is None or not self._is_of_this_cluster(standing.member_id, shown):
             return
@@ -294,7 +298,7 @@ class Standings:
             self._acknowledged[member_id] = point
             self._notes.put(member_id, start, point)
 
-    def _on_behind(self, behind: Any, now_ns: int) -> None:
+    def _on_behind(self, behind: records.MemberBehind, now_ns: int) -> None:
         """Note that another member knows of data that this one had and no longer has."""
         origin = self._identity.origin
         is_for_this = behind.follower_member_id == self._own_id

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.module.sessions.response_channels import bounded
 from ordo.cluster.wire import codecs
@@ -24,6 +24,7 @@ from ordo.transport.client.pending_registrations import PendingRegistrations
 from ordo.transport.uri import ChannelUri
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.publication import ExclusivePublication
 
@@ -133,14 +134,16 @@ class BackupQueries:
         elif table is codecs.CHALLENGE_RESPONSE and self._authenticator is not None:
             self._on_challenge_response(values, self._authenticator, now_ms)
 
-    def _on_challenge_response(self, values: Any, authenticator: Authenticator, now_ms: int) -> None:
+    def _on_challenge_response(
+        self, values: records.ChallengeResponse, authenticator: Authenticator, now_ms: int
+    ) -> None:
         """Take the answer to a challenge; from here on the query is answered by this message's correlation id."""
         for query in self._queries:
             if query.session_id == values.cluster_session_id:
                 query.correlation_id = values.correlation_id
                 authenticator.on_challenge_response(query.session_id, values.encoded_credentials, now_ms)
 
-    def _on_query(self, values: Any, source_identity: str, now_ms: int, length_bytes: int) -> None:
+    def _on_query(self, values: records.BackupQuery, source_identity: str, now_ms: int, length_bytes: int) -> None:
         host = host_of(source_identity)
         if any((one.host, one.correlation_id) == (host, values.correlation_id) for one in self._queries):
             return  # asked again: the response is on its way

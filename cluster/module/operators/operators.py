@@ -30,6 +30,7 @@ from ordo.runtime.security.host_rates import HostRates
 from ordo.transport.client.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.runtime.native.counters import Counter
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.image import Image
@@ -119,7 +120,7 @@ class Connection:
     publication: ExclusivePublication | None = None
     is_told: bool = False
     """Whether the operator was told what became of its connection."""
-    requests: deque[Any] = field(default_factory=deque)
+    requests: deque[records.OperatorRequest] = field(default_factory=deque)
     answers: deque[bytes] = field(default_factory=deque)
 
     @property
@@ -198,7 +199,7 @@ class Operators:
         elif table is ordo_codecs.OPERATOR_REQUEST:
             self._on_request(values, image, now_ms)
 
-    def _on_connect(self, values: Any, image: Image, now_ms: int, length_bytes: int) -> None:
+    def _on_connect(self, values: records.OperatorConnect, image: Image, now_ms: int, length_bytes: int) -> None:
         host = host_of(image.source_identity)
         if not host or not 0 < values.response_port < 65_536:
             self._host.on_invalid_request(f"operators: a connection to port {values.response_port} of {host or '?'}")
@@ -234,7 +235,7 @@ class Operators:
         elif len(self._connections) >= CONNECTIONS_MAX:
             self._drop(next(iter(self._connections.values())))
 
-    def _on_request(self, values: Any, image: Image, now_ms: int) -> None:
+    def _on_request(self, values: records.OperatorRequest, image: Image, now_ms: int) -> None:
         connection = self._connections.get(values.connection_id)
         if connection is None:
             return
@@ -319,7 +320,7 @@ class Operators:
 
     # -- orders ----------------------------------------------------------------------------------------------------
 
-    def _carry_out(self, connection: Connection, request: Any) -> None:
+    def _carry_out(self, connection: Connection, request: records.OperatorRequest) -> None:
         answer = self._answer
         if request.order == OperatorOrder.LOOK:
             answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.look()))
@@ -337,7 +338,7 @@ class Operators:
             text = f"order={request.order}: this member knows no such order; is it of an older version?"
             answer(connection, request.correlation_id, OperatorStatus.REFUSED, text.encode())
 
-    def _set_toggle(self, connection: Connection, request: Any) -> None:
+    def _set_toggle(self, connection: Connection, request: records.OperatorRequest) -> None:
         wanted, expected = request.value, request.expected
         is_known = wanted in TOGGLES_WANTED or (is_transfer(wanted) and (transfer_target(wanted) or 0) < 1 << 31)
         if self._authenticator is None:
@@ -352,7 +353,7 @@ class Operators:
                 self._announce(connection, "TRANSFER" if is_transfer(wanted) else ControlToggle(wanted).name)
             self._answer(connection, request.correlation_id, OperatorStatus.OK, b"", found)
 
-    def _ask(self, connection: Connection, request: Any) -> None:
+    def _ask(self, connection: Connection, request: records.OperatorRequest) -> None:
         refusal, status = "", OperatorStatus.REFUSED
         try:
             found = ordo_codecs.decode_any(request.question)
@@ -396,7 +397,7 @@ class Operators:
         )
 
 
-def _asks_for_members(request: Any) -> bool:
+def _asks_for_members(request: records.OperatorRequest) -> bool:
     try:
         found = ordo_codecs.decode_any(request.question) if request.order == OperatorOrder.ASK else None
     except DecodeError:

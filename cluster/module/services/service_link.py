@@ -13,6 +13,7 @@ from ordo.cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_S
 from ordo.runtime.errors import ClusterError
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
     from ordo.transport.client.client import TransportClient
@@ -129,7 +130,7 @@ class ServiceLink:
         if message is not None:
             self._publication.offer(message)
 
-    def _on_ack(self, ack: Any) -> None:
+    def _on_ack(self, ack: records.ServiceAck) -> None:
         if ack.ack_id != self._next_ack_id:
             raise ClusterError(f"service ack out of sequence: ack_id={ack.ack_id} expected={self._next_ack_id}")
         self._next_ack_id += 1

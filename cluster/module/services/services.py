@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
     from ordo.cluster.module.state.termination import Termination
     from ordo.cluster.module.upkeep.upkeep import Upkeep
+    from ordo.cluster.wire import records
     from ordo.runtime.native.clock import Clock
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
@@ -190,7 +191,7 @@ class Services(ServiceHost):
             if table is ordo_codecs.SERVICE_LACK:
                 self._host.snapshots.on_service_stands(service_id, values.log_position)
 
-    def _tell_clients(self, failure: Any) -> None:
+    def _tell_clients(self, failure: records.ServiceFailure) -> None:
         """Tell clients, as their leader, why their messages are not answered from now on."""
         if not self._host.is_leader:
             return
@@ -198,7 +199,7 @@ class Services(ServiceHost):
         for session in list(self._host.sessions):
             self._host.sessions.notify_now(self._host, session, text)
 
-    def _note_hash(self, service_id: int, values: Any) -> None:
+    def _note_hash(self, service_id: int, values: records.StateHash) -> None:
         found = self._hashes.setdefault(values.log_position, {})
         found[service_id] = values.digest
         if len(found) == self._count:
@@ -208,7 +209,7 @@ class Services(ServiceHost):
         elif len(self._hashes) > HASHES_KEPT:
             del self._hashes[min(self._hashes)]
 
-    def _note_kept(self, service_id: int, values: Any) -> None:
+    def _note_kept(self, service_id: int, values: records.StateKept) -> None:
         self._kept[service_id] = values.log_position, values.recording_id
         if len(self._kept) == self._count:
             (position, _), kept = self._kept[MAIN_SERVICE_ID], self._kept

@@ -11,7 +11,7 @@ Nothing of this is kept, and nothing outlives the term: instances say again that
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import QueryStatus
@@ -20,6 +20,7 @@ from ordo.runtime.security.authentication import Right
 
 if TYPE_CHECKING:
     from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions
+    from ordo.cluster.wire import records
     from ordo.runtime.native.counters import Counter
     from ordo.transport.streams.image import Image
 
@@ -116,7 +117,7 @@ class GroupQueries:
         asked.session_ids.add(instance.id)
         return None
 
-    def on_serves(self, values: Any, image: Image, now_ns: int) -> None:
+    def on_serves(self, values: records.GroupServes, image: Image, now_ns: int) -> None:
         """Note an instance that says it answers queries of its group."""
         group = values.group
         instance = self._find_instance(values.cluster_session_id, image)
@@ -128,7 +129,7 @@ class GroupQueries:
         self._group_of[instance.id] = group
         self._instances.setdefault(group, {})[instance.id] = now_ns
 
-    def on_answer(self, values: Any, image: Image) -> None:
+    def on_answer(self, values: records.GroupAnswer, image: Image) -> None:
         """Take an instance's answer.
 
         It counts only from an instance that was asked and has executed enough, and not beyond the end of the log: its
@@ -193,7 +194,7 @@ class GroupQueries:
         if not instances:
             del self._instances[group]
 
-    def _respond(self, asker: ClusterSession, values: Any) -> None:
+    def _respond(self, asker: ClusterSession, values: records.GroupAnswer) -> None:
         fields = {
             "cluster_session_id": asker.id,
             "correlation_id": values.correlation_id,

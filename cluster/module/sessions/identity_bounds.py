@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.runtime.errors import DecodeError
@@ -18,6 +18,7 @@ from ordo.service_api.requests import OpenStatus, RequestLimits
 
 if TYPE_CHECKING:
     from ordo.cluster.module.sessions.sessions import ClusterSession
+    from ordo.cluster.wire import records
     from ordo.transport.streams.image import Image
 
 EVENTS_MAX = 64
@@ -98,7 +99,7 @@ class IdentityBounds:
         if not own:
             del self._opened[principal]
 
-    def _refuse(self, session: ClusterSession, values: Any) -> None:
+    def _refuse(self, session: ClusterSession, values: records.OpenIdentity) -> None:
         principal = session.encoded_principal
         if principal not in self._full:
             self._full.add(principal)

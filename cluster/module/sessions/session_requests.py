@@ -36,6 +36,7 @@ from ordo.transport.client.pending_registrations import PendingRegistrations
 from ordo.transport.control.commands import IPC_IDENTITY
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.image import Image
     from ordo.transport.streams.publication import Publication
@@ -285,7 +286,7 @@ class SessionRequests:
             pass
         return session_id
 
-    def on_challenge_response(self, response: Any, image: Image, cluster_time: int) -> None:
+    def on_challenge_response(self, response: records.ChallengeResponse, image: Image, cluster_time: int) -> None:
         """Take the answer to a challenge; only the stream that asked for the session may give it."""
         request = self._by_session.get(response.cluster_session_id)
         if request is not None and request.state is RequestState.CHALLENGED and request.image is image:

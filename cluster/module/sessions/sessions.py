@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.module.sessions.response_channels import is_from_opener, opener_host
 from ordo.cluster.wire import codecs, ordo_codecs
@@ -20,6 +20,7 @@ from ordo.runtime.security.authentication import EVERYTHING, Right, key_name_of
 from ordo.transport.client.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire import records
     from ordo.sequencer.sequencer import SessionTable
     from ordo.transport.client.client import TransportClient
     from ordo.transport.client.client_core import ClientCounter
@@ -186,7 +187,7 @@ class OpenSessions:
 
     # -- the committed log
 
-    def execute_open(self, event: Any, log_position: int) -> ClusterSession:
+    def execute_open(self, event: records.SessionOpenEvent, log_position: int) -> ClusterSession:
         session = ClusterSession(
             event.cluster_session_id,
             event.correlation_id,
@@ -407,7 +408,7 @@ class OpenSessions:
         if reason is CloseReason.CLIENT_ACTION:
             self._disconnect(session)
 
-    def on_admin_request(self, request: Any, ask_snapshot: Callable[[], bool] | None) -> None:
+    def on_admin_request(self, request: records.AdminRequest, ask_snapshot: Callable[[], bool] | None) -> None:
         """Queue the response to an AdminRequest.
 
         `ask_snapshot` is None when admin requests are not authorised. A client whose responses pile up gets no more.

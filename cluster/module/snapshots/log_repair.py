@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.archive.inspection.recording_inspection import verify_recording
 from ordo.archive.scrub import Scrubber
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.config import ArchiveSettings
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.wire import records
     from ordo.cluster.wire.members import Member
     from ordo.transport.client.client import TransportClient
 
@@ -240,7 +241,7 @@ class LogRepair:
 
     # -- the member that gives
 
-    def on_request(self, request: Any, member: Member) -> None:
+    def on_request(self, request: records.LogRequest, member: Member) -> None:
         """Serve a member's LogRequest. One for log that is not here, or not committed, is ignored."""
         log = self._log_recording_id()
         if not 0 < request.length_bytes <= LENGTH_BYTES_MAX or log == NULL_POSITION:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.archive.recorder import Recording
     from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
+    from ordo.cluster.wire import records
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.image import Image
     from ordo.transport.streams.subscription import Subscription
@@ -215,7 +216,7 @@ class SnapshotFetch:
         followers = [one for one in others if one != leader_id]
         return bool(others) and self.begin(wanted, (followers or others)[0], now_ns)
 
-    def on_offer(self, offer: Any, now_ns: int) -> None:
+    def on_offer(self, offer: records.SnapshotOffer, now_ns: int) -> None:
         """Handle a SnapshotOffer to this member."""
         wanted = self._wanted
         if self.state not in (FetchState.DESCRIBING, FetchState.FETCHING) or wanted is None:
@@ -227,7 +228,7 @@ class SnapshotFetch:
         elif self.state is FetchState.DESCRIBING:
             self._plan_parts(offer, now_ns)
 
-    def _plan_parts(self, offer: Any, now_ns: int) -> None:
+    def _plan_parts(self, offer: records.SnapshotOffer, now_ns: int) -> None:
         self._offer = offer
         lengths = [offer.service_length_bytes, *unpack_lengths(offer.more_lengths)]
         if len(lengths) != self._service_count:

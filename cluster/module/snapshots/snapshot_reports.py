@@ -9,11 +9,14 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.snapshots.snapshot_digest import DIGEST_LENGTH_BYTES
 from ordo.runtime.errors import DecodeError
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 ROWS_MAX = 8
 _ROW = struct.Struct(f"<q{DIGEST_LENGTH_BYTES}s")
@@ -126,7 +129,7 @@ class SnapshotReports(StateReports):
         )
         return encoded
 
-    def on_report(self, report: Any, now_ns: int) -> None:
+    def on_report(self, report: records.SnapshotReport, now_ns: int) -> None:
         """Take the report of another member. Raises DecodeError."""
         self.note(report.member_id, report.snapshots, now_ns)
         self._needed[report.member_id] = report.needed_position

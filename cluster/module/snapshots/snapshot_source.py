@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ordo.cluster.module.log.member_replays import MemberReplays
 from ordo.cluster.wire import ordo_codecs
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
     from ordo.cluster.module.state.state_store import SnapshotEntry
+    from ordo.cluster.wire import records
     from ordo.cluster.wire.members import Member
 
 
@@ -35,7 +36,7 @@ class SnapshotSource:
         self._send = send
         self._replays = MemberReplays(archive, "a snapshot", "snapshot-to", on_failure)
 
-    def on_request(self, request: Any, member: Member) -> None:
+    def on_request(self, request: records.SnapshotRequest, member: Member) -> None:
         """Answer a member's SnapshotRequest.
 
         For a snapshot that is gone, say so, so that the member looks elsewhere.
@@ -46,7 +47,7 @@ class SnapshotSource:
         elif SnapshotPart.MODULE <= request.part < SnapshotPart.SERVICE + len(entry.service_recording_ids):
             self._replay(request, entry, member)
 
-    def _describe(self, request: Any, entry: SnapshotEntry | None) -> bytes:
+    def _describe(self, request: records.SnapshotRequest, entry: SnapshotEntry | None) -> bytes:
         encoded: bytes = ordo_codecs.SNAPSHOT_OFFER.encode(
             snapshot_position=request.snapshot_position,
             leadership_term_id=entry.leadership_term_id if entry else NULL_VALUE,
@@ -65,7 +66,7 @@ class SnapshotSource:
         descriptor = self._archive.descriptor(recording_id)
         return int(descriptor.stop_position - descriptor.start_position)
 
-    def _replay(self, request: Any, entry: SnapshotEntry, member: Member) -> None:
+    def _replay(self, request: records.SnapshotRequest, entry: SnapshotEntry, member: Member) -> None:
         is_module = request.part == SnapshotPart.MODULE
         wanted = entry.module_recording_id
         if not is_module:

@@ -30,6 +30,7 @@ from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import DecodeError
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import SECOND_NS
+from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from random import Random
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.peer_notes import PeerNotes
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
@@ -125,13 +127,17 @@ class Upkeep:
         self.hashes = self._make_hashes(config, order_snapshot)
         self._handlers = self._message_handlers()
 
-    def _message_handlers(self) -> dict[Any, Callable[[Any, int], None]]:
+    def _message_handlers(self) -> dict[Message, Callable[[Any, int], None]]:
         return {
-            ordo_codecs.SNAPSHOT_REPORT: self.reports.on_report,
-            ordo_codecs.CATCHUP_REFUSAL: self._on_refusal,
-            ordo_codecs.SNAPSHOT_REQUEST: self._on_request,
-            ordo_codecs.SNAPSHOT_OFFER: self._on_offer,
-            ordo_codecs.LOG_REQUEST: self._on_log_request,
+            **dict(
+                [
+                    bind(ordo_codecs.SNAPSHOT_REPORT, self.reports.on_report),
+                    bind(ordo_codecs.CATCHUP_REFUSAL, self._on_refusal),
+                    bind(ordo_codecs.SNAPSHOT_REQUEST, self._on_request),
+                    bind(ordo_codecs.SNAPSHOT_OFFER, self._on_offer),
+                    bind(ordo_codecs.LOG_REQUEST, self._on_log_request),
+                ]
+            ),
             **self.skips.handlers,
             **self.versions.handlers,
             **self.levels.handlers,
@@ -281,22 +287,22 @@ class Upkeep:
         if all(getattr(values, name) in self._contacts for name in names if hasattr(values, name)):
             self._handlers[table](values, now_ns)
 
-    def _on_request(self, request: Any, now_ns: int) -> None:
+    def _on_request(self, request: records.SnapshotRequest, now_ns: int) -> None:
         (member,) = self._contacts.find([request.member_id])
         self.reports.note_need(member.id, request.snapshot_position, now_ns)
         if request.from_position < 0:
             raise DecodeError(f"SnapshotRequest: from_position={request.from_position}")
         self.source.on_request(request, member)
 
-    def _on_log_request(self, request: Any, now_ns: int) -> None:
+    def _on_log_request(self, request: records.LogRequest, now_ns: int) -> None:
         (member,) = self._contacts.find([request.member_id])
         self.repair.on_request(request, member)
 
-    def _on_offer(self, offer: Any, now_ns: int) -> None:
+    def _on_offer(self, offer: records.SnapshotOffer, now_ns: int) -> None:
         if offer.follower_member_id == self._own_id:
             self.fetch.on_offer(offer, now_ns)
 
-    def _on_refusal(self, refusal: Any, now_ns: int) -> None:
+    def _on_refusal(self, refusal: records.CatchupRefusal, now_ns: int) -> None:
         """Handle a refusal: the leader no longer has the log that this member needs next."""
         is_for_this = refusal.follower_member_id == self._own_id and not self._is_in_step
         if not is_for_this or refusal.snapshot_position <= self._sequencer.append_position:

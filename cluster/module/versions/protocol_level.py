@@ -21,10 +21,12 @@ from ordo.cluster.wire.levels import (
 )
 from ordo.runtime.errors import ClusterError, DecodeError
 from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_executor import LogRecord
     from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
 
@@ -73,7 +75,9 @@ class ProtocolLevel:
         self._of_snapshot = FIRST_LEVEL
         self._reports: dict[int, _Report] = {}
         self.own_level = PROTOCOL_LEVEL
-        self.handlers: dict[Message, Callable[[Any, int], None]] = {ordo_codecs.LEVEL_REPORT: self._on_report}
+        self.handlers: dict[Message, Callable[[Any, int], None]] = dict(
+            (bind(ordo_codecs.LEVEL_REPORT, self._on_report),)
+        )
 
     def start(self, of_snapshot: int) -> None:
         """Set what is known before the log is read. `of_snapshot` is what the starting snapshot says.
@@ -151,7 +155,7 @@ class ProtocolLevel:
 
     # -- what members say ----------------------------------------------------------------------------------------------
 
-    def _on_report(self, report: Any, now_ns: int) -> None:
+    def _on_report(self, report: records.LevelReport, now_ns: int) -> None:
         """Note the level that a member reports. Raises DecodeError."""
         if not FIRST_LEVEL < report.level <= LEVEL_MAX:
             raise DecodeError(f"LevelReport: level={report.level}")

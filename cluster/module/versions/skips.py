@@ -25,11 +25,13 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import FailureVerdict, RecordOrder
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import MILLISECOND_NS
+from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.state_store import StateStore
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
@@ -112,10 +114,12 @@ class Skips:
         self._answers: dict[int, FailureVerdict] = {}
         self._reports: dict[int, _Report] = {}
         self._ordered_position = NULL_VALUE
-        self.handlers: dict[Message, Callable[[Any, int], None]] = {
-            ordo_codecs.FAILURE_REPORT: self._on_report,
-            ordo_codecs.FAILURE_ANSWER: self._on_answer,
-        }
+        self.handlers: dict[Message, Callable[[Any, int], None]] = dict(
+            (
+                bind(ordo_codecs.FAILURE_REPORT, self._on_report),
+                bind(ordo_codecs.FAILURE_ANSWER, self._on_answer),
+            )
+        )
 
     def start(self, of_snapshot: list[Skip], log_position: int) -> None:
         """Begin. `log_position` is where execution begins; the log's own records were given to `on_record` before."""
@@ -171,7 +175,7 @@ class Skips:
 
     # -- the log -------------------------------------------------------------------------------------------------------
 
-    def on_record(self, position: int, values: Any) -> None:
+    def on_record(self, position: int, values: records.SkipEvent) -> None:
         """Take a SkipEvent of this member's durable log; it takes effect once it is committed."""
         self._appended.append(Skip(values.skipped_position, position, values.timestamp, values.text))
 
@@ -209,7 +213,7 @@ class Skips:
 
     # -- this member's service -----------------------------------------------------------------------------------------
 
-    def on_service_failure(self, service_id: int, values: Any, now_ns: int) -> None:
+    def on_service_failure(self, service_id: int, values: records.ServiceFailure, now_ns: int) -> None:
         """Note that a service stands still at a record."""
         position, is_held = values.log_position, bool(values.is_held)
         if position in self.known:
@@ -277,7 +281,7 @@ class Skips:
 
     # -- other members -------------------------------------------------------------------------------------------------
 
-    def _on_report(self, report: Any, now_ns: int) -> None:
+    def _on_report(self, report: records.FailureReport, now_ns: int) -> None:
         position = report.log_position
         failure = Failure(position, bool(report.is_held), bool(report.wants_skip), report.error, report.text)
         self._reports[report.member_id] = _Report(failure, now_ns)
@@ -300,7 +304,7 @@ class Skips:
         )
         self._contacts.send(report.member_id, answer)
 
-    def _on_answer(self, answer: Any, now_ns: int) -> None:
+    def _on_answer(self, answer: records.FailureAnswer, now_ns: int) -> None:
         failure = self._failure
         is_asked = failure is not None and failure.log_position == answer.log_position
         if answer.follower_member_id != self._own_id or not is_asked or answer.verdict not in list(FailureVerdict):
@@ -316,7 +320,7 @@ class Skips:
         """Whether this member appends to the log. It need not serve yet: this record may be what keeps it from that."""
         return self._sequencer.leading_term_id != NULL_VALUE and not self._host.transfer.is_under_way
 
-    def on_skip_request(self, request: Any) -> bytes:
+    def on_skip_request(self, request: records.SkipRequest) -> bytes:
         """Handle an operator's request and return the answer."""
         position, refusal = request.log_position, ""
         failure = self._failure

@@ -19,6 +19,7 @@ from ordo.cluster.module.state.host import AppendingHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import STATE_HASH_LEVEL
 from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_executor import LogRecord
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
     from ordo.cluster.module.versions.state_doubt import StateDoubt
     from ordo.cluster.module.versions.versions import Versions
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
@@ -76,7 +78,9 @@ class StateHashes:
         self._differing_position = NULL_VALUE
         """The newest at which a member was seen to have another state than a quorum."""
         self.agreed_position = NULL_VALUE
-        self.handlers: dict[Message, Callable[[Any, int], None]] = {ordo_codecs.STATE_HASH_REPORT: self._on_report}
+        self.handlers: dict[Message, Callable[[Any, int], None]] = dict(
+            (bind(ordo_codecs.STATE_HASH_REPORT, self._on_report),)
+        )
 
     def start(self, log_position: int) -> None:
         """Begin at `log_position`: that of the snapshot that the member starts from, or 0."""
@@ -107,7 +111,7 @@ class StateHashes:
 
     # -- services and members ------------------------------------------------------------------------------------------
 
-    def on_service_hash(self, values: Any) -> None:
+    def on_service_hash(self, values: records.StateHash) -> None:
         """Take the hash that this member's service gives of its state."""
         position = values.log_position
         self._own[position] = values.digest
@@ -116,7 +120,7 @@ class StateHashes:
         if position in self._agreed:
             self._compare(HeldSnapshot(position, self._agreed[position]))
 
-    def _on_report(self, report: Any, now_ns: int) -> None:
+    def _on_report(self, report: records.StateHashReport, now_ns: int) -> None:
         """Take the hash that another member reports. Raises DecodeError."""
         self._reports.note(report.member_id, report.hashes, now_ns)
 

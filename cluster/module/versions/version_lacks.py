@@ -6,7 +6,7 @@ quorum holds alike, once that lies behind the first place where one of its servi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.module.state.host import MemberHost
 from ordo.cluster.wire.app_version import NO_VERSION, format_version, format_versions
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.snapshots.snapshot_fetch import FetchedSnapshot, SnapshotFetch
     from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
     from ordo.cluster.module.state.state_store import StateStore
+    from ordo.cluster.wire import records
     from ordo.cluster.wire.version_rows import Code
     from ordo.consensus.core import ConsensusCore
     from ordo.sequencer.sequencer import Sequencer
@@ -53,7 +54,7 @@ class VersionLacks:
         """The lack of the service that stands at the lowest position."""
         return min(self._lacks.values(), default=None)
 
-    def on_service_lack(self, service_id: int, values: Any, codes: list[Code]) -> None:
+    def on_service_lack(self, service_id: int, values: records.ServiceLack, codes: list[Code]) -> None:
         """Note that a service stands still, and has code of these versions."""
         self._lacks[service_id] = Lack(values.log_position, values.app_version)
         name, table = "the service", "[service]"

@@ -11,14 +11,21 @@ committed, and be cut.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.app_version import ALL_SERVICES, NO_VERSION, is_of_one_service
+from ordo.cluster.wire.app_version import ALL_SERVICES, NO_VERSION, OfService, is_of_one_service
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.runtime.sbe import Message
+
+
+class VersionFields(OfService, Protocol):
+    """The fields of a VersionEvent, in the log or as readers of the log are given it."""
+
+    @property
+    def app_version(self) -> int: ...
 
 
 class VersionChange(NamedTuple):
@@ -29,7 +36,7 @@ class VersionChange(NamedTuple):
     service_id: int = ALL_SERVICES
 
     @classmethod
-    def of_event(cls, position: int, event: Any) -> VersionChange:
+    def of_event(cls, position: int, event: VersionFields) -> VersionChange:
         """Return the change that a VersionEvent makes."""
         return cls(position, event.app_version, event.service_id if is_of_one_service(event) else ALL_SERVICES)
 

@@ -21,10 +21,12 @@ from ordo.cluster.wire.version_rows import (
 )
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import MILLISECOND_NS
+from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
 
@@ -67,10 +69,12 @@ class VersionSurvey:
         self._next_ask_ns = 0
         self.own: dict[int, list[Code]] = {}
         """By service: what the own containers have said, each since it has started."""
-        self.handlers: dict[Message, Callable[[Any, int], None]] = {
-            ordo_codecs.VERSIONS_QUESTION: self._on_question,
-            ordo_codecs.VERSIONS_REPORT: self._on_report,
-        }
+        self.handlers: dict[Message, Callable[[Any, int], None]] = dict(
+            (
+                bind(ordo_codecs.VERSIONS_QUESTION, self._on_question),
+                bind(ordo_codecs.VERSIONS_REPORT, self._on_report),
+            )
+        )
 
     def begin(self, member_ids: Collection[int], done: Done, now_ns: int) -> None:
         """Ask these members anew.
@@ -111,7 +115,7 @@ class VersionSurvey:
             for row in [it for it in rows if it.service_id == one] or [silent._replace(service_id=one)]
         ]
 
-    def _on_question(self, question: Any, now_ns: int) -> None:
+    def _on_question(self, question: records.VersionsQuestion, now_ns: int) -> None:
         rows = self._own_rows()
         shared = shared_codes([self.own[one] for one in self._service_ids]) if rows else []
         first = min((row for row in rows if row.lack_position >= 0), key=lambda row: row.lack_position, default=None)
@@ -129,7 +133,7 @@ class VersionSurvey:
             ),
         )
 
-    def _on_report(self, report: Any, now_ns: int) -> None:
+    def _on_report(self, report: records.VersionsReport, now_ns: int) -> None:
         """Take a member's report. Raises DecodeError."""
         is_awaited = bool(self._waiting) and report.request_id == self._request_id
         if not is_awaited or report.follower_member_id != self._own_id or report.member_id not in self._asked:
@@ -140,7 +144,7 @@ class VersionSurvey:
         if rows:
             self._answers[report.member_id] = self._complete(report.member_id, rows)
 
-    def _rows_of_all(self, report: Any) -> list[MemberCode]:
+    def _rows_of_all(self, report: records.VersionsReport) -> list[MemberCode]:
         """Return rows from a release that reports only what all its services have. Raises DecodeError."""
         lack, codes = (report.lack_position, report.lack_version), decode_codes(report.versions)
         return [MemberCode(0, 0, code.app_version, *lack, one) for one in self._service_ids for code in codes]

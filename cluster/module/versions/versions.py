@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.state_store import StateStore
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
     from ordo.cluster.module.versions.skips import Skips
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sequencer import Sequencer
@@ -151,15 +152,15 @@ class Versions:
 
     # -- this member's services ----------------------------------------------------------------------------------------
 
-    def on_service_versions(self, service_id: int, values: Any) -> None:
+    def on_service_versions(self, service_id: int, values: records.ServiceVersions) -> None:
         """Note that a service's container has started, with this code. Raises DecodeError."""
         self.survey.own[service_id] = decode_codes(values.versions)
 
-    def on_service_lack(self, service_id: int, values: Any) -> None:
+    def on_service_lack(self, service_id: int, values: records.ServiceLack) -> None:
         """Note that the container of a service stands still."""
         self.lacks.on_service_lack(service_id, values, self.survey.own.get(service_id, []))
 
-    def on_service_failure(self, values: Any) -> None:
+    def on_service_failure(self, values: records.ServiceFailure) -> None:
         """Note that a service stands still at a record, perhaps at the hand-over, and tell whoever asked for it."""
         upgrade, committed = self._upgrade, self._committed_of(self._upgrade)
         if upgrade is not None and committed is not None and committed.position == values.log_position:
@@ -179,7 +180,7 @@ class Versions:
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
-    def on_query(self, query: Any, now_ns: int) -> None:
+    def on_query(self, query: records.VersionsQuery, now_ns: int) -> None:
         """Take `ordo cluster versions`: it is answered when the members have answered, or had their time."""
         members = self._core.configuration.member_ids
         self.survey.begin(members, lambda found: self._tell(query.correlation_id, found), now_ns)
@@ -206,7 +207,7 @@ class Versions:
     def _changes_at(self, log_position: int) -> list[VersionChange]:
         return [self.log.change_at(log_position, one) for one in self.log.service_ids]
 
-    def on_upgrade_request(self, request: Any, now_ns: int) -> None:
+    def on_upgrade_request(self, request: records.UpgradeRequest, now_ns: int) -> None:
         """Take `ordo cluster upgrade`: it is answered when it is committed, or with the reason for a refusal."""
         service_id = request.service_id if is_of_one_service(request) else ALL_SERVICES
         end = self._sequencer.append_position

@@ -237,7 +237,7 @@ def text_answer(values: Any, status: ConsumerStatus, text: str) -> ConsumerAnswe
 
 def decode_answer(message: bytes) -> ConsumerAnswer:
     """Raise DecodeError."""
-    values: Any = ordo_codecs.CONSUMER_ANSWER.decode(message)
+    values = ordo_codecs.CONSUMER_ANSWER.decode(message)
     tail = tail_of(message)
     if not 0 <= values.count * _WORK.size <= len(tail):
         raise DecodeError(f"ConsumerAnswer: count={values.count} in {len(tail)} bytes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import SnapshotMark
@@ -11,6 +11,9 @@ from ordo.runtime.errors import SnapshotError
 from ordo.service_api.request_ids import PrincipalIds
 from ordo.service_api.requests import IdentityState
 from ordo.service_api.service import TimeUnit
+
+if TYPE_CHECKING:
+    from ordo.cluster.wire import records
 
 SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
 """An eighth of the snapshot stream's terms of 1 MiB."""
@@ -76,7 +79,7 @@ def _encode_consumer(text: bytes) -> Iterator[bytes]:
         yield ordo_codecs.CONSUMER_STATE.encode(part=index, parts=len(parts), state=part)
 
 
-def _add_consumer(consumers: list[bytes], values: Any) -> None:
+def _add_consumer(consumers: list[bytes], values: records.ConsumerState) -> None:
     """One more consumer, or one more part of the last."""
     text = values.state if values.part == 0 else consumers.pop() + values.state if consumers else b""
     consumers.append(text)
@@ -98,7 +101,7 @@ class _Ids:
         self._parts: list[tuple[bytes, list[bytes]]] = []
         self.are_taken = False
 
-    def add(self, values: Any) -> None:
+    def add(self, values: records.RequestIds) -> None:
         self.are_taken = True
         if values.parts == 0:
             return
@@ -132,7 +135,7 @@ def _encode_identity(state: IdentityState) -> Iterator[bytes]:
             )
 
 
-def _decode_identity(values: Any) -> IdentityState:
+def _decode_identity(values: records.Identity) -> IdentityState:
     return IdentityState(
         ordo_codecs.join_identity(values),
         values.principal,
@@ -145,7 +148,7 @@ def _decode_identity(values: Any) -> IdentityState:
     )
 
 
-def _add_answer(state: IdentityState, values: Any) -> None:
+def _add_answer(state: IdentityState, values: records.KeptAnswer) -> None:
     """One more answer, or one more part of the last."""
     payload = values.payload
     if state.answers and state.answers[-1][0] == values.number:
@@ -170,8 +173,8 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
 
     Raises SnapshotError when the stream is not a service's snapshot or not whole.
     """
-    begin: Any = None
-    sessions: list[Any] = []
+    begin: records.SnapshotMarker | None = None
+    sessions: list[records.ClientSession] = []
     timers: list[tuple[int, int]] = []
     requests: list[IdentityState] = []
     numbers: list[Any] = []
@@ -198,7 +201,7 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
             reports[table].append(bytes(message))
         elif table is ordo_codecs.KEPT_ANSWER and requests:
             _add_answer(requests[-1], values)
-        elif _check_marker(table, values, message, begin is not None):
+        elif _check_marker(table, values, message, begin is not None) or begin is None:
             begin = values
         else:
             return ServiceSnapshot(

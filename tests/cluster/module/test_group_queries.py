@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from ordo.runtime.native.counters import local_counter
 from ordo.runtime.security.authentication import EVERYTHING, Right
 from ordo.sequencer.sequencer import SessionTable
 from tests.cluster.module.test_sessions import CountingClient
+from tests.records import make_record
 
 GROUP = b"pricing"
 COMMIT_POSITION = 4096
@@ -87,7 +87,7 @@ class Desk:
         self.groups = GroupQueries(self.member, self.sessions, local_counter(COMMIT_POSITION))
 
     def serve(self, session_id: int, now_ns: int = 0, group: bytes = GROUP, image_of: int | None = None) -> Desk:
-        values = SimpleNamespace(cluster_session_id=session_id, group=group)
+        values = make_record(ordo_codecs.GROUP_SERVES, cluster_session_id=session_id, group=group)
         self.groups.on_serves(values, self.images[session_id if image_of is None else image_of], now_ns)
         return self
 
@@ -98,7 +98,9 @@ class Desk:
 
     def answer(self, session_id: int, correlation_id: int = 5, **other: Any) -> Desk:
         fields = {"log_position": 640, "status": QueryStatus.OK, "payload": b"!", "asker_session_id": ASKER, **other}
-        values = SimpleNamespace(cluster_session_id=session_id, correlation_id=correlation_id, **fields)
+        values = make_record(
+            ordo_codecs.GROUP_ANSWER, cluster_session_id=session_id, correlation_id=correlation_id, **fields
+        )
         self.groups.on_answer(values, self.images[session_id])
         return self
 

@@ -20,6 +20,7 @@ from ordo.sequencer.sequencer import SessionTable
 from tests.attacks.gate import ANSWER, PASSWORD, Gate
 from tests.cluster.module.test_operators import Image, Publication
 from tests.cluster.module.test_sessions import Term
+from tests.records import make_record
 
 LEADER = 2
 
@@ -130,8 +131,11 @@ def test_only_the_stream_that_asked_for_a_session_answers_its_challenge() -> Non
     (publication,) = leader.driver.made
     found = codecs.decode(publication.sent[-1])
     assert found is not None and found[0] is codecs.CHALLENGE
-    response = SimpleNamespace(
-        cluster_session_id=found[1].cluster_session_id, correlation_id=9, encoded_credentials=ANSWER
+    response = make_record(
+        codecs.CHALLENGE_RESPONSE,
+        cluster_session_id=found[1].cluster_session_id,
+        correlation_id=9,
+        encoded_credentials=ANSWER,
     )
     leader.requests.on_challenge_response(response, image_of("10.0.0.1", 2), 0)
     assert not gate.answered

@@ -15,6 +15,7 @@ from ordo.runtime.errors import RegistrationError
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.security.authentication import Right
 from ordo.sequencer.sequencer import SessionTable
+from tests.records import make_record
 
 
 @dataclass
@@ -54,7 +55,8 @@ def test_a_session_without_a_counter_is_open_all_the_same() -> None:
     """At 640 sessions executing the open record raised, on two of three members alike, and ended them."""
     client: Any = FullDriver()
     sessions = OpenSessions(client, SessionTable(), 10)
-    event = SimpleNamespace(
+    event = make_record(
+        codecs.SESSION_OPEN_EVENT,
         cluster_session_id=5,
         correlation_id=6,
         response_stream_id=102,

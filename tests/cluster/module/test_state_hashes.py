@@ -14,6 +14,7 @@ from ordo.cluster.module.snapshots.snapshot_schedule import AGAIN_NS
 from ordo.cluster.module.versions.state_hashes import StateHashes
 from ordo.cluster.wire import ordo_codecs
 from ordo.runtime.errors import DecodeError
+from tests.records import make_record
 
 A, B = b"a" * 16, b"b" * 16
 
@@ -71,7 +72,7 @@ class Member:
         return True
 
     def have(self, position: int, digest: bytes) -> None:
-        self.hashes.on_service_hash(SimpleNamespace(log_position=position, digest=digest))
+        self.hashes.on_service_hash(make_record(ordo_codecs.STATE_HASH, log_position=position, digest=digest))
 
     def hear(self, member_id: int, *rows: tuple[int, bytes]) -> None:
         packed = b"".join(struct.pack("<q16s", *row) for row in rows)

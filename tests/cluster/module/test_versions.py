@@ -28,6 +28,7 @@ from ordo.cluster.wire.version_rows import (
 )
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.sbe import Message
+from tests.records import make_record
 
 BEHIND = 10_000
 OLD_EVENT = Message(
@@ -136,7 +137,7 @@ class Member:
         self.versions.log.on_record(96, *first_term())
         for service_id, numbers in enumerate(codes):
             rows = encode_codes(Code(one, HANDS_OVER) for one in numbers)
-            self.versions.on_service_versions(service_id, SimpleNamespace(versions=rows))
+            self.versions.on_service_versions(service_id, make_record(ordo_codecs.SERVICE_VERSIONS, versions=rows))
 
     own_level = SERVICE_VERSION_LEVEL
 
@@ -169,7 +170,8 @@ class Member:
 
     def ask(self, app_version: int, service_id: int = ALL_SERVICES) -> None:
         self.now_ns += 1
-        request = SimpleNamespace(correlation_id=1, app_version=app_version, service_id=service_id)
+        fields = {"correlation_id": 1, "app_version": app_version, "service_id": service_id}
+        request = make_record(ordo_codecs.UPGRADE_REQUEST, **fields)
         self.versions.on_upgrade_request(request, self.now_ns)
 
     def tell(self, member_id: int, *codes: tuple[int, ...]) -> None:
@@ -331,7 +333,7 @@ def test_tools_are_told_what_is_in_force_for_each_service() -> None:
     member = Member((1,), (1, 2))
     member.versions.log.on_record(192, *event(2, 1))
     member.commit_position = member.append_position = 192
-    member.versions.on_query(SimpleNamespace(correlation_id=5), 0)
+    member.versions.on_query(make_record(ordo_codecs.VERSIONS_QUERY, correlation_id=5), 0)
     member.tell(1, (1,), (1, 2))
     member.tell(2, (1,), (2,))
     member.work()
@@ -361,7 +363,7 @@ class Following:
         self.stand(1, 300, 2)
 
     def stand(self, service_id: int, position: int, app_version: int) -> None:
-        values = SimpleNamespace(log_position=position, app_version=app_version)
+        values = make_record(ordo_codecs.SERVICE_LACK, log_position=position, app_version=app_version)
         self.lacks.on_service_lack(service_id, values, [Code(1, 0), Code(4, 0)])
 
     def record_error(self, message: str) -> None:

@@ -1,0 +1,61 @@
+"""What mypy is told of decoded messages is what the tables decode to."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from ordo.runtime.sbe import ASCII, BYTES, Message
+from tests.records import make_record
+from tools import records, source
+
+CAR = Message(
+    "Car",
+    1,
+    2,
+    3,
+    fields=[("serial", "i64"), ("filler", "pad4"), ("index", "u8", 2)],
+    groups=[("fuel_figures", [("speed", "u16")], [("usage", ASCII)])],
+    data=[("code", BYTES)],
+)
+
+
+@pytest.mark.parametrize("stub", records.STUBS)
+def test_each_record_has_the_fields_that_its_table_decodes(stub: str) -> None:
+    classes = {
+        node.name: [field.target.id for field in node.body if isinstance(field, ast.AnnAssign)]  # type: ignore[union-attr]
+        for node in ast.parse((source.ROOT / stub).read_text()).body
+        if isinstance(node, ast.ClassDef)
+    }
+    tables = [table for module in records.STUBS[stub] for table in records.tables(module).values()]
+    assert tables
+    for table in tables:
+        assert classes[table.name] == list(make_record(table)._fields), table.name
+
+
+def test_a_stub_says_the_type_of_each_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "tables", lambda module: {"CAR": CAR})
+    text = records.render(("cars.py",))
+    assert "class CarFuelFiguresEntry(NamedTuple):\n    speed: int\n    usage: str\n" in text
+    assert (
+        "class Car(NamedTuple):\n    serial: int\n    index: int  # type: ignore[assignment]\n"
+        "    fuel_figures: list[CarFuelFiguresEntry]\n    code: bytes\n"
+    ) in text
+    with pytest.raises(ValueError, match="two messages of one name: Car"):
+        records.render(("cars.py", "cars.py"))
+
+
+def test_stubs_that_lag_and_tables_without_a_type_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cars.py").write_text("CAR: Message[records.Lorry] = 1\n")
+    for module in (records, source):
+        monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(records, "STUBS", {"cars.pyi": ("cars.py",)})
+    monkeypatch.setattr(records, "tables", lambda module: {"CAR": CAR})
+    found = [str(problem) for problem in records.check()]
+    assert found == [
+        "cars.pyi:1: not what the tables say; write it with `make fix`",
+        "cars.py:1: CAR is declared as Message[records.Lorry], must be Message[records.Car]",
+    ]
+    (tmp_path / "cars.pyi").write_text(records.render(("cars.py",)))
+    (tmp_path / "cars.py").write_text("CAR: Message[records.Car] = 1\n")
+    assert not records.check()
