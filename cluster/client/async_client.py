@@ -8,7 +8,15 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Se
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, overload
 
 from ordo.cluster.client.acknowledgements import Acknowledged, HandedOver, Unsequenced
-from ordo.cluster.client.async_requests import AnswersInOrder, Asked, AsyncPendingRequest, late
+from ordo.cluster.client.async_requests import (
+    AnswersInOrder,
+    AnswersTogether,
+    Asked,
+    AsyncPendingRequest,
+    late,
+    refused,
+    with_ids,
+)
 from ordo.cluster.client.connection.endpoints import Endpoints, EndpointSource
 from ordo.cluster.client.query import QueryReply
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
@@ -341,26 +349,61 @@ class AsyncClusterClient:
                 raise window.describe(found)
             yield found
 
+    @overload
+    async def request_many(
+        self,
+        payloads: Iterable[Payload] | AsyncIterable[Payload],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+    ) -> list[Answer]: ...
+    @overload
+    async def request_many(
+        self,
+        payloads: Iterable[Payload] | AsyncIterable[Payload],
+        *,
+        ids: Iterable[bytes] | None = ...,
+        timeout_s: float | None = ...,
+        return_exceptions: Literal[True],
+    ) -> list[Answer | OrdoError]: ...
+
     async def request_many(
         self,
         payloads: Iterable[Payload] | AsyncIterable[Payload],
         *,
         ids: Iterable[bytes] | None = None,
         timeout_s: float | None = None,
-    ) -> list[Answer]:
-        """Return the answers of all, in order.
+        return_exceptions: bool = False,
+    ) -> Any:
+        """Return the answers of all, in order. As ClusterClient.request_many.
 
-        Raises the first error when all are done, with `answers`: the answer of each payload, or None. As
-        ClusterClient.request_many.
+        Raises the first error when all are done, with `answers` and `requests`; with `return_exceptions` errors are
+        returned in the places of their answers, and none is raised for a request.
         """
-        stream = self.request_stream(payloads, ids=ids, timeout_s=timeout_s, return_exceptions=True)
-        found = [one async for one in stream]
-        answers = [one if isinstance(one, Answer) else None for one in found]
-        for one in found:
-            if isinstance(one, OrdoError):
-                one.answers = answers
-                raise one
-        return [one for one in answers if one is not None]
+        seconds = timeout_s or self._client.settings.message_timeout_s
+        together = AnswersTogether()
+        try:
+            async for payload, request_id in with_ids(payloads, ids):
+                await self._await_room(seconds)
+                self._check_open()
+                together.add(self._submit_or_refuse(payload, request_id))
+            await together.wait(lambda asked: self._take(asked, seconds))
+        except OrdoError as error:
+            raise together.describe(error) from None
+        found = together.found()
+        failure = next((one for one in found if isinstance(one, OrdoError)), None)
+        has_ended = self._failure is not None or self._loop is None
+        if failure is not None and (has_ended or not return_exceptions):
+            raise together.describe(failure)
+        return found
+
+    def _submit_or_refuse(self, payload: Payload, request_id: bytes | None) -> Asked:
+        """Send a request; one that cannot be taken is done at once, with its error."""
+        assert self._loop is not None
+        try:
+            return self._submit(payload, request_id)
+        except OrdoError as error:
+            return refused(payload, error, self._loop, self._await_request)
 
     async def _take(self, asked: Asked, seconds: float) -> None:
         """Return once it is done. Raises ClusterTimeoutError when no answer at all has come for so long."""
@@ -375,6 +418,12 @@ class AsyncClusterClient:
 
     async def _ask(self, payload: Payload, request_id: bytes | None, seconds: float) -> Asked:
         """Wait for room, for as long as answers come, and submit."""
+        await self._await_room(seconds)
+        self._check_open()
+        return self._submit(payload, request_id)
+
+    async def _await_room(self, seconds: float) -> None:
+        """Return once a request may be sent, or the client has ended. Raises ClusterTimeoutError."""
         while self._client.outstanding_requests >= self._client.settings.outstanding_requests_max:
             before = self._answered
             try:
@@ -385,9 +434,7 @@ class AsyncClusterClient:
                 text = f"not executed: no room for a request: {self._client.request_trouble}"
                 raise ClusterTimeoutError(text, outcome=RequestOutcome.NOT_EXECUTED) from None
             if self._failure is not None or self._loop is None:
-                break
-        self._check_open()
-        return self._submit(payload, request_id)
+                return
 
     def subscribe(
         self,

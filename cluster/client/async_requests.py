@@ -71,6 +71,17 @@ class Asked(NamedTuple):
     pending: AsyncPendingRequest
 
 
+def refused(payload: Payload, error: OrdoError, loop: asyncio.AbstractEventLoop, wait: Wait) -> Asked:
+    """Return a request that could not be taken: it is done, with its error."""
+    failure = error if error.outcome is not None else error.for_request(RequestOutcome.NOT_EXECUTED)
+    future: asyncio.Future[Answer] = loop.create_future()
+    future.set_exception(failure)
+    future.exception()  # nobody may ever ask for it
+    pending = PendingRequest(payload if isinstance(payload, bytes) else b"", None, lambda *_: None)
+    pending.finish(None, failure)
+    return Asked(future, AsyncPendingRequest(pending, wait))
+
+
 class AnswersInOrder:
     """Requests that are answered in the order of their payloads, with as many under way at a time as allowed."""
 
@@ -90,14 +101,10 @@ class AnswersInOrder:
         self, payloads: Iterable[Payload] | AsyncIterable[Payload], ids: Iterable[bytes] | None
     ) -> AsyncIterator[Answer | OrdoError]:
         """Yield each answer, or the error in its place."""
-        waiting, chosen = self._waiting, None if ids is None else iter(ids)
-        async for payload in as_async(payloads):
+        waiting = self._waiting
+        async for payload, request_id in with_ids(payloads, ids):
             while waiting and (len(waiting) >= self._outstanding_max or waiting[0].future.done()):
                 yield await self._take()
-            request_id = None if chosen is None else next(chosen, None)
-            if chosen is not None and request_id is None:
-                text = "ids: fewer than payloads: this one and those after it were not sent"
-                raise ConfigurationError(text, outcome=RequestOutcome.NOT_EXECUTED)
             try:
                 waiting.append(await self._ask(payload, request_id))
             except OrdoError as error:
@@ -130,6 +137,61 @@ def late(pending: AsyncPendingRequest, trouble: str) -> ClusterTimeoutError:
     )
     error.pending = pending
     return error
+
+
+class AnswersTogether:
+    """Requests whose answers are wanted in one list; `found` has what is there, however they ended."""
+
+    def __init__(self) -> None:
+        self._taken: list[Asked] = []
+        self._late: OrdoError | None = None
+
+    def add(self, asked: Asked) -> None:
+        """Take the next request, in the order of the payloads."""
+        self._taken.append(asked)
+
+    async def wait(self, wait: Callable[[Asked], Awaitable[None]]) -> None:
+        """Wait for each, until one is late: no answer came for too long, and none is waited for any longer."""
+        for asked in self._taken:
+            try:
+                await wait(asked)
+            except ClusterTimeoutError as error:
+                self._late = error
+                return
+
+    def found(self) -> list[Answer | OrdoError]:
+        """Return each answer, or the error in its place."""
+        return [self._outcome_of(one) for one in self._taken]
+
+    def _outcome_of(self, asked: Asked) -> Answer | OrdoError:
+        pending = asked.pending
+        if pending.answer is not None:
+            return pending.answer
+        if pending.error is not None:
+            return pending.error
+        text = "unknown whether it was executed: it is still under way" if self._late is None else self._late.message
+        error = ClusterTimeoutError(text, outcome=RequestOutcome.UNKNOWN)
+        error.pending = pending
+        return error
+
+    def describe(self, error: OrdoError) -> OrdoError:
+        """Return the error with the answers that are there, and with the requests."""
+        error.requests = [one.pending for one in self._taken]
+        error.answers = [one.pending.answer for one in self._taken]
+        return error
+
+
+async def with_ids(
+    payloads: Iterable[Payload] | AsyncIterable[Payload], ids: Iterable[bytes] | None
+) -> AsyncIterator[tuple[Any, bytes | None]]:
+    """Yield each payload with its id, if ids are given. Raises ConfigurationError when there are fewer ids."""
+    chosen = None if ids is None else iter(ids)
+    async for payload in as_async(payloads):
+        request_id = None if chosen is None else next(chosen, None)
+        if chosen is not None and request_id is None:
+            text = "ids: fewer than payloads: this one and those after it were not sent"
+            raise ConfigurationError(text, outcome=RequestOutcome.NOT_EXECUTED)
+        yield payload, request_id
 
 
 async def as_async(payloads: Iterable[Payload] | AsyncIterable[Payload]) -> AsyncIterator[Any]:

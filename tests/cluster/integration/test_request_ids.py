@@ -7,11 +7,19 @@ import json
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from ordo import AsyncClusterClient, ClientSettings, ClusterClient
-from ordo.errors import ClusterTimeoutError, OrdoError, RejectedError, RequestIdError, RequestOutcome
+from ordo.errors import (
+    ClusterTimeoutError,
+    ConfigurationError,
+    OrdoError,
+    RejectedError,
+    RequestIdError,
+    RequestOutcome,
+)
 from tests.cluster.integration.conftest import LendCluster, StartCluster
 from tests.cluster.integration.test_requests import ADD, BANK, balance_of
 from tests.cluster.integration.test_snapshots import take_snapshot
@@ -126,6 +134,40 @@ def test_many_wait_for_as_long_as_answers_come(lend_cluster: LendCluster) -> Non
         assert [balance_of(one.result(timeout_s=WAIT_S)) for one in late.value.requests] == list(range(20_002, 20_012))
 
 
+async def many_that_end_early(client: AsyncClusterClient) -> None:
+    """A payload that is too long ends its own request; a missing id, and a silent cluster, end the call."""
+    mixed = await client.request_many([ADD, bytes(1 << 27), ADD], return_exceptions=True)
+    assert [isinstance(one, OrdoError) for one in mixed] == [False, True, False]
+    assert isinstance(mixed[1], OrdoError) and mixed[1].outcome == RequestOutcome.NOT_EXECUTED
+    with pytest.raises(ConfigurationError, match="ids: fewer than payloads") as few:
+        await client.request_many([ADD, ADD], ids=[b"only one"], return_exceptions=True)
+    assert balance_of(await few.value.requests[0].result(timeout_s=WAIT_S)) > 2 and len(few.value.requests) == 1
+
+
+def test_asyncio_waits_once_for_many_that_nobody_answers(lend_cluster: LendCluster) -> None:
+    cluster = lend_cluster(BANK)
+
+    async def run() -> None:
+        async with AsyncClusterClient(cluster.ingress_endpoints) as client:
+            await client.request(ADD, timeout_s=WAIT_S)
+            for member_id in cluster.ingress_endpoints:
+                cluster.send_signal(member_id, signal.SIGSTOP)
+            began_s = time.monotonic()
+            found = await client.request_many([ADD] * 100, timeout_s=0.3, return_exceptions=True)
+            lasted_s = time.monotonic() - began_s
+            with pytest.raises(ClusterTimeoutError, match="unknown") as late:
+                await client.request_many([ADD], timeout_s=0.3)
+            for member_id in cluster.ingress_endpoints:
+                cluster.send_signal(member_id, signal.SIGCONT)
+            assert lasted_s < 100 * 0.3, "each was waited for"
+            assert all(isinstance(one, ClusterTimeoutError) and one.outcome == RequestOutcome.UNKNOWN for one in found)
+            assert late.value.answers == [None]
+            for index, one in enumerate([*[getattr(one, "pending", None) for one in found], *late.value.requests]):
+                assert one is not None and balance_of(await one.result(timeout_s=WAIT_S)) == 2 + index
+
+    asyncio.run(run())
+
+
 def test_asyncio_has_the_same(lend_cluster: LendCluster) -> None:
     cluster = lend_cluster(BANK)
 
@@ -147,8 +189,12 @@ def test_asyncio_has_the_same(lend_cluster: LendCluster) -> None:
             with pytest.raises(RejectedError) as refused:
                 await client.request_many(payloads)
             assert [one is None for one in refused.value.answers] == [number == 500 for number in range(1000)]
+            assert refused.value.requests[500].error is refused.value and len(refused.value.requests) == 1000
+            together = await client.request_many(payloads, return_exceptions=True)
+            assert [isinstance(one, RejectedError) for one in together] == [number == 500 for number in range(1000)]
             found = [one async for one in client.request_stream(payloads, return_exceptions=True)]
             assert isinstance(found[500], RejectedError) and len(found) == 1000
+            await many_that_end_early(client)
             ids = [b"asyncio %d" % number for number in range(100)]
             once = await client.request_many([ADD] * 100, ids=ids)
             assert await client.request_many([ADD] * 100, ids=ids) == once
