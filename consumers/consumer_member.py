@@ -30,6 +30,7 @@ from ordo.consumers.consumer_link import ConsumerClient
 from ordo.consumers.names import check_name
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.executed_follower import filter_of, follow_executed
+from ordo.follow.executions import REQUESTS
 from ordo.follow.follower import LogFollower
 from ordo.follow.position_check import PositionCheck
 from ordo.follow.start_search import StartSearch
@@ -101,6 +102,11 @@ class ConsumerSettings:
             for one in reversed(self.endpoints)
         ]
 
+    @property
+    def decides(self) -> bool:
+        """Whether it is to be known of each request whether it is executed."""
+        return not self.repeats and bool(REQUESTS & set(self.kinds))
+
     def record_filter(self) -> dict[str, str]:
         """Return what nodes are to send.
 
@@ -164,7 +170,9 @@ class ConsumerMember(Generic[Item]):
             self._check = PositionCheck(transport.client, settings.archive_settings(), self._start_position)
         if settings.start == "first" or isinstance(settings.start, datetime):
             time = round(settings.start.timestamp() * 1000) if isinstance(settings.start, datetime) else None
-            self._search = StartSearch(transport.client, settings.archive_settings(), time, settings.silence_s)
+            self._search = StartSearch(
+                transport.client, settings.archive_settings(), time, settings.silence_s, decides=settings.decides
+            )
 
     # State
 
@@ -220,7 +228,7 @@ class ConsumerMember(Generic[Item]):
     def _find_start(self, search: StartSearch, now_ns: int) -> int:
         """Look for where a new consumer begins; the member joins when that was found.
 
-        The log may have been begun above 0 by retention.
+        The log may have been begun above 0 by retention; then its oldest snapshot is what makes it readable.
         """
         count = search.work(now_ns)
         search.check_allowed()

@@ -156,10 +156,10 @@ class ConsumerOrders(Closing):
     def seek(self, name: str, to: int | Literal["first", "live"]) -> int:
         """Move the consumer, also while its members read: they go on from there. Returns the position.
 
-        A position is looked up in the log before, for which the token needs the role log as well; "first" is where the
-        log begins now. Raises ArchiveError for one at which no record begins, with those around it, and when no node
-        could be asked: nothing was moved then. Raises ClusterError when its active member has changed meanwhile: the
-        order is not repeated then.
+        A position is looked up in the log before, for which the token needs the role log as well; "first" is where a
+        new consumer begins now. Raises ArchiveError for one at which no record begins, with those around it, and when
+        no node could be asked: nothing was moved then. Raises ClusterError when its active member has changed
+        meanwhile: the order is not repeated then.
         """
         self.describe(name)
         position = NULL_VALUE if to == "live" else self._find_first() if to == "first" else to
@@ -169,10 +169,10 @@ class ConsumerOrders(Closing):
         return self._ask(ConsumerCommand(CommandKind.SEEK, name, epoch=epoch, position=position)).position
 
     def _find_first(self) -> int:
-        """Where the log begins; retention may have let go of its beginning."""
+        """Where the log begins, or its oldest snapshot is; retention may have let go of the beginning."""
         from ordo.follow.start_search import StartSearch
 
-        search = StartSearch(self._transport.client, self._archives(), None, SILENCE_S)
+        search = StartSearch(self._transport.client, self._archives(), None, SILENCE_S, decides=True)
         self._look_up(search, lambda: search.position is not None)
         assert search.position is not None
         return search.position

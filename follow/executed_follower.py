@@ -37,6 +37,7 @@ class ExecutedFollower(LogFollower):
         self._repeats = repeats
         self._begin_position = position
         self._log_begin = -1
+        self._later_snapshot: int | None = None
         self._executions = Executions(is_known=position == 0)
         self._search: ExecutionSearch | None = None
         self._search_count = 0
@@ -65,6 +66,7 @@ class ExecutedFollower(LogFollower):
         self.problem = search.problem
         if search.executions is not None:
             self._executions, self._log_begin = search.executions, search.begin_position
+            self._later_snapshot = search.later_position
             self.position = self._begin_position = search.position
             self._search, self._finished = None, search
         return count
@@ -95,10 +97,14 @@ class ExecutedFollower(LogFollower):
         return self.poll_records(on_record, limit)
 
     def _refuse(self, entry: LogEntry) -> None:
+        later = self._later_snapshot
+        where = (
+            "the oldest snapshot (`ordo cluster snapshots`)" if later is None else f"position={later}, a snapshot's,"
+        )
         raise ArchiveError(
             f"whether the request at position={entry.position} was executed before is not known: the log begins at "
-            f"position={self._log_begin}, and there is no snapshot up to position={self._begin_position}: begin at or "
-            "after the oldest snapshot (`ordo cluster snapshots`), or take repeats as well (repeats=True)",
+            f"position={self._log_begin}, and there is no snapshot up to position={self._begin_position}: begin at "
+            f"{where} or later, or take repeats as well (repeats=True)",
             code=ErrorCode.INVALID_POSITION,
         )
 

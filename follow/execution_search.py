@@ -29,6 +29,7 @@ class SearchState(Enum):
 
     SURVEYING = "what a node has of the log"
     LOOKING = "its snapshots"
+    LOOKING_LATER = "its snapshots of later positions, for the error that says where to begin"
     ROLLING = "the log from there to where the reader begins"
     DONE = "nothing: the table is there"
 
@@ -44,6 +45,8 @@ class ExecutionSearch:
         self.executions: Executions | None = None
         self.begin_position = -1
         """Where the log began that had no snapshot below `position`, in bytes; -1 where one was found."""
+        self.later_position: int | None = None
+        """Where the oldest snapshot is that is later than `position`, as far as nodes have told."""
         self.problem = ""
         """Why the last node was left."""
         self._client = client
@@ -84,6 +87,8 @@ class ExecutionSearch:
             count += self._survey(now_ns)
         elif self._state is SearchState.LOOKING:
             count += self._look(now_ns)
+        elif self._state is SearchState.LOOKING_LATER:
+            count += self._look_later(now_ns)
         elif self._state is SearchState.ROLLING:
             count += self._roll(now_ns)
         return count
@@ -148,6 +153,25 @@ class ExecutionSearch:
             self._begin_roll(Executions(), 0)
         else:
             self._without.add(self._node.control_channel)
+            self._begin_look_later(now_ns)
+        return count
+
+    def _begin_look_later(self, now_ns: int) -> None:
+        assert self.position is not None
+        try:
+            self._snapshots = SnapshotSearch(self._client, self._node, self.position, now_ns, is_oldest=True)
+            self._state = SearchState.LOOKING_LATER
+        except OrdoError as error:
+            self._leave_node(str(error))
+
+    def _look_later(self, now_ns: int) -> int:
+        assert self._snapshots is not None
+        search = self._snapshots
+        count = search.work(now_ns)
+        if search.is_done:
+            if search.snapshot is not None:
+                found, known = search.snapshot.log_position, self.later_position
+                self.later_position = found if known is None else min(known, found)
             self._leave_node(f"{self._node.control_channel}: has no snapshot up to position={self.position}")
         return count
 

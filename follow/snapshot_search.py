@@ -1,5 +1,7 @@
 """Finds the newest snapshot at one node that is not of a later position than the one that a reader begins at.
 
+Or the oldest one that is not of an earlier position: where a reader may begin whose log has lost its beginning.
+
 Only the beginning of a snapshot is read: what the container keeps, among it sessions and requests. The state of the
 service, which follows, stays where it is.
 """
@@ -32,10 +34,22 @@ class SnapshotSearch:
     the node did not tell. Never waits.
     """
 
-    def __init__(self, client: TransportClient, settings: ArchiveClientSettings, position: int, now_ns: int) -> None:
-        """`position`: the snapshot is of this one or an earlier one. Raises TransportError, ChannelError."""
+    def __init__(
+        self,
+        client: TransportClient,
+        settings: ArchiveClientSettings,
+        position: int,
+        now_ns: int,
+        *,
+        is_oldest: bool = False,
+    ) -> None:
+        """`position`: the snapshot is of this one or an earlier one, the newest of these.
+
+        With `is_oldest` it is of this one or a later one, the oldest of these. Raises TransportError, ChannelError.
+        """
         self.is_done = False
         self.snapshot: ServiceSnapshot | None = None
+        self._is_oldest = is_oldest
         self.problem = ""
         self._client = client
         self._settings = settings
@@ -92,7 +106,7 @@ class SnapshotSearch:
         return count
 
     def _read(self) -> int:
-        """Look at one recording after the other, the newest first."""
+        """Look at one recording after the other, the newest first, or the oldest."""
         assert self._found is not None
         source = self._source
         if source is None:
@@ -100,8 +114,9 @@ class SnapshotSearch:
                 self._end("")
                 return 1
             self._messages, self._is_whole, self._is_other = [], False, False
+            recording_id = self._found.pop(0 if self._is_oldest else -1)
             try:
-                self._source = LogSource(self._client, self._settings, self._now_ns, recording_id=self._found.pop())
+                self._source = LogSource(self._client, self._settings, self._now_ns, recording_id=recording_id)
             except OrdoError as error:
                 self._end(str(error))
             return 1
@@ -130,13 +145,16 @@ class SnapshotSearch:
         table, values = found
         if table is codecs.SNAPSHOT_MARKER:
             self._is_whole = values.mark == SnapshotMark.END
-            self._is_other = values.type_id != codecs.SNAPSHOT_TYPE_SERVICE or values.log_position > self._position
+            self._is_other = values.type_id != codecs.SNAPSHOT_TYPE_SERVICE or not self._is_wanted(values.log_position)
         elif not self._messages:
             self._is_other = True
         if table is ordo_codecs.KEPT_ANSWER:
             fields = {**values._asdict(), "payload": b""}
             message = table.encode(**fields)
         self._messages.append(message)
+
+    def _is_wanted(self, log_position: int) -> bool:
+        return log_position >= self._position if self._is_oldest else log_position <= self._position
 
     def _judge(self, source: LogSource) -> None:
         """One recording was read, as far as it goes."""

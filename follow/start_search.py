@@ -1,4 +1,8 @@
-"""Where a new consumer begins: where the log does, or before the first entry that is not older than a time."""
+"""Where a new consumer begins: where the log does, or before the first entry that is not older than a time.
+
+Where the log has lost its beginning, nobody knows of the requests before the oldest snapshot which were executed; who
+must know it begins there.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from ordo.follow.entries import LogEntry
 from ordo.follow.follower import LogFollower
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.recording_follower import ANSWER_PATIENCE_NS, RETRY_INTERVAL_NS, Refusals
+from ordo.follow.snapshot_search import SnapshotSearch
 from ordo.runtime.errors import OrdoError
 from ordo.transport.client.client import TransportClient
 
@@ -26,9 +31,18 @@ class StartSearch:
     """
 
     def __init__(
-        self, client: TransportClient, nodes: Sequence[ArchiveClientSettings], time: int | None, silence_s: float
+        self,
+        client: TransportClient,
+        nodes: Sequence[ArchiveClientSettings],
+        time: int | None,
+        silence_s: float,
+        *,
+        decides: bool,
     ) -> None:
-        """`time`: in ms since 1970; None: where the log begins."""
+        """`time`: in ms since 1970; None: where the log begins.
+
+        `decides`: not before the place from which on it is known which requests are executed.
+        """
         self.position: int | None = None
         self.problem = ""
         """Why the last node was left."""
@@ -41,8 +55,13 @@ class StartSearch:
         self._asked_ns = -RETRY_INTERVAL_NS
         self._patience_ns = ANSWER_PATIENCE_NS
         self._source: LogSource | None = None
-        self._closing: list[LogSource] = []
+        self._closing: list[LogSource | SnapshotSearch] = []
         self._follower: LogFollower | None = None
+        self._decides = decides
+        self._floor = 0
+        """Where the search may end at the lowest."""
+        self._begin = 0
+        self._snapshots: SnapshotSearch | None = None
         self._starts: list[int] = []
         """Where the rest of the log, among which the time is, may be begun: the first of them for sure not too late."""
         self._end = 0
@@ -56,6 +75,8 @@ class StartSearch:
         self._closing = [source for source in self._closing if source.is_pending]
         if self.position is not None:
             return count
+        if self._snapshots is not None:
+            return count + self._look(now_ns)
         return count + (self._read(now_ns) if self._starts else self._survey(now_ns))
 
     def check_allowed(self) -> None:
@@ -84,8 +105,10 @@ class StartSearch:
             self._refusals.note(source)
             self.close()
         elif source.state is SourceState.READY:
+            settings = self._nodes[(self._next_node - 1) % len(self._nodes)]
             self._note(source)
             self.close()
+            self._begin_look(settings, now_ns)
         elif now_ns - self._asked_ns >= self._patience_ns and len(self._nodes) > 1:
             self._patience_ns *= 2
             source.end("does not answer")
@@ -93,12 +116,41 @@ class StartSearch:
 
     def _note(self, source: LogSource) -> None:
         begin, self._end = source.start_position, source.end_position
+        self._begin = begin
         if self._time is None or begin >= self._end:
-            self.position = begin
+            self._starts = []
             return
         assert source.descriptor is not None
         length = source.descriptor.term_length
         self._starts = [begin, *range(begin - begin % length + length, self._end, length)]
+
+    def _begin_look(self, settings: ArchiveClientSettings, now_ns: int) -> None:
+        """Look for the oldest snapshot of the node, where its log has lost its beginning."""
+        if self._decides and self._begin > 0:
+            try:
+                self._snapshots = SnapshotSearch(self._client, settings, self._begin, now_ns, is_oldest=True)
+            except OrdoError as error:
+                self._survey_anew(str(error))
+        elif not self._starts:
+            self._find(self._begin)
+
+    def _look(self, now_ns: int) -> int:
+        search = self._snapshots
+        assert search is not None
+        count = search.work(now_ns)
+        if search.is_done:
+            self._drop_snapshots()
+            if search.problem:
+                self._survey_anew(search.problem)
+            else:
+                self._floor = self._begin if search.snapshot is None else search.snapshot.log_position
+                if not self._starts:
+                    self._find(self._begin)
+        return count
+
+    def _survey_anew(self, problem: str) -> None:
+        """Ask the next node."""
+        self.problem, self._starts = problem, []
 
     @property
     def _middle(self) -> int:
@@ -145,8 +197,14 @@ class StartSearch:
             self.close()
 
     def _find(self, position: int) -> None:
-        self.position = position
+        self.position = max(position, self._floor)
         self.close()
+
+    def _drop_snapshots(self) -> None:
+        search, self._snapshots = self._snapshots, None
+        if search is not None:
+            search.close()
+            self._closing.append(search)
 
     def close(self) -> None:
         """Give up what is being read. Idempotent."""
@@ -157,3 +215,4 @@ class StartSearch:
         if source is not None:
             source.close()
             self._closing.append(source)
+        self._drop_snapshots()

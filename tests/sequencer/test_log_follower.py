@@ -442,7 +442,7 @@ def test_a_time_is_found_in_whichever_term_it_is(world: LogWorld) -> None:
     ends = [0, *(entry.position for entry in world.seen)]
 
     def find(time: int | None) -> int:
-        search = StartSearch(world.client_node.client, settings, time, 0.5)
+        search = StartSearch(world.client_node.client, settings, time, 0.5, decides=True)
 
         def look() -> bool:
             search.work(world.clock.now())

@@ -14,6 +14,7 @@ from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.follow.executed_follower import ExecutedFollower, filter_of
 from ordo.follow.executions import REQUESTS, Executions
+from ordo.follow.start_search import StartSearch
 from ordo.runtime.errors import ArchiveError
 from ordo.service_api.service import TimeUnit
 from tests.sequencer.request_log import RequestLog
@@ -152,15 +153,57 @@ def test_nodes_send_what_decides_even_if_it_is_not_wanted(world: RepeatingWorld)
     assert EntryKind.MESSAGE not in {one.kind for one in world.seen}
 
 
-def test_what_nobody_knows_is_an_error_and_not_executed(world: RepeatingWorld) -> None:
-    """The beginning of the log was deleted, and there is no snapshot of where the reader begins."""
-    world.fill(900)
+def delete_the_beginning(world: RepeatingWorld) -> int:
+    """Where the logs begin now."""
     for node in world.nodes_of_log:
         archive = node.server.archive
         log = archive.descriptor(0)
         archive.purge_segments(log.recording_id, archive.segment_base(log.recording_id, world.records[-1][0]))
     begin = world.nodes_of_log[0].server.archive.descriptor(0).start_position
     assert begin > 0
+    return int(begin)
+
+
+def find_start(world: RepeatingWorld, time: int | None, *, decides: bool) -> int:
+    nodes = [node.settings for node in world.nodes_of_log]
+    search = StartSearch(world.client_node.client, nodes, time, 0.5, decides=decides)
+
+    def look() -> bool:
+        search.work(world.clock.now())
+        return search.position is not None
+
+    world.until(look)
+    search.close()
+    assert search.position is not None
+    return search.position
+
+
+def test_who_begins_first_begins_where_it_is_known_what_is_executed(world: RepeatingWorld) -> None:
+    """That is the oldest snapshot, where the beginning of the log was deleted; also for a time before that."""
+    world.fill(900)
+    assert (find_start(world, None, decides=True), find_start(world, 0, decides=True)) == (0, 0)
+    begin = delete_the_beginning(world)
+    assert {find_start(world, time, decides=decides) for time in (None, 0) for decides in (False, True)} == {begin}
+    late = [one for one, _ in world.records if one > begin]
+    oldest, newest = late[len(late) // 3], late[len(late) // 2]
+    world.add_snapshot(world.records[3][0])  # of log that is gone
+    world.add_snapshot(late[5], is_whole=False)
+    world.add_snapshot(oldest)
+    world.add_snapshot(newest)
+    assert (find_start(world, None, decides=False), find_start(world, None, decides=True)) == (begin, oldest)
+    assert (find_start(world, 0, decides=False), find_start(world, 0, decides=True)) == (begin, oldest)
+    time = next(one.timestamp for one in world.marked if one.position > newest)
+    assert find_start(world, time, decides=True) >= newest
+    world.read_all(oldest, [one for one in world.executed if one.position > oldest])
+    world.read(begin)
+    with pytest.raises(ArchiveError, match=f"begin at position={oldest}, a snapshot's, or later"):
+        world.until(lambda: False)
+
+
+def test_what_nobody_knows_is_an_error_and_not_executed(world: RepeatingWorld) -> None:
+    """The beginning of the log was deleted, and there is no snapshot of where the reader begins."""
+    world.fill(900)
+    begin = delete_the_beginning(world)
     position = next(at for at, _ in world.records if at > begin)
     world.read(position)
     with pytest.raises(ArchiveError, match=f"the log begins at position={begin}.*repeats=True"):
