@@ -243,7 +243,7 @@ class Application:
             self.outputs_executed,
             self.is_active,
             executor.app_version,
-            self.outputs_refused > 0,
+            self.outputs_refused,
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from ordo.applications.app_versions import AppVersions
-from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, encode_report
+from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, encode_refused, encode_report
 
 NO_SESSION = (-1, -1)
 
@@ -30,8 +30,8 @@ class InstanceState(NamedTuple):
     outputs_executed: int
     is_active: bool
     app_version: int
-    has_refused: bool = False
-    """Some of its outputs were refused by the service in the cluster."""
+    outputs_refused: int = 0
+    """Refused by the service in the cluster since the instance started."""
 
 
 class InstanceReports:
@@ -71,6 +71,7 @@ class InstanceReports:
         if session.offer_report(encode_report(report, session.leadership_term_id)):
             self.reported, self._due_ns = state, now_ns + self._interval_ns
 
-    def _flags_of(self, state: InstanceState) -> ReportFlag:
+    def _flags_of(self, state: InstanceState) -> int:
         active = ReportFlag.ACTIVE if state.is_active else ReportFlag.NONE
-        return self._flags | active | (ReportFlag.REFUSED if state.has_refused else ReportFlag.NONE)
+        refused = ReportFlag.REFUSED if state.outputs_refused else ReportFlag.NONE
+        return self._flags | active | refused | encode_refused(state.outputs_refused)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ordo.cluster.wire.sessions.instance_codec import REFUSED_EXACT_MAX
 from ordo.consumers.consumer_commands import AsJson, Egress, Endpoints, open_orders
 
 
@@ -31,23 +32,28 @@ def make_apps_table(found: list[dict[str, Any]]) -> Any:
     """Return a line for each instance, as `ConsumerOrders.list_instances` has them."""
     from ordo.cluster.commands.printing import make_table
 
-    names = ("group", "instance", "", "version", "position", "lag", "outputs", "waiting", "seen")
+    has_refused = any(one.get("refused") for one in found)
+    names = ["group", "instance", "", "version", "position", "lag", "outputs", "waiting", "seen"]
+    names[7:7] = ["refused"] * has_refused
     table = make_table(*names, padding=(0, 1, 0, 0))
     for one in found:
         waiting = max(0, one["outputs_made"] - one["outputs_executed"])
-        counts = (one[name] for name in ("version", "position", "lag", "outputs_executed"))
+        counts = [one[name] for name in ("version", "position", "lag", "outputs_executed")]
         table.add_row(
             one["group"],
             one["instance"] or f"session {one['session']}",
-            _describe_part(one),
+            "compares" if one["canary"] else "writes" if one["active"] else "follows",
             *map(str, counts),
+            *[_describe_refused(one)] * has_refused,
             str(waiting),
             f"{one['reported_ms'] / 1000:.1f} s",
         )
     return table
 
 
-def _describe_part(one: dict[str, Any]) -> str:
-    """Return what an instance does in its group, and whether some of what it wrote was refused."""
-    part = "compares" if one["canary"] else "writes" if one["active"] else "follows"
-    return f"{part}, refused" if one.get("refused") else part
+def _describe_refused(one: dict[str, Any]) -> str:
+    """Return how many of an instance's outputs were refused; what an earlier release reports has no count."""
+    count = one.get("outputs_refused", 0)
+    if one.get("refused") and not count:
+        return "some"
+    return f"{count}{'+' * (count > REFUSED_EXACT_MAX)}"

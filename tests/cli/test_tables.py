@@ -114,6 +114,10 @@ def test_consumers_and_applications() -> None:
     counts = {"position": LARGE, "lag": 12_345, "outputs_made": 1_234_567, "outputs_executed": 1_234_560}
     shown = {**instance, **counts, "version": "1.22.333", "reported_ms": 12_345}
     assert "machine-17" in demand_lines(make_apps_table([shown]), 1)[1]
+    for count, words in ((0, "some"), (15, "15"), (64, "64+"), (1 << 19, "524288+")):
+        head, line = demand_lines(make_apps_table([{**shown, "refused": True, "outputs_refused": count}]), 1)
+        assert line[head.index("refused") :].split()[0] == words
+    assert "refused" not in lines_of(make_apps_table([{**shown, "refused": False, "outputs_refused": 0}]))[0]
     assert "session 42" in demand_lines(make_apps_table([{**shown, "instance": "", "session": 42}]), 1)[1]
 
 

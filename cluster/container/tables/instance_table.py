@@ -12,7 +12,13 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, decode_report, encode_report
+from ordo.cluster.wire.sessions.instance_codec import (
+    InstanceReport,
+    ReportFlag,
+    decode_report,
+    encode_report,
+    refused_of,
+)
 from ordo.runtime.errors import SnapshotError
 
 LIST_BYTES_MAX = 4096
@@ -78,5 +84,6 @@ def _describe(report: InstanceReport, log_position: int, time: int) -> dict[str,
         "outputs_made": report.outputs_made,
         "outputs_executed": report.outputs_executed,
         "refused": bool(report.flags & ReportFlag.REFUSED),
+        "outputs_refused": refused_of(report.flags),
         "reported_ms": time - report.timestamp,
     }

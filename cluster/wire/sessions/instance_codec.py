@@ -19,6 +19,10 @@ GROUP_BYTES_MAX = 64
 INSTANCE_BYTES_MAX = 128
 FLAG_BITS = 8
 """The rest of the field is the newest version."""
+REFUSED_SHIFT = 3
+"""The flags above that say how many outputs were refused: members of each release keep these bits as they are."""
+REFUSED_EXACT_MAX = 15
+_REFUSED_CODE_MAX = 31
 FLAGS_MASK = (1 << FLAG_BITS) - 1
 
 
@@ -51,6 +55,21 @@ class InstanceReport(NamedTuple):
     flags: int
     newest_version: int = 0
     """Of all the code that it has; 0: an earlier release does not tell."""
+
+
+def encode_refused(count: int) -> int:
+    """Return the flags for a count of refused outputs: five bits, exact up to 15, then the power of two below."""
+    if count <= REFUSED_EXACT_MAX:
+        code = max(0, count)
+    else:
+        code = min(_REFUSED_CODE_MAX, REFUSED_EXACT_MAX - 4 + count.bit_length())
+    return code << REFUSED_SHIFT
+
+
+def refused_of(flags: int) -> int:
+    """Return how many outputs were refused, at least; exact up to 15. 0: none, or an earlier release does not tell."""
+    code = (flags & FLAGS_MASK) >> REFUSED_SHIFT
+    return code if code <= REFUSED_EXACT_MAX else 1 << (code - REFUSED_EXACT_MAX + 3)
 
 
 def _signed(value: int) -> int:

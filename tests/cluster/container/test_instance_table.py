@@ -9,7 +9,14 @@ import pytest
 
 from ordo.cluster.container.tables.instance_table import LIST_BYTES_MAX, InstanceTable
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, decode_report, encode_report
+from ordo.cluster.wire.sessions.instance_codec import (
+    InstanceReport,
+    ReportFlag,
+    decode_report,
+    encode_refused,
+    encode_report,
+    refused_of,
+)
 from ordo.runtime.errors import SnapshotError
 
 
@@ -43,12 +50,30 @@ def test_a_report_replaces_the_one_before_and_goes_with_its_session() -> None:
         "outputs_made": 8,
         "outputs_executed": 7,
         "refused": False,
+        "outputs_refused": 0,
         "reported_ms": 250,
     }
     assert (second["session"], second["active"]) == (6, False)
     table.close_session(5)
     table.close_session(99)
     assert [row["session"] for row in rows(table)] == [6]
+
+
+def test_the_count_of_refused_outputs_is_in_bits_that_every_release_keeps() -> None:
+    """Exact while it is small, then the power of two below; neither the flags nor the newest version are touched."""
+    for count in (*range(70), 1000, 2**19, 2**40):
+        flags = ReportFlag.ACTIVE | ReportFlag.REFUSED | encode_refused(count)
+        floor = count if count <= 15 else min(2**19, 1 << count.bit_length() - 1)
+        assert refused_of(flags) == floor
+        record = encode_report(report(5, flags=flags), 0)
+        found = decode_report(record)
+        assert found is not None and (found.newest_version, found.app_version) == (0xFF0102, 3)
+        assert encode_report(found, 0) == record and len(record) == len(encode_report(report(5), 0))
+        table = InstanceTable()
+        table.take(found)
+        (row,) = rows(table)
+        assert (row["active"], row["canary"], row["refused"], row["outputs_refused"]) == (True, False, True, floor)
+    assert refused_of(ReportFlag.REFUSED) == 0, "an earlier release does not tell how many"
 
 
 def test_a_long_list_comes_in_parts() -> None:
