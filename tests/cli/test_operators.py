@@ -21,7 +21,9 @@ from ordo.runtime.errors import NotPermittedError, OutcomeUnknownError
 from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.conftest import LendCluster, lend_cluster
 
+__all__ = ["lend_cluster"]
 pytestmark = pytest.mark.slow
 OPERATOR, CLIENT, READER = new_token(), new_token(), new_token()
 TOKENS: list[dict[str, object]] = [
@@ -61,6 +63,18 @@ def guarded(tmp_path: Path) -> Iterator[Desk]:
     with LocalCluster(SERVICE, sync="none", root=tmp_path / "cluster", tables={"tokens": TOKENS}) as cluster:  # type: ignore[dict-item]
         cluster.await_leader()
         yield Desk(cluster, tmp_path)
+
+
+@pytest.fixture
+def shared_guarded(lend_cluster: LendCluster, tmp_path: Path) -> Desk:
+    """With [[tokens]], for tests whose orders are all refused."""
+    return Desk(lend_cluster(SERVICE, sync="none", tables={"tokens": TOKENS}), tmp_path)
+
+
+@pytest.fixture
+def shared_open(lend_cluster: LendCluster, tmp_path: Path) -> Desk:
+    """Without authentication, for tests whose orders are all refused."""
+    return Desk(lend_cluster(SERVICE, sync="none"), tmp_path)
 
 
 @pytest.fixture
@@ -124,34 +138,34 @@ def test_members_change_from_elsewhere(guarded: Desk) -> None:
     assert cluster.wait(learner) == 0
 
 
-def test_whose_credentials_do_not_suffice_is_told_so(guarded: Desk) -> None:
-    cluster = guarded.cluster
+def test_whose_credentials_do_not_suffice_is_told_so(shared_guarded: Desk) -> None:
+    cluster = shared_guarded.cluster
     for order in ("status", "list", "snapshot", "shutdown"):
-        demand_one_line(guarded.run(order, who=None), 4, "rejected the credentials")
-        demand_one_line(guarded.run(order, who="client"), 4, "role operator")
+        demand_one_line(shared_guarded.run(order, who=None), 4, "rejected the credentials")
+        demand_one_line(shared_guarded.run(order, who="client"), 4, "role operator")
     assert all(counter_of(cluster, one, CounterType.INVALID_REQUESTS) > 0 for one in cluster.member_ids)
     assert counter_of(cluster, cluster.await_leader(), CounterType.SNAPSHOT_COUNT) == 0
 
 
-def test_a_reader_of_the_log_finds_the_members_and_gives_no_orders(guarded: Desk) -> None:
-    cluster = guarded.cluster
-    assert guarded.json("status", who="reader")["leader_member_id"] == cluster.await_leader()
-    assert {one["id"] for one in guarded.json("members", who="reader")} == set(cluster.member_ids)
-    assert [one["role"] for one in guarded.json("list", who="reader")] == ["voter"] * 3
+def test_a_reader_of_the_log_finds_the_members_and_gives_no_orders(shared_guarded: Desk) -> None:
+    cluster = shared_guarded.cluster
+    assert shared_guarded.json("status", who="reader")["leader_member_id"] == cluster.await_leader()
+    assert {one["id"] for one in shared_guarded.json("members", who="reader")} == set(cluster.member_ids)
+    assert [one["role"] for one in shared_guarded.json("list", who="reader")] == ["voter"] * 3
     for order in ("snapshot", "skipped", "versions", "snapshots"):
-        demand_one_line(guarded.run(order, who="reader"), 4, "role operator")
+        demand_one_line(shared_guarded.run(order, who="reader"), 4, "role operator")
     assert counter_of(cluster, cluster.await_leader(), CounterType.SNAPSHOT_COUNT) == 0
 
 
-def test_without_authentication_members_are_looked_at_and_not_ordered_about(open_to_all: Desk) -> None:
-    cluster = open_to_all.cluster
+def test_without_authentication_members_are_looked_at_and_not_ordered_about(shared_open: Desk) -> None:
+    cluster = shared_open.cluster
     leader = cluster.await_leader()
-    assert open_to_all.json("status", who=None)["leader_member_id"] == leader
-    assert len(open_to_all.json("list", who=None)) == 3
+    assert shared_open.json("status", who=None)["leader_member_id"] == leader
+    assert len(shared_open.json("list", who=None)) == 3
     for words in (["snapshot"], ["suspend"], ["shutdown"], ["transfer"], ["remove", "0"], ["skip", "96"]):
-        demand_one_line(open_to_all.run(*words, who=None), 4, "authenticates nobody")
+        demand_one_line(shared_open.run(*words, who=None), 4, "authenticates nobody")
     assert counter_of(cluster, leader, CounterType.SNAPSHOT_COUNT) == 0
-    assert [one["role"] for one in open_to_all.json("list", who=None)] == ["voter"] * 3
+    assert [one["role"] for one in shared_open.json("list", who=None)] == ["voter"] * 3
 
 
 def test_without_a_quorum_members_say_where_they_stand(open_to_all: Desk) -> None:
@@ -194,9 +208,9 @@ def test_an_answer_that_does_not_come_leaves_the_outcome_open(guarded: Desk) -> 
             os.kill(cluster.pid(leader.member_id), signal.SIGCONT)
 
 
-def test_a_stranger_who_speaks_the_protocol_gets_no_further(open_to_all: Desk) -> None:
+def test_a_stranger_who_speaks_the_protocol_gets_no_further(shared_open: Desk) -> None:
     """The refusal is the member's, not the command's."""
-    with RemoteCluster(",".join(open_to_all.cluster.ingress_endpoints.values())) as remote:
+    with RemoteCluster(",".join(shared_open.cluster.ingress_endpoints.values())) as remote:
         leader = remote.find_leader()
         with pytest.raises(NotPermittedError):
             leader.set_toggle(ControlToggle.ABORT, ControlToggle.NEUTRAL)

@@ -11,32 +11,34 @@ import pytest
 import typer
 
 from ordo.cli import ELSEWHERE, run
-from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.conftest import LendCluster, lend_cluster
+
+__all__ = ["lend_cluster"]
 
 HEAVY = ("pyspark", "pyarrow", "lmdb", "pydantic", "structlog", "rich.table", "rich.console", "archive", "transport")
 
 
 @pytest.mark.slow
-def test_status_finds_the_leader_from_any_member(capsys: pytest.CaptureFixture[str]) -> None:
-    with LocalCluster("ordo.bench.loads.echo:Echo", sync="none") as cluster:
-        leader = cluster.await_leader()
-        endpoints = ",".join(cluster.ingress_endpoints.values())
-        assert run(["cluster", "status", "--endpoints", endpoints, "--json"]) == 0
-        shown = json.loads(capsys.readouterr().out)
-        assert shown["has_quorum"] is True
-        assert (shown["leader_member_id"], shown["leader_ingress"]) == (leader, cluster.ingress_endpoints[leader])
-        assert shown["leadership_term_id"] == cluster.leader_term(leader)
-        follower = next(one for one in cluster.member_ids if one != leader)
-        assert run(["cluster", "status", "--endpoints", cluster.ingress_endpoints[follower]]) == 0
-        rows = [line.split() for line in capsys.readouterr().out.splitlines() if "127.0.0.1" in line]
-        assert [row[0] for row in rows] == [str(one) for one in cluster.member_ids], "the others were found, too"
-        assert [row[0] for row in rows if "LEADER" in row] == [str(leader)]
-        assert run(["cluster", "status", "--endpoints", endpoints, "--verbose"]) == 0
-        blocks = capsys.readouterr().out.split("\n\n")
-        assert [block.count("scrub percent") for block in blocks if block.strip()] == [1] * len(cluster.member_ids)
-        assert run(["cluster", "status", "--config", str(cluster.config_path(0)), "-v"]) == 2
-        assert "with --config everything is shown" in capsys.readouterr().err
+def test_status_finds_the_leader_from_any_member(lend_cluster: LendCluster, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = lend_cluster("ordo.bench.loads.echo:Echo", sync="none")
+    leader = cluster.await_leader()
+    endpoints = ",".join(cluster.ingress_endpoints.values())
+    assert run(["cluster", "status", "--endpoints", endpoints, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["has_quorum"] is True
+    assert (shown["leader_member_id"], shown["leader_ingress"]) == (leader, cluster.ingress_endpoints[leader])
+    assert shown["leadership_term_id"] == cluster.leader_term(leader)
+    follower = next(one for one in cluster.member_ids if one != leader)
+    assert run(["cluster", "status", "--endpoints", cluster.ingress_endpoints[follower]]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "127.0.0.1" in line]
+    assert [row[0] for row in rows] == [str(one) for one in cluster.member_ids], "the others were found, too"
+    assert [row[0] for row in rows if "LEADER" in row] == [str(leader)]
+    assert run(["cluster", "status", "--endpoints", endpoints, "--verbose"]) == 0
+    blocks = capsys.readouterr().out.split("\n\n")
+    assert [block.count("scrub percent") for block in blocks if block.strip()] == [1] * len(cluster.member_ids)
+    assert run(["cluster", "status", "--config", str(cluster.config_path(0)), "-v"]) == 2
+    assert "with --config everything is shown" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
