@@ -279,3 +279,25 @@ def test_the_next_segment_but_one_waits_for_a_slow_disk(node: Node) -> None:
     node.restart()
     (found,) = node.archive.recordings()
     assert found.stop_position >= 65536
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_stopped_recording_has_is_durable(seed: int) -> None:
+    """With the syncs of a full segment, of the next one's name and of its bytes under way: power goes at once."""
+    node = Node(seed)
+    node.disk.sync_delay_ns_min = node.disk.sync_delay_ns_max = 1_000 * DELAY_NS
+    stream = Stream(mtu=8192)
+    recording = node.archive.record(stream.image)
+    while recording.written_position < 65536 + 16384:
+        stream.offer(bytes(4064))
+        node.work()
+    assert recording.durable_position == 0, "no sync that was asked for is done"
+    node.archive.stop(recording)
+    assert [path for path, _ in node.disk.volatile_from("/archive") if path.endswith(".rec")] == []
+    stopped = recording.durable_position
+    assert stopped >= 65536 + 16384
+    node.disk.crash()
+    node.restart()
+    assert node.archive.descriptor(0).stop_position == stopped
+    assert sum(1 for _ in node.archive.reader(0).messages()) == stopped // 4096
+    node.archive.close()

@@ -9,7 +9,7 @@ from ordo.cluster.client.requests.request_window import PendingRequest
 from ordo.cluster.wire.levels import describe_want_of_request_ids
 from ordo.runtime.errors import AnswerForgottenError, OrdoError, RejectedError, RequestOutcome, SessionClosedError
 from ordo.service_api.request_ids import REJECTED_TEXT
-from tests.simulation.operations import Reply, Request, decode_reply, decode_request
+from tests.simulation.operations import Kind, Reply, Request, decode_reply, decode_request
 
 REPEAT_NS = 200_000_000
 OUTSTANDING_MAX = 200
@@ -167,6 +167,9 @@ class Requesting:
         world.count_fault("answer not kept")
         if not world.options.kept_bytes_max:
             world.fail(f"{client.name}: request {request.number} has no answer any more")
+        elif request.kind is Kind.POISON:
+            client.take_leaving_out(request)
+            self._payloads.pop(request.number, None)
         elif world.clients_history.executed.get((client.client_id, request.number)) != position:
             world.fail(f"{client.name}: request {request.number} was not executed at {position}, as its answer says")
         elif request.number not in self._replies:
