@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
 from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
 from ordo.pipeline.export.chunks import Chunk, check_columns, chunks
+from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import open_recordings
-from ordo.pipeline.sql.local import LocalLog, load_library, read
+from ordo.pipeline.sql.local import LocalLog, load_library, read_part
 
 CHUNK_BYTES = 128 << 20
 """Of the log; a commit is in memory, decoded and once more as Parquet, before its files are whole."""
@@ -58,8 +59,9 @@ def export_delta(
     known = _positions(delta, table, [entry.key for entry in recordings], options)
     pending = list(chunks(recordings, known, options.chunk_bytes))
     total, done = sum(chunk.end - chunk.start for chunk in pending), 0
+    scans: Scans = {}
     for chunk in pending:
-        _append(delta, table, chunk, options, commit)
+        _append(delta, table, chunk, options, commit, scans)
         known[chunk.recording.key] = chunk.end
         done += chunk.end - chunk.start
         on_progress(chunk, done, total)
@@ -95,7 +97,7 @@ def _application(key: str) -> str:
     return f"ordo:{key}"
 
 
-def _append(delta: Any, table: str, chunk: Chunk, options: LakeOptions, commit: str) -> None:
+def _append(delta: Any, table: str, chunk: Chunk, options: LakeOptions, commit: str, scans: Scans) -> None:
     application = _application(chunk.recording.key)
     properties = delta.CommitProperties(app_transactions=[delta.Transaction(application, chunk.end)])
     there = _find(delta, table, options.storage)
@@ -104,7 +106,7 @@ def _append(delta: Any, table: str, chunk: Chunk, options: LakeOptions, commit: 
     how = {"mode": "error"} if there is None else {"mode": "append", "schema_mode": "merge"}
     try:
         delta.write_deltalake(
-            table if there is None else there, _rows(chunk, options, commit), **how,
+            table if there is None else there, _rows(chunk, options, commit, scans), **how,
             partition_by=list(options.partition_by) or None,
             storage_options=options.storage, commit_properties=properties,
         )  # fmt: skip
@@ -121,11 +123,11 @@ def _overtaken(table: str, chunk: Chunk) -> PipelineError:
     )
 
 
-def _rows(chunk: Chunk, options: LakeOptions, commit: str) -> pa.RecordBatchReader:
+def _rows(chunk: Chunk, options: LakeOptions, commit: str, scans: Scans) -> pa.RecordBatchReader:
     """Return the rows of a chunk, read as they are asked for; all at once where they are to be sorted."""
     entry = chunk.recording
-    log = read(
-        entry.directory, recording=entry.recording_id, commit=commit, nodes=entry.node, columns=options.columns,
+    log = read_part(
+        entry.directory, scans, recording=entry.recording_id, commit=commit, nodes=entry.node, columns=options.columns,
         start_position=chunk.start, end_position=chunk.end,
         storage_options=options.source_storage if entry.copied else None,
     )  # fmt: skip

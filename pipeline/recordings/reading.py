@@ -65,8 +65,18 @@ def read_task(
     return batches if native == columns else complete(batches, columns, repeats)
 
 
-def find_repeats(options: ReadOptions, predicates: Predicates, columns: tuple[str, ...]) -> dict[str, Repeats]:
-    """Return the repeats of each log that is read, by `key_of` its tasks; none where the columns do not want them."""
+Scans = dict[str, RepeatScan | None]
+"""Of logs in folders and copies, by their keys; None: nothing is known of that log's beginning."""
+
+
+def find_repeats(
+    options: ReadOptions, predicates: Predicates, columns: tuple[str, ...], scans: Scans | None = None
+) -> dict[str, Repeats]:
+    """Return the repeats of each log that is read, by `key_of` its tasks; none where the columns do not want them.
+
+    `scans`: those of earlier parts of the same logs, which go on, so that a log in parts is looked through once.
+    """
+    scans = {} if scans is None else scans
     if not wants_repeats(columns, predicates):
         return {}
     upto = predicates.position[1]
@@ -75,7 +85,9 @@ def find_repeats(options: ReadOptions, predicates: Predicates, columns: tuple[st
     found = {}
     for recording in options.open_recordings():
         if recording.is_log:
-            scan = begin_scan(recording, options.storage)
+            if recording.key not in scans:
+                scans[recording.key] = begin_scan(recording, options.storage)
+            scan = scans[recording.key]
             if scan is not None:
                 advance(scan, recording, upto, options.partition_bytes)
             found[recording.key] = UNKNOWN if scan is None else scan.repeats()

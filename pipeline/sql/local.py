@@ -25,7 +25,7 @@ import pyarrow as pa
 from ordo.pipeline.decoding.batches import arrow_schema
 from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
 from ordo.pipeline.recordings.options import STREAM_OPTIONS, ReadOptions
-from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read_task
+from ordo.pipeline.recordings.reading import Scans, Task, find_repeats, plan_read, read_task
 from ordo.pipeline.recordings.repeats import Repeats, key_of, wants_repeats
 from ordo.pipeline.sql.sql_columns import check, columns_of
 
@@ -39,8 +39,9 @@ Folders = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 class LocalLog:
     """A log, or a part of it. Every call reads the files anew, up to where they ended when it was opened."""
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, scans: Scans | None = None) -> None:
         self._options = options
+        self._scans = scans
         self._tasks = plan_read(options, options.predicates)
         self._repeats: list[dict[str, Repeats]] = []
         """Of each log, once a read has asked for them; shared with selections of columns."""
@@ -109,8 +110,12 @@ class LocalLog:
         """Which requests are repeats depends on all records before them, so these are read once, up to the end."""
         with self._lock:
             if not self._repeats:
-                self._repeats.append(find_repeats(self._options, self._options.predicates, self._options.columns))
+                self._repeats.append(self._begin_repeats())
             return self._repeats[0]
+
+    def _begin_repeats(self) -> dict[str, Repeats]:
+        options = self._options
+        return find_repeats(options, options.predicates, options.columns, self._scans)
 
 
 def read(folders: Folders, **options: Any) -> LocalLog:
@@ -122,12 +127,17 @@ def read(folders: Folders, **options: Any) -> LocalLog:
     `options` are those of the Spark source, also in small letters with underscores (`start_time` for `startTime`);
     lists may be lists, times datetimes. Raises PipelineError for what is not allowed, and when there is no archive.
     """
+    return read_part(folders, None, **options)
+
+
+def read_part(folders: Folders, scans: Scans | None, **options: Any) -> LocalLog:
+    """Return a part of a log as `read` does, where parts are read one after the other with the same `scans`."""
     listed = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
     given = {name.replace("_", "").lower(): _text(value) for name, value in options.items() if value is not None}
     for name in given:
         if name in STREAM_OPTIONS:
             raise PipelineError(f"option {name!r} is for streams, which need Spark: spark.readStream.format('ordo')")
-    return LocalLog(ReadOptions.parse({**given, **_paths(listed)}))
+    return LocalLog(ReadOptions.parse({**given, **_paths(listed)}), scans)
 
 
 def _paths(folders: list[str | os.PathLike[str]]) -> dict[str, str]:

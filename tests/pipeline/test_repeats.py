@@ -11,10 +11,12 @@ import pytest
 import ordo
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
-from ordo.follow.entries import LogEntry, decode_entry
-from ordo.follow.executions import REQUESTS, Executions
+from ordo.follow.entries import EntryKind, LogEntry, decode_entry
+from ordo.follow.executions import DECIDING_KINDS, REQUESTS, Executions
+from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.recordings.repeats import RepeatScan, advance, begin_scan
+from ordo.pipeline.sql.local import read_part
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import take_snapshot
 from tests.sequencer.request_log import RequestLog
@@ -104,3 +106,28 @@ def test_a_log_without_its_beginning_is_known_from_the_oldest_snapshot_on(record
     wanted = [one.position for one in recorded.entries.values() if one.is_repeat]
     assert list(found.positions) == [one for one in wanted if one > recorded.snapshot_position]
     assert found.known_after == recorded.snapshot_position
+
+
+class Counting(Executions):
+    """Counts the records that it is shown."""
+
+    count = 0
+
+    def note(self, position: int, record: bytes) -> bool:
+        self.count += 1
+        return super().note(position, record)
+
+
+def test_a_log_that_is_read_in_parts_is_looked_through_once(recorded: RecordedLog) -> None:
+    """An export did so from the beginning for each part, so that twice the log took four times as long."""
+    (recording,) = open_recordings([recorded.folder], "log", "recorded")
+    table = Counting()
+    scans: Scans = {recording.key: RepeatScan(table, 0)}
+    rows, start = [], 0
+    for end in range(20_000, recording.limit + 20_000, 20_000):
+        part = read_part(recorded.folder, scans, commit="recorded", start_position=start, end_position=end)
+        rows += part.to_arrow().to_pylist()
+        start = end
+    recorded.check(rows)
+    deciding = sum(one.kind in (*DECIDING_KINDS, EntryKind.OUTPUT) for one in recorded.entries.values())
+    assert table.count == deciding and start > 60_000
