@@ -61,7 +61,7 @@ def await_members(cluster: LocalCluster) -> None:
     )
 
 
-def await_progress(cluster: LocalCluster, member_id: int, more_bytes: int = 32 * 1024) -> None:
+def await_progress(cluster: LocalCluster, member_id: int, more_bytes: int = 16 * 1024) -> None:
     """Waits until a leader has committed so much more: clients write all the while."""
     begin = counter_of(cluster, member_id, CounterType.COMMIT_POSITION)
     await_that(
