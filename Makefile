@@ -224,7 +224,7 @@ bench-memory: build .venv/.all #: measure what jobs of the pipeline hold in memo
 
 debug: .venv/.base #: build with bounds and overflow checks, into build/debug
 	@mkdir -p build/debug
-	@tar --exclude=./build --exclude=./.venv --exclude=./.git --exclude='*.so' -cf - . | tar -xf - -C build/debug
+	@tar --exclude=./build --exclude=./.venv --exclude=./.git --exclude=__pycache__ --exclude='*.so' -cf - . | tar -xf - -C build/debug
 	@cd build/debug && ORDO_DEBUG=1 ORDO_ONLY=$(DEBUG_FOLDERS) ORDO_THREADS=$(JOBS) ../../$(BIN)/python -m tools.compile ../debug.log
 
 test-debug: debug #: pass the tests of the native layers with the debug build

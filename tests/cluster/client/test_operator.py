@@ -42,7 +42,11 @@ def test_what_is_no_look_is_a_decode_error(payload: bytes) -> None:
 
 
 @given(
-    st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.dictionaries(st.text(), inner))
+    st.recursive(
+        st.none() | st.booleans() | st.floats() | st.text(),
+        lambda inner: st.dictionaries(st.text(), inner, max_size=4),
+        max_leaves=8,
+    )
 )
 def test_any_json_is_a_look_or_a_decode_error(value: object) -> None:
     with suppress(DecodeError):
