@@ -32,7 +32,7 @@ TOKENS: list[dict[str, Any]] = [
     {"principal": "clients", "hash": hash_token(CLIENT_TOKEN), "roles": ["ingress", "queries", "log"]},
     {"principal": "hog", "hash": hash_token(HOG_TOKEN), "roles": ["ingress", "queries"]},
 ]
-SESSIONS_MAX, SESSIONS_PER_HOST, IDENTITIES_PER_PRINCIPAL = 48, 24, 24
+SESSIONS_MAX, SESSIONS_PER_HOST, IDENTITIES_PER_PRINCIPAL = 48, 24, 16
 BOUNDS: dict[str, Any] = {
     "max_sessions": SESSIONS_MAX,
     "max_sessions_per_host": SESSIONS_PER_HOST,

@@ -27,7 +27,7 @@ from tests.faults.nemesis import (
     with_all,
 )
 
-SECONDS = float(os.environ.get("FAULT_SECONDS", "20"))
+SECONDS = float(os.environ.get("FAULT_SECONDS", "16"))
 MEMBERS = int(os.environ.get("FAULT_MEMBERS", "3"))
 ROUND_S = 150.0
 VERDICT = os.environ.get("FAULT_VERDICT", "")
