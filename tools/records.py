@@ -14,6 +14,7 @@ from ordo.runtime.sbe import Message
 from tools.source import ROOT, Problem
 
 STUBS: dict[str, tuple[str, ...]] = {
+    "archive/protocol/records.pyi": ("archive/protocol/codecs.py",),
     "cluster/wire/records.pyi": ("cluster/wire/codecs.py", "cluster/wire/ordo_codecs.py"),
 }
 """Stub to the modules whose tables it describes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ordo.archive.client.session import Reply
 from ordo.archive.protocol import codecs
@@ -12,6 +12,9 @@ from ordo.archive.protocol.codes import CONTROL_STREAM_ID_DEFAULT, REPLAY_ALL_AN
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import Message
+
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
 
 ResultT = TypeVar("ResultT")
 LIST_COUNT_MAX = (1 << 31) - 1
@@ -51,7 +54,7 @@ def _descriptors(reply: Reply) -> list[RecordingDescriptor]:
     return [descriptor_of(item) for item in reply.items]
 
 
-def descriptor_of(item: Any) -> RecordingDescriptor:
+def descriptor_of(item: records.RecordingDescriptor) -> RecordingDescriptor:
     """Return the descriptor of a recording that the archive has sent."""
     names = [name for name in RecordingDescriptor._fields if name != "state"]
     return RecordingDescriptor(**{name: getattr(item, name) for name in names})

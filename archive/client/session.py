@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol import codecs
@@ -24,6 +24,9 @@ from ordo.transport.streams.publication import (
 )
 from ordo.transport.streams.subscription import Subscription
 from ordo.transport.uri import ChannelUri
+
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
 
 SIGNALS = frozenset(RecordingSignal)
 KEEP_ALIVE_ID = -1
@@ -325,7 +328,7 @@ class ArchiveSession:
         elif message is codecs.RECORDING_SIGNAL_EVENT:
             self._on_signal_event(value)
 
-    def _on_connect_response(self, response: Any) -> None:
+    def _on_connect_response(self, response: records.ControlResponse) -> None:
         if response.correlation_id != self._connect_id:
             return
         if response.code != ResponseCode.OK:
@@ -354,7 +357,7 @@ class ArchiveSession:
         except ArchiveError as error:  # the archive went in the same moment
             self._fail(error)
 
-    def _on_challenge(self, challenge: Any) -> None:
+    def _on_challenge(self, challenge: records.Challenge) -> None:
         """Answer a challenge.
 
         The session is then awaited under the answer's correlation id; a repeated challenge has the old one.
@@ -370,7 +373,7 @@ class ArchiveSession:
         if self._publication.offer(answer) > 0:
             self._connect_id = correlation_id
 
-    def _on_response(self, response: Any) -> None:
+    def _on_response(self, response: records.ControlResponse) -> None:
         reply = self._replies.get(response.correlation_id)
         if reply is None:
             if response.code == ResponseCode.ERROR:
@@ -413,7 +416,7 @@ class ArchiveSession:
             reply.is_done = True
             del self._replies[value.correlation_id]
 
-    def _on_signal_event(self, value: Any) -> None:
+    def _on_signal_event(self, value: records.RecordingSignalEvent) -> None:
         if self.on_signal is not None and value.signal in SIGNALS:
             signal = RecordingSignal(value.signal)
             self.on_signal(
@@ -421,7 +424,7 @@ class ArchiveSession:
             )
 
 
-def _error_of(response: Any, prefix: str) -> ArchiveError:
+def _error_of(response: records.ControlResponse, prefix: str) -> ArchiveError:
     """Return the archive's own error text, with the code it gave."""
     kind = UnknownRecordingError if response.relevant_id == ErrorCode.UNKNOWN_RECORDING else ArchiveError
     return kind(f"{prefix}{response.error_message or 'the archive refused'}", code=response.relevant_id)

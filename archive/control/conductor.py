@@ -30,6 +30,8 @@ from ordo.transport.streams.subscription import Subscription
 if TYPE_CHECKING:
     from random import Random
 
+    from ordo.archive.protocol import records
+
 CONTROL_SESSION_ID_MAX = (1 << 31) - 1
 ENDED_SESSIONS_MAX = 64
 PROXY_ID_MAX = 1 << 62
@@ -152,7 +154,7 @@ class ControlConductor(Agent):
     def _now_ms(self) -> int:
         return self._client.epoch_ms
 
-    def _connect(self, request: Any, image: Image) -> None:
+    def _connect(self, request: records.AuthConnectRequest, image: Image) -> None:
         if len(self.sessions) >= self.config.sessions_max:
             self._warn(f"a client was turned away: {len(self.sessions)} control sessions are open, the most allowed")
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.archive.archive import Archive
 from ordo.archive.control.config import ControlConfig
@@ -22,6 +22,11 @@ from ordo.runtime.native.counters import Counter
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.streams.publication import ExclusivePublication
 from ordo.transport.uri import ChannelUri, udp
+
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
+
+    ReplayOrder = records.ReplayRequest | records.BoundedReplayRequest
 
 LIVE_STREAM_ID = 140
 """The stream id of shared replays; clients share a stream, so none of them chooses its id."""
@@ -230,7 +235,13 @@ class LiveReplays:
         """The number of clients of all shared replays."""
         return sum(one.client_count for one in self._replays)
 
-    def start(self, session: ControlSession, request: Any, channel: str, limit: Counter | None) -> None:
+    def start(
+        self,
+        session: ControlSession,
+        request: ReplayOrder,
+        channel: str,
+        limit: Counter | None,
+    ) -> None:
         """Add a client; `channel` is as the policy allows it.
 
         A session that asks again is sent to the new channel only. Raises ArchiveError, TransportError,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordo.archive.archive import Archive
 from ordo.archive.control.access import AccessPolicy
@@ -14,6 +14,9 @@ from ordo.archive.protocol.codes import ErrorCode, ResponseCode
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError, UnknownRecordingError
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
+
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
 
 Handler = Callable[[ControlSession, Any], None]
 
@@ -38,15 +41,15 @@ class QueryRequests:
             codecs.MAX_RECORDED_POSITION_REQUEST.template_id: self._max_recorded_position,
         }
 
-    def _archive_id(self, session: ControlSession, request: Any) -> None:
+    def _archive_id(self, session: ControlSession, request: records.ArchiveIdRequest) -> None:
         session.responses.send_ok(request.correlation_id, self._archive.archive_id)
 
     # --- listings -----------------------------------------------------------------------------------------------------
 
-    def _list_all(self, session: ControlSession, request: Any) -> None:
+    def _list_all(self, session: ControlSession, request: records.ListRecordingsRequest) -> None:
         session.begin_listing(self._listing(session, request, lambda _: True))
 
-    def _list_for_uri(self, session: ControlSession, request: Any) -> None:
+    def _list_for_uri(self, session: ControlSession, request: records.ListRecordingsForUriRequest) -> None:
         def matches(descriptor: RecordingDescriptor) -> bool:
             return descriptor.stream_id == request.stream_id and request.channel in descriptor.original_channel
 
@@ -75,7 +78,7 @@ class QueryRequests:
 
         return steps()
 
-    def _list_one(self, session: ControlSession, request: Any) -> None:
+    def _list_one(self, session: ControlSession, request: records.ListRecordingRequest) -> None:
         session.check_no_listing()
         responses = session.responses
         descriptor = self._archive.catalog.find(request.recording_id)
@@ -84,7 +87,7 @@ class QueryRequests:
         else:
             responses.send(responses.recording_descriptor(request.correlation_id, descriptor))
 
-    def _find_last(self, session: ControlSession, request: Any) -> None:
+    def _find_last(self, session: ControlSession, request: records.FindLastMatchingRecordingRequest) -> None:
         """Look for the last matching recording, a slice of the catalog at a time, as listings do."""
         if request.min_recording_id < 0:
             raise UnknownRecordingError(
@@ -107,7 +110,7 @@ class QueryRequests:
 
         session.begin_listing(steps())
 
-    def _list_subscriptions(self, session: ControlSession, request: Any) -> None:
+    def _list_subscriptions(self, session: ControlSession, request: records.ListRecordingSubscriptionsRequest) -> None:
         session.check_no_listing()
         _check_count(request.subscription_count)
         entries = self._recordings.subscriptions()
@@ -133,23 +136,23 @@ class QueryRequests:
 
     # --- positions ----------------------------------------------------------------------------------------------------
 
-    def _recording_position(self, session: ControlSession, request: Any) -> None:
+    def _recording_position(self, session: ControlSession, request: records.RecordingPositionRequest) -> None:
         self._readable(session, request.recording_id)
         live = self._archive.recording(request.recording_id)
         position = NULL_POSITION if live is None else self._bounded(request.recording_id, live.durable_position)
         session.responses.send_ok(request.correlation_id, position)
 
-    def _start_position(self, session: ControlSession, request: Any) -> None:
+    def _start_position(self, session: ControlSession, request: records.StartPositionRequest) -> None:
         descriptor = self._readable(session, request.recording_id)
         session.responses.send_ok(request.correlation_id, descriptor.start_position)
 
-    def _stop_position(self, session: ControlSession, request: Any) -> None:
+    def _stop_position(self, session: ControlSession, request: records.StopPositionRequest) -> None:
         descriptor = self._readable(session, request.recording_id)
         stop = descriptor.stop_position
         position = stop if stop == NULL_POSITION else self._bounded(request.recording_id, stop)
         session.responses.send_ok(request.correlation_id, position)
 
-    def _max_recorded_position(self, session: ControlSession, request: Any) -> None:
+    def _max_recorded_position(self, session: ControlSession, request: records.MaxRecordedPositionRequest) -> None:
         descriptor = self._archive.descriptor(request.recording_id)
         self._access.check_measuring(descriptor, session.admission.principal)
         live = self._archive.recording(request.recording_id)

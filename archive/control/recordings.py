@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordo.archive.archive import Archive
 from ordo.archive.channels import recording_key
@@ -17,6 +17,9 @@ from ordo.runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
 from ordo.transport.streams.image import Image
 from ordo.transport.streams.subscription import Subscription
 from ordo.transport.uri import ChannelUri, spy
+
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
 
 
 class RecordedSubscription:
@@ -167,12 +170,16 @@ class RecordingRequests:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def _start(self, session: ControlSession, request: Any) -> None:
+    def _start(
+        self, session: ControlSession, request: records.StartRecordingRequest | records.StartRecordingRequest2
+    ) -> None:
         self._check_count()
         self.archive.check_space()
         self._subscribe(session, request)
 
-    def _extend(self, session: ControlSession, request: Any) -> None:
+    def _extend(
+        self, session: ControlSession, request: records.ExtendRecordingRequest | records.ExtendRecordingRequest2
+    ) -> None:
         self._check_count()
         descriptor = self.archive.descriptor(request.recording_id)
         if descriptor.stream_id != request.stream_id:
@@ -211,7 +218,7 @@ class RecordingRequests:
         )
         self._subscriptions[entry.key] = entry
 
-    def _stop(self, session: ControlSession, request: Any) -> None:
+    def _stop(self, session: ControlSession, request: records.StopRecordingRequest) -> None:
         entry = self._subscriptions.get(recording_key(request.channel, request.stream_id))
         if entry is None:
             raise ArchiveError(
@@ -221,7 +228,7 @@ class RecordingRequests:
         session.responses.send_ok(request.correlation_id)
         entry.stop()
 
-    def _stop_subscription(self, session: ControlSession, request: Any) -> None:
+    def _stop_subscription(self, session: ControlSession, request: records.StopRecordingSubscriptionRequest) -> None:
         for entry in self.subscriptions():
             if entry.subscription_id == request.subscription_id:
                 session.responses.send_ok(request.correlation_id)
@@ -232,7 +239,7 @@ class RecordingRequests:
             code=ErrorCode.UNKNOWN_SUBSCRIPTION,
         )
 
-    def _stop_recording(self, session: ControlSession, request: Any) -> None:
+    def _stop_recording(self, session: ControlSession, request: records.StopRecordingByIdentityRequest) -> None:
         """Stop a recording; the relevant id of the response is 1 when one was stopped."""
         self.archive.descriptor(request.recording_id)
         for entry in self.subscriptions():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordo.archive.archive import Archive
 from ordo.archive.channels import bounded_channel, strip_channel
@@ -25,6 +25,11 @@ from ordo.runtime.sbe import NULL_VALUES
 from ordo.transport.streams.publication import ExclusivePublication
 from ordo.transport.uri import ChannelUri
 
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
+
+    ReplayOrder = records.ReplayRequest | records.BoundedReplayRequest
+
 FRAME_ALIGNMENT = 32
 REQUEST_LENGTH_MIN = 80
 """The bytes of a replay request with the header of its frame, without its channel."""
@@ -33,7 +38,12 @@ REQUEST_LENGTH_MIN = 80
 class ClientReplay:
     """One replay for a client: its publication is on its way, or it runs."""
 
-    def __init__(self, owner: ReplayRequests, session: ControlSession, request: Any) -> None:
+    def __init__(
+        self,
+        owner: ReplayRequests,
+        session: ControlSession,
+        request: ReplayOrder,
+    ) -> None:
         self.session = session
         self.recording_id: int = request.recording_id
         self.replay_session_id = NULL_VALUE
@@ -119,7 +129,7 @@ class ReplayRequests:
         if replay in self._replays:
             self._replays.remove(replay)
 
-    def _replay(self, session: ControlSession, request: Any) -> None:
+    def _replay(self, session: ControlSession, request: ReplayOrder) -> None:
         if ChannelUri.parse(request.replay_channel).get("live") == "true":
             self._share(session, request)
             return
@@ -153,7 +163,7 @@ class ReplayRequests:
         )
         self._replays.append(replay)
 
-    def _share(self, session: ControlSession, request: Any) -> None:
+    def _share(self, session: ControlSession, request: ReplayOrder) -> None:
         """Join a replay that other clients share, from the end of a live recording on."""
         descriptor = self.archive.descriptor(request.recording_id)
         self._access.check_reading(descriptor, session.admission.principal)
@@ -174,7 +184,7 @@ class ReplayRequests:
         if linger_ns > self._config.linger_ns_max:
             raise ArchiveError(f"channel {channel!r} has linger={linger_ns} ns, at most {self._config.linger_ns_max}")
 
-    def _limit(self, request: Any) -> Counter | None:
+    def _limit(self, request: ReplayOrder) -> Counter | None:
         """Return the counter that bounds a replay.
 
         It is the client's, or one that the archive's owner set for the recording.
@@ -193,7 +203,12 @@ class ReplayRequests:
             raise ArchiveError(f"limit_counter_id={counter_id} is no counter of the archive's driver")
         return owned or self._counters.counter(counter_id)
 
-    def _range(self, descriptor: RecordingDescriptor, request: Any, limit: Counter | None) -> tuple[int, int | None]:
+    def _range(
+        self,
+        descriptor: RecordingDescriptor,
+        request: ReplayOrder,
+        limit: Counter | None,
+    ) -> tuple[int, int | None]:
         """Return position and length of a replay; a length of None follows a live recording, or goes to its stop."""
         position = descriptor.start_position if request.position == NULL_POSITION else request.position
         if position % FRAME_ALIGNMENT:
@@ -227,7 +242,7 @@ class ReplayRequests:
         end: int = self.archive.descriptor(recording_id).stop_position if live is None else live.durable_position
         return end if limit is None else min(end, limit.value)
 
-    def _stop(self, session: ControlSession, request: Any) -> None:
+    def _stop(self, session: ControlSession, request: records.StopReplayRequest) -> None:
         """Stop a replay, and confirm in every case, since it may have ended by itself."""
         for replay in list(self._replays):
             if replay.replay_session_id == request.replay_session_id and self._may_stop(session, replay):
@@ -235,7 +250,7 @@ class ReplayRequests:
         self.live.stop(session, request.replay_session_id)
         session.responses.send_ok(request.correlation_id)
 
-    def _stop_all(self, session: ControlSession, request: Any) -> None:
+    def _stop_all(self, session: ControlSession, request: records.StopAllReplaysRequest) -> None:
         for replay in list(self._replays):
             if request.recording_id in (NULL_VALUE, replay.recording_id) and self._may_stop(session, replay):
                 replay.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordo.archive.archive import Archive
 from ordo.archive.client import control_requests
@@ -25,6 +25,11 @@ from ordo.transport.streams.image import Image
 from ordo.transport.streams.subscription import Subscription
 from ordo.transport.uri import ChannelUri
 
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
+
+    ReplicationOrder = records.ReplicateRequest | records.TaggedReplicateRequest | records.ReplicateRequest2
+
 MESSAGE_TIMEOUT_NS = 10_000_000_000
 
 
@@ -44,7 +49,12 @@ class Replication:
     """One recording on its way from another archive, for a client that hears of it under `replication_id`."""
 
     def __init__(
-        self, owner: ReplicationRequests, session: ControlSession, request: Any, replication_id: int, now_ns: int
+        self,
+        owner: ReplicationRequests,
+        session: ControlSession,
+        request: ReplicationOrder,
+        replication_id: int,
+        now_ns: int,
     ) -> None:
         """Begin a replication. Raises ChannelError, TransportError."""
         self.replication_id = replication_id
@@ -317,7 +327,11 @@ class ReplicationRequests:
             raise ArchiveError(f"recording {recording_id} is being recorded", code=ErrorCode.ACTIVE_RECORDING)
         return descriptor
 
-    def _replicate(self, session: ControlSession, request: Any) -> None:
+    def _replicate(
+        self,
+        session: ControlSession,
+        request: ReplicationOrder,
+    ) -> None:
         if len(self._replications) >= self._config.recordings_max:
             raise ArchiveError(
                 f"{len(self._replications)} replications are active, the most this archive allows",
@@ -336,7 +350,7 @@ class ReplicationRequests:
         self._replications[replication_id] = replication
         session.responses.send_ok(request.correlation_id, replication_id)
 
-    def _stop(self, session: ControlSession, request: Any) -> None:
+    def _stop(self, session: ControlSession, request: records.StopReplicationRequest) -> None:
         replication = self._replications.get(request.replication_id)
         if replication is None:
             raise ArchiveError(

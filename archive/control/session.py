@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ordo.archive.channels import bounded_channel, strip_channel
 from ordo.archive.control.admission import Admission, Verdict
@@ -16,6 +16,9 @@ from ordo.runtime.errors import ArchiveError
 from ordo.transport.streams.image import Image
 from ordo.transport.streams.publication import ExclusivePublication
 from ordo.transport.uri import ChannelUri
+
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
 
 RESEND_INTERVAL_NS = 200_000_000
 TERM_LENGTH_DEFAULT = 64 * 1024
@@ -62,7 +65,7 @@ class ControlSession:
         self,
         session_id: int,
         image: Image,
-        request: Any,
+        request: records.AuthConnectRequest,
         channel: str,
         admission: Admission,
         config: ControlConfig,

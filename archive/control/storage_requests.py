@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ordo.archive import history
 from ordo.archive.archive import Archive
@@ -12,6 +12,9 @@ from ordo.archive.control.session import ControlSession
 from ordo.archive.protocol import codecs
 from ordo.runtime.errors import ArchiveError
 from ordo.transport.uri import ChannelUri
+
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
 
 CHANNEL_LENGTH_MAX = 4095
 
@@ -32,38 +35,38 @@ class StorageRequests:
             codecs.UPDATE_CHANNEL_REQUEST.template_id: self._update_channel,
         }
 
-    def _deleted(self, session: ControlSession, request: Any, count: int, recording_id: int) -> None:
-        session.responses.send_ok(request.correlation_id, count)
-        session.responses.send_delete(request.correlation_id, recording_id)
+    def _deleted(self, session: ControlSession, correlation_id: int, count: int, recording_id: int) -> None:
+        session.responses.send_ok(correlation_id, count)
+        session.responses.send_delete(correlation_id, recording_id)
 
-    def _truncate(self, session: ControlSession, request: Any) -> None:
+    def _truncate(self, session: ControlSession, request: records.TruncateRecordingRequest) -> None:
         count = self._archive.truncate(request.recording_id, request.position)
-        self._deleted(session, request, count, request.recording_id)
+        self._deleted(session, request.correlation_id, count, request.recording_id)
 
-    def _purge(self, session: ControlSession, request: Any) -> None:
-        self._deleted(session, request, self._archive.purge(request.recording_id), request.recording_id)
+    def _purge(self, session: ControlSession, request: records.PurgeRecordingRequest) -> None:
+        self._deleted(session, request.correlation_id, self._archive.purge(request.recording_id), request.recording_id)
 
-    def _detach(self, session: ControlSession, request: Any) -> None:
+    def _detach(self, session: ControlSession, request: records.DetachSegmentsRequest) -> None:
         self._archive.detach_segments(request.recording_id, request.new_start_position)
         session.responses.send_ok(request.correlation_id)
 
-    def _delete_detached(self, session: ControlSession, request: Any) -> None:
+    def _delete_detached(self, session: ControlSession, request: records.DeleteDetachedSegmentsRequest) -> None:
         count = self._archive.delete_detached_segments(request.recording_id)
-        self._deleted(session, request, count, request.recording_id)
+        self._deleted(session, request.correlation_id, count, request.recording_id)
 
-    def _purge_segments(self, session: ControlSession, request: Any) -> None:
+    def _purge_segments(self, session: ControlSession, request: records.PurgeSegmentsRequest) -> None:
         count = self._archive.purge_segments(request.recording_id, request.new_start_position)
-        self._deleted(session, request, count, request.recording_id)
+        self._deleted(session, request.correlation_id, count, request.recording_id)
 
-    def _attach(self, session: ControlSession, request: Any) -> None:
+    def _attach(self, session: ControlSession, request: records.AttachSegmentsRequest) -> None:
         count = history.attach_segments(self._archive, request.recording_id)
         session.responses.send_ok(request.correlation_id, count)
 
-    def _migrate(self, session: ControlSession, request: Any) -> None:
+    def _migrate(self, session: ControlSession, request: records.MigrateSegmentsRequest) -> None:
         count = history.migrate_segments(self._archive, request.source_recording_id, request.target_recording_id)
-        self._deleted(session, request, count, request.source_recording_id)
+        self._deleted(session, request.correlation_id, count, request.source_recording_id)
 
-    def _update_channel(self, session: ControlSession, request: Any) -> None:
+    def _update_channel(self, session: ControlSession, request: records.UpdateChannelRequest) -> None:
         session.check_no_listing()
         if self._archive.catalog.find(request.recording_id) is None:
             responses = session.responses

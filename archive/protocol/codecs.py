@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ordo.runtime.sbe import ASCII, BYTES, Column, Message, by_template_id
+
+if TYPE_CHECKING:
+    from ordo.archive.protocol import records
 
 SCHEMA_ID = 101
 SCHEMA_VERSION = 14
@@ -31,81 +35,115 @@ _REPLAY_TAIL: tuple[Column, ...] = (
 
 # --- from the client --------------------------------------------------------------------------------------------------
 
-AUTH_CONNECT_REQUEST = _message(
+AUTH_CONNECT_REQUEST: Message[records.AuthConnectRequest] = _message(
     "AuthConnectRequest",
     58,
     [("correlation_id", "i64"), ("response_stream_id", "i32"), ("version", "version_t")],
     [("response_channel", ASCII), ("encoded_credentials", BYTES), ("client_info", ASCII, 12)],
 )
-CHALLENGE_RESPONSE = _request("ChallengeResponse", 60, (), [("encoded_credentials", BYTES)])
-KEEP_ALIVE_REQUEST = _request("KeepAliveRequest", 61)
-CLOSE_SESSION_REQUEST = _message("CloseSessionRequest", 3, [("control_session_id", "i64")])
-ARCHIVE_ID_REQUEST = _request("ArchiveIdRequest", 68)
+CHALLENGE_RESPONSE: Message[records.ChallengeResponse] = _request(
+    "ChallengeResponse", 60, (), [("encoded_credentials", BYTES)]
+)
+KEEP_ALIVE_REQUEST: Message[records.KeepAliveRequest] = _request("KeepAliveRequest", 61)
+CLOSE_SESSION_REQUEST: Message[records.CloseSessionRequest] = _message(
+    "CloseSessionRequest", 3, [("control_session_id", "i64")]
+)
+ARCHIVE_ID_REQUEST: Message[records.ArchiveIdRequest] = _request("ArchiveIdRequest", 68)
 
-START_RECORDING_REQUEST = _request("StartRecordingRequest", 4, [_STREAM, _SOURCE], [_CHANNEL])
-START_RECORDING_REQUEST_2 = _request("StartRecordingRequest2", 63, [_STREAM, _SOURCE, _AUTO_STOP], [_CHANNEL])
-STOP_RECORDING_REQUEST = _request("StopRecordingRequest", 5, [_STREAM], [_CHANNEL])
-STOP_RECORDING_SUBSCRIPTION_REQUEST = _request("StopRecordingSubscriptionRequest", 14, [("subscription_id", "i64")])
-STOP_RECORDING_BY_IDENTITY_REQUEST = _request("StopRecordingByIdentityRequest", 65, [_RECORDING])
-EXTEND_RECORDING_REQUEST = _request("ExtendRecordingRequest", 11, [_RECORDING, _STREAM, _SOURCE], [_CHANNEL])
-EXTEND_RECORDING_REQUEST_2 = _request(
+START_RECORDING_REQUEST: Message[records.StartRecordingRequest] = _request(
+    "StartRecordingRequest", 4, [_STREAM, _SOURCE], [_CHANNEL]
+)
+START_RECORDING_REQUEST_2: Message[records.StartRecordingRequest2] = _request(
+    "StartRecordingRequest2", 63, [_STREAM, _SOURCE, _AUTO_STOP], [_CHANNEL]
+)
+STOP_RECORDING_REQUEST: Message[records.StopRecordingRequest] = _request(
+    "StopRecordingRequest", 5, [_STREAM], [_CHANNEL]
+)
+STOP_RECORDING_SUBSCRIPTION_REQUEST: Message[records.StopRecordingSubscriptionRequest] = _request(
+    "StopRecordingSubscriptionRequest", 14, [("subscription_id", "i64")]
+)
+STOP_RECORDING_BY_IDENTITY_REQUEST: Message[records.StopRecordingByIdentityRequest] = _request(
+    "StopRecordingByIdentityRequest", 65, [_RECORDING]
+)
+EXTEND_RECORDING_REQUEST: Message[records.ExtendRecordingRequest] = _request(
+    "ExtendRecordingRequest", 11, [_RECORDING, _STREAM, _SOURCE], [_CHANNEL]
+)
+EXTEND_RECORDING_REQUEST_2: Message[records.ExtendRecordingRequest2] = _request(
     "ExtendRecordingRequest2", 64, [_RECORDING, _STREAM, _SOURCE, _AUTO_STOP], [_CHANNEL]
 )
 
-REPLAY_REQUEST = _request(
+REPLAY_REQUEST: Message[records.ReplayRequest] = _request(
     "ReplayRequest", 6, [_RECORDING, ("position", "i64"), ("length", "i64"), *_REPLAY_TAIL], [("replay_channel", ASCII)]
 )
-BOUNDED_REPLAY_REQUEST = _request(
+BOUNDED_REPLAY_REQUEST: Message[records.BoundedReplayRequest] = _request(
     "BoundedReplayRequest",
     18,
     [_RECORDING, ("position", "i64"), ("length", "i64"), ("limit_counter_id", "i32"), *_REPLAY_TAIL],
     [("replay_channel", ASCII)],
 )
-STOP_REPLAY_REQUEST = _request("StopReplayRequest", 7, [("replay_session_id", "i64")])
-STOP_ALL_REPLAYS_REQUEST = _request("StopAllReplaysRequest", 19, [_RECORDING])
+STOP_REPLAY_REQUEST: Message[records.StopReplayRequest] = _request(
+    "StopReplayRequest", 7, [("replay_session_id", "i64")]
+)
+STOP_ALL_REPLAYS_REQUEST: Message[records.StopAllReplaysRequest] = _request("StopAllReplaysRequest", 19, [_RECORDING])
 
-LIST_RECORDINGS_REQUEST = _request("ListRecordingsRequest", 8, [("from_recording_id", "i64"), ("record_count", "i32")])
-LIST_RECORDINGS_FOR_URI_REQUEST = _request(
+LIST_RECORDINGS_REQUEST: Message[records.ListRecordingsRequest] = _request(
+    "ListRecordingsRequest", 8, [("from_recording_id", "i64"), ("record_count", "i32")]
+)
+LIST_RECORDINGS_FOR_URI_REQUEST: Message[records.ListRecordingsForUriRequest] = _request(
     "ListRecordingsForUriRequest", 9, [("from_recording_id", "i64"), ("record_count", "i32"), _STREAM], [_CHANNEL]
 )
-LIST_RECORDING_REQUEST = _request("ListRecordingRequest", 10, [_RECORDING])
-FIND_LAST_MATCHING_RECORDING_REQUEST = _request(
+LIST_RECORDING_REQUEST: Message[records.ListRecordingRequest] = _request("ListRecordingRequest", 10, [_RECORDING])
+FIND_LAST_MATCHING_RECORDING_REQUEST: Message[records.FindLastMatchingRecordingRequest] = _request(
     "FindLastMatchingRecordingRequest", 16, [("min_recording_id", "i64"), ("session_id", "i32"), _STREAM], [_CHANNEL]
 )
-LIST_RECORDING_SUBSCRIPTIONS_REQUEST = _request(
+LIST_RECORDING_SUBSCRIPTIONS_REQUEST: Message[records.ListRecordingSubscriptionsRequest] = _request(
     "ListRecordingSubscriptionsRequest",
     17,
     [("pseudo_index", "i32"), ("subscription_count", "i32"), ("apply_stream_id", "bool"), _STREAM],
     [_CHANNEL],
 )
-RECORDING_POSITION_REQUEST = _request("RecordingPositionRequest", 12, [_RECORDING])
-START_POSITION_REQUEST = _request("StartPositionRequest", 52, [_RECORDING])
-STOP_POSITION_REQUEST = _request("StopPositionRequest", 15, [_RECORDING])
-MAX_RECORDED_POSITION_REQUEST = _request("MaxRecordedPositionRequest", 67, [_RECORDING])
+RECORDING_POSITION_REQUEST: Message[records.RecordingPositionRequest] = _request(
+    "RecordingPositionRequest", 12, [_RECORDING]
+)
+START_POSITION_REQUEST: Message[records.StartPositionRequest] = _request("StartPositionRequest", 52, [_RECORDING])
+STOP_POSITION_REQUEST: Message[records.StopPositionRequest] = _request("StopPositionRequest", 15, [_RECORDING])
+MAX_RECORDED_POSITION_REQUEST: Message[records.MaxRecordedPositionRequest] = _request(
+    "MaxRecordedPositionRequest", 67, [_RECORDING]
+)
 
-TRUNCATE_RECORDING_REQUEST = _request("TruncateRecordingRequest", 13, [_RECORDING, ("position", "i64")])
-PURGE_RECORDING_REQUEST = _request("PurgeRecordingRequest", 104, [_RECORDING])
-DETACH_SEGMENTS_REQUEST = _request("DetachSegmentsRequest", 53, [_RECORDING, ("new_start_position", "i64")])
-DELETE_DETACHED_SEGMENTS_REQUEST = _request("DeleteDetachedSegmentsRequest", 54, [_RECORDING])
-PURGE_SEGMENTS_REQUEST = _request("PurgeSegmentsRequest", 55, [_RECORDING, ("new_start_position", "i64")])
-ATTACH_SEGMENTS_REQUEST = _request("AttachSegmentsRequest", 56, [_RECORDING])
-MIGRATE_SEGMENTS_REQUEST = _request(
+TRUNCATE_RECORDING_REQUEST: Message[records.TruncateRecordingRequest] = _request(
+    "TruncateRecordingRequest", 13, [_RECORDING, ("position", "i64")]
+)
+PURGE_RECORDING_REQUEST: Message[records.PurgeRecordingRequest] = _request("PurgeRecordingRequest", 104, [_RECORDING])
+DETACH_SEGMENTS_REQUEST: Message[records.DetachSegmentsRequest] = _request(
+    "DetachSegmentsRequest", 53, [_RECORDING, ("new_start_position", "i64")]
+)
+DELETE_DETACHED_SEGMENTS_REQUEST: Message[records.DeleteDetachedSegmentsRequest] = _request(
+    "DeleteDetachedSegmentsRequest", 54, [_RECORDING]
+)
+PURGE_SEGMENTS_REQUEST: Message[records.PurgeSegmentsRequest] = _request(
+    "PurgeSegmentsRequest", 55, [_RECORDING, ("new_start_position", "i64")]
+)
+ATTACH_SEGMENTS_REQUEST: Message[records.AttachSegmentsRequest] = _request("AttachSegmentsRequest", 56, [_RECORDING])
+MIGRATE_SEGMENTS_REQUEST: Message[records.MigrateSegmentsRequest] = _request(
     "MigrateSegmentsRequest", 57, [("source_recording_id", "i64"), ("target_recording_id", "i64")]
 )
-UPDATE_CHANNEL_REQUEST = _request("UpdateChannelRequest", 107, [_RECORDING], [_CHANNEL])
+UPDATE_CHANNEL_REQUEST: Message[records.UpdateChannelRequest] = _request(
+    "UpdateChannelRequest", 107, [_RECORDING], [_CHANNEL]
+)
 
 _REPLICATED: tuple[Column, ...] = (("source_recording_id", "i64"), ("target_recording_id", "i64"))
 _SOURCE_CHANNELS: tuple[Column, ...] = (("source_control_channel", ASCII), ("live_destination", ASCII))
-REPLICATE_REQUEST = _request(
+REPLICATE_REQUEST: Message[records.ReplicateRequest] = _request(
     "ReplicateRequest", 50, [*_REPLICATED, ("source_control_stream_id", "i32")], _SOURCE_CHANNELS
 )
-TAGGED_REPLICATE_REQUEST = _request(
+TAGGED_REPLICATE_REQUEST: Message[records.TaggedReplicateRequest] = _request(
     "TaggedReplicateRequest",
     62,
     [*_REPLICATED, ("channel_tag_id", "i64"), ("subscription_tag_id", "i64"), ("source_control_stream_id", "i32")],
     _SOURCE_CHANNELS,
 )
-REPLICATE_REQUEST_2 = _request(
+REPLICATE_REQUEST_2: Message[records.ReplicateRequest2] = _request(
     "ReplicateRequest2",
     66,
     [
@@ -124,18 +162,22 @@ REPLICATE_REQUEST_2 = _request(
         ("source_response_channel", ASCII, 10),
     ],
 )
-STOP_REPLICATION_REQUEST = _request("StopReplicationRequest", 51, [("replication_id", "i64")])
+STOP_REPLICATION_REQUEST: Message[records.StopReplicationRequest] = _request(
+    "StopReplicationRequest", 51, [("replication_id", "i64")]
+)
 
 # --- to the client ----------------------------------------------------------------------------------------------------
 
-CONTROL_RESPONSE = _request(
+CONTROL_RESPONSE: Message[records.ControlResponse] = _request(
     "ControlResponse",
     1,
     [("relevant_id", "i64"), ("code", "i32"), ("version", "version_t", 4)],
     [("error_message", ASCII)],
 )
-CHALLENGE = _request("Challenge", 59, [("version", "version_t")], [("encoded_challenge", BYTES)])
-RECORDING_DESCRIPTOR = _request(
+CHALLENGE: Message[records.Challenge] = _request(
+    "Challenge", 59, [("version", "version_t")], [("encoded_challenge", BYTES)]
+)
+RECORDING_DESCRIPTOR: Message[records.RecordingDescriptor] = _request(
     "RecordingDescriptor",
     22,
     [
@@ -153,13 +195,13 @@ RECORDING_DESCRIPTOR = _request(
     ],
     [("stripped_channel", ASCII), ("original_channel", ASCII), ("source_identity", ASCII)],
 )
-RECORDING_SUBSCRIPTION_DESCRIPTOR = _request(
+RECORDING_SUBSCRIPTION_DESCRIPTOR: Message[records.RecordingSubscriptionDescriptor] = _request(
     "RecordingSubscriptionDescriptor", 23, [("subscription_id", "i64"), _STREAM], [("stripped_channel", ASCII)]
 )
-RECORDING_SIGNAL_EVENT = _request(
+RECORDING_SIGNAL_EVENT: Message[records.RecordingSignalEvent] = _request(
     "RecordingSignalEvent", 24, [_RECORDING, ("subscription_id", "i64"), ("position", "i64"), ("signal", "i32")]
 )
-PING = _message("Ping", 106, [("control_session_id", "i64")])
+PING: Message[records.Ping] = _message("Ping", 106, [("control_session_id", "i64")])
 
 MESSAGES = by_template_id(globals().values())
 SCHEMAS = {SCHEMA_ID: MESSAGES}
