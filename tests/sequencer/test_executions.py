@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from ordo.applications.outputs import group_identity
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.follow.executions import REQUESTS, Executions
+from ordo.service_api.request_ids import digest_request_id
 from ordo.service_api.service import ClusteredService
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_service_container import take_snapshot
@@ -84,6 +86,44 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
             rolled.note(position, record)
     again = [rolled.mark(one) for one in entries_of(records) if one.position > middle]
     assert again == [one for one in marked if one.position > middle]
+
+
+def test_an_output_is_compared_with_no_id_of_a_client(tmp_path: Path) -> None:
+    """Its group and its number are its id: what a client asked for by an id is executed for an application, too."""
+    node, service = ServiceNode(tmp_path), Noting()
+    node.set_recovery()
+    node.begin_term(0, leads=True)
+    container = node.container(service)
+    records: list[tuple[int, bytes]] = []
+
+    def append(record: bytes) -> int:
+        records.append((node.append(record), record))
+        return records[-1][0]
+
+    append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=999, level=REQUEST_ID_LEVEL, member_id=0))
+    log = RequestLog(1, append)
+    log._open_session()
+    client, groups = b"c" * 16, (group_identity("risk"), group_identity("pricing"))
+
+    def opened(name: bytes) -> dict[str, int]:
+        fields = ordo_codecs.split_identity(name)
+        record = ordo_codecs.OPEN_IDENTITY.encode(incarnation=0, known_position=0, **fields, **log._stamp())
+        return {"open_position": append(record), "number": 1, "confirmed": 0, **log._stamp()}
+
+    digest = ordo_codecs.split_request_digest(digest_request_id(b"order 4711"))
+    by_id, *outputs = opened(client), *map(opened, groups)
+    append(ordo_codecs.REQUEST_BY_ID.encode(**digest, **by_id) + b"buy 40")
+    for _ in range(2):
+        append(ordo_codecs.REQUEST_BY_ID.encode(**digest, **{**by_id, "number": 2}) + b"buy 40")
+        for one in outputs:
+            append(ordo_codecs.OUTPUT.encode(target_session_id=-1, **one) + b"buy 40")
+    node.commit()
+    node.run(container)
+    assert [identity for _, identity in service.executed] == [client, *groups]
+    table = Executions()
+    marked = [one for one in map(table.mark, entries_of(records)) if one.kind in REQUESTS]
+    assert [one.identity for one in marked if not one.is_repeat] == [client, *groups]
+    assert len(marked) == 7
 
 
 def test_of_what_is_not_known_nothing_is_said() -> None:
