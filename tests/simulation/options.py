@@ -417,11 +417,11 @@ def _draw_falls(options: Options, rng: Random) -> None:
 
 
 def _draw_kept_answers(options: Options, rng: Random) -> None:
-    """Room for the answers to few requests. Clients come back with the identity that they had, or what nobody confirms
-    takes it all; and who judges requests beside the cluster has no such bound."""
+    """Room for the answers to few requests. One client has it all, and comes back with the identity that it had: what a
+    silent one has not confirmed would hold up the others. Who judges requests beside the cluster has no such bound."""
     chance, kept_bytes_max = rng.random(), rng.choice((1000, 2000, 8000))
-    has_judges = options.applications or options.consumers or options.feed_readers
-    if chance < 0.8 and options.requests == "journal" and options.levels and not (options.old_members or has_judges):
+    others = options.clients > 1 or options.applications or options.consumers or options.feed_readers
+    if chance < 0.8 and options.requests == "journal" and options.levels and not (options.old_members or others):
         options.kept_bytes_max = kept_bytes_max
 
 
