@@ -8,10 +8,10 @@ from ordo.deploy.launcher import ROOT
 from tests.cli.pages import Folder, Shell, await_end, follow, on_ports_of_its_own, replacing
 from tests.snippets import blocks_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_the_page_word_for_word(folder: Folder) -> None:
+def test_the_page_word_for_word_on_a_busy_machine(folder: Folder, load: None) -> None:
     (_, made), *blocks = blocks_of((ROOT / "docs" / "PAYMENTS.md").read_text())
     shell = Shell(folder=folder.path, environment=folder.environment)
     try:
