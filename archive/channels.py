@@ -1,5 +1,6 @@
 """Channels as the archive keeps and makes them (archive.md A4, A8.1)."""
 
+from ordo.transport.frame_layout import setups_worth
 from ordo.transport.uri import ChannelUri
 
 _KEPT = frozenset(
@@ -9,9 +10,6 @@ _KEPT = frozenset(
         "session-id", "alias", "response-correlation-id", "response-endpoint", "ttl", "stream-id",
     }
 )  # fmt: skip
-
-
-SETUP_LENGTH = 40
 
 
 def strip_channel(channel: str) -> str:
@@ -43,14 +41,14 @@ def replay_channel(
     return str(uri if session_id is None else uri.with_params(session_id=session_id))
 
 
-def bounded_channel(channel: str, request_length_bytes: int) -> str:
+def bounded_channel(channel: str, message_length_bytes: int) -> str:
     """Return the channel with a bound on set-ups to an address that never answers.
 
     They weigh no more than the request that named it, so that nobody can have an archive send to somebody else more
     than was sent to the archive.
     """
     uri = ChannelUri.parse(channel)
-    return str(uri.with_params(setup_limit=max(1, request_length_bytes // SETUP_LENGTH)) if uri.is_udp else uri)
+    return str(uri.with_params(setup_limit=setups_worth(message_length_bytes)) if uri.is_udp else uri)
 
 
 def recording_key(channel: str, stream_id: int) -> str:

@@ -22,6 +22,7 @@ from ordo.runtime.errors import ArchiveError, OrdoError
 from ordo.runtime.native.counters import Counter, CountersReader
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
 from ordo.runtime.sbe import NULL_VALUES
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 from ordo.transport.streams.publication import ExclusivePublication
 from ordo.transport.uri import ChannelUri
 
@@ -30,9 +31,8 @@ if TYPE_CHECKING:
 
     ReplayOrder = records.ReplayRequest | records.BoundedReplayRequest
 
-FRAME_ALIGNMENT = 32
-REQUEST_LENGTH_MIN = 80
-"""The bytes of a replay request with the header of its frame, without its channel."""
+REQUEST_LENGTH_MIN = 48
+"""The bytes of a replay request without its channel."""
 
 
 class ClientReplay:

@@ -24,8 +24,8 @@ RESEND_INTERVAL_NS = 200_000_000
 TERM_LENGTH_DEFAULT = 64 * 1024
 LISTING_STEPS_PER_CYCLE_MAX = 64
 REJECTED = "authentication rejected: the archive does not know these credentials"
-CONNECT_LENGTH_MIN = 64
-"""The bytes of a connect request with the header of its frame, without its texts."""
+CONNECT_LENGTH_MIN = 32
+"""The bytes of a connect request without its texts."""
 
 Listing = Iterator[bytes | None]
 """An iterator of steps: a message to send, or None for a step that found nothing. Ends after its last message."""

@@ -15,9 +15,9 @@ from ordo.archive.client.replay import ReplayStream
 from ordo.archive.inspection.recording_inspection import Verification
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.segments.catalog import RecordingDescriptor
-from ordo.archive.segments.positions import FRAME_ALIGNMENT
 from ordo.archive.segments.reader import RecordedMessage
 from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, UnknownRecordingError
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 from ordo.transport.streams.logbuffer import framed_bytes
 
 PARK_NS = 1_000_000

@@ -12,10 +12,10 @@ from ordo.archive.segments.recovery import base_of
 from ordo.archive.segments.scan import FrameScanner
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.native.sentinels import NULL_POSITION
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
 ERROR_INVALID_EXTENSION = 9
 ERROR_INVALID_POSITION = 16
-FRAME_ALIGNMENT = 32
 KEY_LENGTH_MAX = 112
 LABEL_LENGTH_MAX = 380
 

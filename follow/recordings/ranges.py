@@ -25,12 +25,12 @@ from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.polled_items import PolledItems
 from ordo.runtime.security.credentials import credentials_from_file
 from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 from ordo.transport.secure.settings import Encryption
 
 PARK_NS = 1_000_000
 RETRY_PAUSE_NS = 100_000_000
 BLOCK_BYTES = 1 << 20
-FRAME_ALIGNMENT = 32
 SESSION_TIMEOUT_S = 3.0
 """How long a node may take for a session and for each answer before the next node is asked."""
 NEEDS_ROLE = "; reading the log takes a token with the role log (docs/SECURITY.md)"

@@ -26,12 +26,12 @@ from ordo.pipeline.decoding.scanner import scan_blocks
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.time_unit import time_unit_of_cursors
 from ordo.runtime.errors import OrdoError
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
 SCHEME = "ordo://"
 RECORDING_ID = -1
 """What column `recording` says: each node has an id of its own for the log, so none is given."""
 CHUNK_BYTES = 4 << 20
-FRAME_ALIGNMENT = 32
 _PROBE_BYTES = 1 << 20
 _FLAGS_OFFSET, _TYPE_OFFSET, _FLAG_BEGIN, _TYPE_PAD = 5, 6, 0x80, 0
 _ENTRY_KINDS = {

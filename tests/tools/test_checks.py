@@ -1,9 +1,11 @@
 """The checks find what they are there for, in planted sources, and nothing in the checkout's own tools."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from ordo.transport import frame_layout
 from tools import (
     check_assert,
     check_circles,
@@ -330,8 +332,17 @@ def test_a_constant_is_not_defined_again(house: Path) -> None:
 
 def test_every_constant_is_defined_in_its_home() -> None:
     for home, names in check_constants.HOMES.items():
-        defined = [name for _, name in check_constants.cython_definitions((source.ROOT / f"{home}.pxd").read_text())]
-        assert set(names) <= set(defined), home
+        path = (source.ROOT / home).with_suffix(".pxd")
+        read = check_constants.cython_definitions
+        if not path.exists():
+            path, read = path.with_suffix(".py"), check_constants.python_definitions
+        assert set(names) <= {name for _, name in read(path.read_text())}, home
+
+
+def test_native_code_has_the_same_lengths_of_frames() -> None:
+    for name, path in check_constants.NATIVE.items():
+        found = re.findall(rf"^ +{name} = (\d+)$", (source.ROOT / path).read_text(), re.MULTILINE)
+        assert found == [str(getattr(frame_layout, name))], path
 
 
 def test_a_test_that_waits_for_a_moment_is_found_and_a_poll_is_not(house: Path) -> None:

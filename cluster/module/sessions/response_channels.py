@@ -14,6 +14,7 @@ from ordo.cluster.wire.members import host_of
 from ordo.cluster.wire.streams import EGRESS_POLICY_KEY, own_streams
 from ordo.runtime.errors import ChannelError
 from ordo.runtime.security.authentication import KEY_NAME_MARK, key_name_of
+from ordo.transport.frame_layout import setups_worth
 from ordo.transport.uri import ChannelUri
 
 KEPT_KEYS = frozenset(("endpoint", "term-length", "mtu", "rejoin", "alias", "eos", "so-sndbuf", EGRESS_POLICY_KEY))
@@ -21,9 +22,6 @@ KEPT_KEYS = frozenset(("endpoint", "term-length", "mtu", "rejoin", "alias", "eos
 TERM_LENGTH_MAX = 16 << 20
 SEND_BUFFER_MAX = 4 << 20
 ALIAS_LENGTH_MAX = 64
-SETUP_LENGTH = 40
-FRAME_HEADER_LENGTH = 32
-FRAME_ALIGNMENT = 32
 LOCAL_KEYS = KEPT_KEYS - {"endpoint", "so-sndbuf"}
 SHARED_MEMORY = "ipc"
 """In the place of a host."""
@@ -66,12 +64,11 @@ def check_stream(channel: str, stream_id: int, cluster_id: int) -> None:
         raise ChannelError(f"response channel {channel!r} is refused: the cluster uses stream {stream_id} itself")
 
 
-def bounded(channel: str, request_length_bytes: int) -> str:
+def bounded(channel: str, message_length_bytes: int) -> str:
     """Return the channel with a limit on set-ups: one that never answers is sent at most as much as was asked with."""
     if ChannelUri.parse(channel).is_ipc:
         return channel
-    weight = -(-(request_length_bytes + FRAME_HEADER_LENGTH) // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
-    return str(ChannelUri.parse(channel).with_params(setup_limit=max(1, weight // SETUP_LENGTH)))
+    return str(ChannelUri.parse(channel).with_params(setup_limit=setups_worth(message_length_bytes)))
 
 
 def opened_by(channel: str, source_identity: str) -> str:
