@@ -11,7 +11,8 @@ import pytest
 
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.security.tokens import hash_token
-from tests.gateway.conftest import BANK, GatewayProcess
+from tests.cluster.integration.conftest import BANK
+from tests.gateway.conftest import GatewayProcess
 
 OPERATOR, TRADER, PROGRAM = "o" * 40, "t" * 40, "p" * 40
 TOKENS: list[dict[str, Any]] = [
