@@ -6,27 +6,13 @@ from ordo.archive.segments.reader cimport RecordingReader
 from ordo.archive.recorder cimport Recording
 from ordo.consensus.state.progress cimport Progress
 from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
+from ordo.sequencer.session_table cimport SessionTable
 from ordo.sequencer.sources cimport Allowance, ConsensusSource, IngressSource, Sources
 from ordo.cluster.wire.counters.traces cimport FollowerTraces, LogTraces
 from ordo.runtime.native.counters cimport Counter
 from ordo.runtime.agents.wake cimport ParkFlag
 from ordo.transport.streams.image cimport Assembler, Fragment, Image
 from ordo.transport.streams.publication cimport ExclusivePublication
-
-cdef class SessionTable:
-    """Open sessions by id with their last activity (cluster time) and the image that they are bound to.
-
-    Open addressing, capacities are powers of two.
-    """
-    cdef int64_t* ids
-    cdef int64_t* activity
-    cdef int64_t* owners                  # correlation id of the image that a session's messages come from
-    cdef int64_t mask
-    cdef readonly int64_t count
-    cdef int64_t used                     # slots that are not empty, removed ones included
-    cdef int64_t find(self, int64_t session_id) noexcept nogil       # slot, or -1
-    cpdef void put(self, int64_t session_id, int64_t activity)
-    cpdef void remove(self, int64_t session_id)
 
 cdef class Sequencer:
     """Takes ingress into the log, reads what was appended, and turns durable positions into the commit position.

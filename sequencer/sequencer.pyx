@@ -1,11 +1,11 @@
 """The native half of the consensus module. See sequencer.pxd, and docs/ARCHITECTURE.md for the flow."""
 
-from libc.stdlib cimport calloc, free
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from ordo.archive.segments.reader cimport RecordingReader
 from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
+from ordo.sequencer.session_table cimport MUTE, UNCLAIMED, SessionTable
 from ordo.sequencer.sources cimport UNPROVEN, Allowance, ConsensusSource, IngressSource, Sources
 from ordo.cluster.wire.commit_hint cimport commit_hint, hinted_commit
 from ordo.cluster.wire.layout cimport (
@@ -86,130 +86,13 @@ cdef enum:
     NO_ROOM_FLAG = 0x04                   # FLAG_NO_ROOM
     READERS_FLAG = 0x08                   # FLAG_READERS
     COMMIT_DELAY_NS_MAX = 500000          # so long a commit position waits for a record that takes it along
-    EMPTY_SLOT = -1
-    REMOVED_SLOT = -2
-    FIRST_CAPACITY = 1024
 
 FLAG_NO_ROOM = 4
 """In the flags of an AppendPosition: the member's disk is short of room. Aeron knows 1 (catch-up)."""
 FLAG_READERS = 8
 """In the flags of an AppendPosition: somebody follows the log at this member."""
 
-cdef int64_t UNCLAIMED = -1            # the first message of a session says which image is its client's
-cdef int64_t MUTE = -2                 # no message of the session is taken
 cdef int64_t NO_RECORD = 0x7FFFFFFFFFFFFFFFLL
-
-
-cdef class SessionTable:
-    def __cinit__(self):
-        self._allocate(FIRST_CAPACITY)
-
-    def __dealloc__(self):
-        free(self.ids)
-        free(self.activity)
-        free(self.owners)
-
-    def _allocate(self, int64_t capacity):
-        cdef int64_t slot
-        self.ids = <int64_t*> calloc(capacity, sizeof(int64_t))
-        self.activity = <int64_t*> calloc(capacity, sizeof(int64_t))
-        self.owners = <int64_t*> calloc(capacity, sizeof(int64_t))
-        if self.ids == NULL or self.activity == NULL or self.owners == NULL:
-            raise MemoryError("no memory for the session table")
-        for slot in range(capacity):
-            self.ids[slot] = EMPTY_SLOT
-        self.mask = capacity - 1
-
-    cdef int64_t find(self, int64_t session_id) noexcept nogil:
-        cdef int64_t slot = session_id & self.mask
-        cdef int64_t probes = 0
-        if session_id < 0:             # no session's: a message from outside may name one all the same
-            return -1
-        while probes <= self.mask:
-            if self.ids[slot] == session_id:
-                return slot
-            if self.ids[slot] == EMPTY_SLOT:
-                return -1
-            slot = (slot + 1) & self.mask
-            probes += 1
-        return -1
-
-    cpdef void put(self, int64_t session_id, int64_t activity):
-        cdef int64_t slot = self.find(session_id)
-        if slot < 0:
-            if (self.used + 1) * 2 > self.mask:
-                self._rebuild()
-            slot = session_id & self.mask
-            while self.ids[slot] >= 0:
-                slot = (slot + 1) & self.mask
-            self.used += self.ids[slot] == EMPTY_SLOT
-            self.ids[slot] = session_id
-            self.owners[slot] = UNCLAIMED
-            self.count += 1
-        self.activity[slot] = activity
-
-    cpdef void remove(self, int64_t session_id):
-        cdef int64_t slot = self.find(session_id)
-        if slot >= 0:
-            self.ids[slot] = REMOVED_SLOT
-            self.count -= 1
-
-    def _rebuild(self):
-        """Room for more, and no removed slots, which every search would have to pass."""
-        cdef int64_t* ids = self.ids
-        cdef int64_t* activity = self.activity
-        cdef int64_t* owners = self.owners
-        cdef int64_t slot
-        cdef int64_t capacity = self.mask + 1
-        self._allocate(capacity * 2 if (self.count + 1) * 4 > self.mask else capacity)
-        self.count = 0
-        self.used = 0
-        for slot in range(capacity):
-            if ids[slot] >= 0:
-                self.put(ids[slot], activity[slot])
-                self.owners[self.find(ids[slot])] = owners[slot]
-        free(ids)
-        free(activity)
-        free(owners)
-
-    def claim(self, int64_t session_id, Image image not None):
-        """From now on messages of this session are taken from this image only."""
-        cdef int64_t slot = self.find(session_id)
-        if slot >= 0 and self.owners[slot] != MUTE:
-            self.owners[slot] = image.correlation_id
-
-    def mute(self, int64_t session_id):
-        """No message of this session is taken from now on; its client may still keep it alive, ask and close it."""
-        cdef int64_t slot = self.find(session_id)
-        if slot >= 0:
-            self.owners[slot] = MUTE
-
-    def is_owner(self, int64_t session_id, Image image not None):
-        """True when the session's messages are taken from this image, or nobody has claimed it yet."""
-        cdef int64_t slot = self.find(session_id)
-        return slot >= 0 and self.owners[slot] in (UNCLAIMED, image.correlation_id)
-
-    def get_activity(self, int64_t session_id):
-        """Cluster time of the last ingress of a session, or None when it is not in the table."""
-        cdef int64_t slot = self.find(session_id)
-        return None if slot < 0 else self.activity[slot]
-
-    def find_silent(self, int64_t before):
-        """Ids of the sessions whose last activity was before a time, in ascending order."""
-        cdef int64_t slot
-        cdef list found = []
-        for slot in range(self.mask + 1):
-            if self.ids[slot] >= 0 and self.activity[slot] < before:
-                found.append(self.ids[slot])
-        found.sort()
-        return found
-
-    def clear(self):
-        cdef int64_t slot
-        for slot in range(self.mask + 1):
-            self.ids[slot] = EMPTY_SLOT
-        self.count = 0
-        self.used = 0
 
 
 cdef class Sequencer:

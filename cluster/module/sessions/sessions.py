@@ -21,7 +21,7 @@ from ordo.transport.client.pending_registrations import PendingRegistrations
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
-    from ordo.sequencer.sequencer import SessionTable
+    from ordo.sequencer.session_table import SessionTable
     from ordo.transport.client.client import TransportClient
     from ordo.transport.client.client_core import ClientCounter
     from ordo.transport.streams.image import Image

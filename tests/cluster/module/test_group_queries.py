@@ -14,7 +14,7 @@ from ordo.cluster.wire.ordo_codecs import QueryStatus
 from ordo.cluster.wire.sessions.instance_codec import GROUP_BYTES_MAX
 from ordo.runtime.native.counters import local_counter
 from ordo.runtime.security.authentication import EVERYTHING, Right
-from ordo.sequencer.sequencer import SessionTable
+from ordo.sequencer.session_table import SessionTable
 from tests.cluster.module.test_sessions import CountingClient
 from tests.records import make_record
 

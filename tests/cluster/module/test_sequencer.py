@@ -14,7 +14,8 @@ from ordo.cluster.wire import codecs
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import VirtualClock
 from ordo.sequencer.hosts import ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
-from ordo.sequencer.sequencer import Sequencer, SessionTable
+from ordo.sequencer.sequencer import Sequencer
+from ordo.sequencer.session_table import SessionTable
 from tests.archive.streams import MTU, Sink, Stream
 from tests.cluster.module.member import make_sequencer
 

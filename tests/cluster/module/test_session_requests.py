@@ -16,7 +16,7 @@ from ordo.cluster.wire.sessions.message_limit import decode_message_limit, encod
 from ordo.cluster.wire.sessions.principal_mark import MARK_BYTES, WANTED, decode_mark, encode_mark
 from ordo.runtime.errors import RegistrationError
 from ordo.runtime.security.authentication import AcceptAll, Right
-from ordo.sequencer.sequencer import SessionTable
+from ordo.sequencer.session_table import SessionTable
 from tests.attacks.gate import ANSWER, PASSWORD, Gate
 from tests.cluster.module.test_operators import Image, Publication
 from tests.cluster.module.test_sessions import Term
