@@ -7,25 +7,38 @@ and the service.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
 from ordo.cluster.module.ingress_intake import IngressIntake
 from ordo.cluster.module.log.cluster_control import ClusterControl
+from ordo.cluster.module.log.disk_space_watch import RoomWatch
+from ordo.cluster.module.log.join_watch import JoinWatch
 from ordo.cluster.module.log.log_executor import LogExecutor, LogRecord
 from ordo.cluster.module.log.log_keeper import LogKeeper
 from ordo.cluster.module.member_intake import MemberIntake
+from ordo.cluster.module.member_parts import (
+    Foundation,
+    ModuleSeams,
+    Orders,
+    list_member_handlers,
+    list_report_handlers,
+    make_exchange,
+    make_held_states,
+    make_rules,
+)
 from ordo.cluster.module.members.member_proofs import MemberProofs
 from ordo.cluster.module.members.membership import Membership
+from ordo.cluster.module.members.outgoing_messages import OutgoingMessages
+from ordo.cluster.module.members.standings import Standings
 from ordo.cluster.module.members.trust_watch import TrustWatch
 from ordo.cluster.module.operators.backup_description import BackupDescription
 from ordo.cluster.module.operators.backup_queries import BackupQueries
 from ordo.cluster.module.operators.member_report import Details
-from ordo.cluster.module.operators.operators import Operators
+from ordo.cluster.module.operators.operators import MemberAnswers, Operators
 from ordo.cluster.module.operators.self_report import SelfLook
 from ordo.cluster.module.operators.tool_questions import ToolQuestions
-from ordo.cluster.module.periodic_work import Chores
+from ordo.cluster.module.periodic_work import PeriodicWork
+from ordo.cluster.module.services.service_reports import ServiceReports
 from ordo.cluster.module.services.service_watch import ServiceWatch
 from ordo.cluster.module.services.services import Services
 from ordo.cluster.module.sessions.group_queries import GroupQueries
@@ -35,6 +48,7 @@ from ordo.cluster.module.sessions.session_admission import SessionAdmission
 from ordo.cluster.module.sessions.session_control import SessionControl
 from ordo.cluster.module.sessions.session_requests import SessionBounds, SessionRequests
 from ordo.cluster.module.sessions.sessions import OpenSessions
+from ordo.cluster.module.snapshot_work import SnapshotWork
 from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
 from ordo.cluster.module.state.clock_watch import ClockWatch
 from ordo.cluster.module.state.counters import ModuleCounters
@@ -44,13 +58,11 @@ from ordo.cluster.module.state.random_source import UniformDraws
 from ordo.cluster.module.state.recovery import Recovery
 from ordo.cluster.module.state.termination import Termination
 from ordo.cluster.module.state.transfer import LeadershipTransfer
-from ordo.cluster.module.upkeep.disk_space_watch import RoomWatch
-from ordo.cluster.module.upkeep.join_watch import JoinWatch
-from ordo.cluster.module.upkeep.upkeep import OwnData, Upkeep
-from ordo.cluster.wire import codecs, consensus_codec, ordo_codecs
+from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.counters.counter_types import ModuleState
 from ordo.cluster.wire.members import Member, ingress_endpoints
-from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID, MAIN_SERVICE_ID
+from ordo.cluster.wire.sessions.ingress_notice import encode_failure
+from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from ordo.consensus.core import ConsensusCore
 from ordo.consensus.state import commands, messages
 from ordo.consensus.state.distrust import Distrust
@@ -63,17 +75,9 @@ from ordo.sequencer.leader_ingress import LeaderIngress
 from ordo.sequencer.sequencer import Sequencer
 
 if TYPE_CHECKING:
-    from ordo.archive.archive import Archive
-    from ordo.cluster.module.state.commit_note import CommitNote
     from ordo.cluster.module.state.config import ModuleConfig
-    from ordo.cluster.module.state.folder_rows import Claim
-    from ordo.cluster.module.state.peer_notes import PeerNotes
-    from ordo.cluster.module.state.state_store import StateStore
-    from ordo.cluster.wire.counters.component_errors import ComponentErrors
-    from ordo.runtime.native.clock import Clock
-    from ordo.runtime.random import RandomSource
+    from ordo.cluster.wire import records
     from ordo.runtime.sbe import Message
-    from ordo.transport.client.client import TransportClient
 
 SESSION_ID_MAX = 2**62
 WAITING_STATES = frozenset(
@@ -86,29 +90,6 @@ WAITING_STATES = frozenset(
     }
 )
 """In which nothing is to be done until a message or an image comes, or a time that 10 ms do not matter to."""
-
-
-@dataclass(frozen=True)
-class ModuleSeams:
-    """The parts that a consensus module is built on; a simulation simulates all of them."""
-
-    clock: Clock
-    client: TransportClient
-    archive: Archive
-    store: StateStore
-    random: RandomSource
-    errors: ComponentErrors
-    claim: Claim
-    committed: CommitNote
-    notes: PeerNotes
-    folder: str
-    """Where the data is, for messages."""
-    events: Callable[..., object]
-    """Takes one canonical event: its name, and its context by keyword."""
-    lost_state: str | None = None
-    """How an earlier store was lost; `store` is empty then."""
-    look: Callable[[], dict[str, Any]] = dict
-    """What the node knows of itself beyond its module, for operators."""
 
 
 class ConsensusModule(LogHost):
@@ -149,19 +130,48 @@ class ConsensusModule(LogHost):
         self.contacts = Contacts(client, sequencer, members, self.member_id, self.record_error, config.bind_host)
         self.log = self._make_log()
         self.membership = Membership(self, core, sequencer, self.log, self.transfer, self.contacts, members)
+        self.outgoing = OutgoingMessages(self, sequencer, self.log, self.membership, self.contacts, seams.clock)
         self.queries = self._make_queries()
-        self.upkeep = self._make_upkeep()
+        self._make_parts()
+        self.executor = LogExecutor(self._handlers(), self._recovery.log_position)
         self.snapshots = self._make_snapshots()
         self.trust = TrustWatch(core, self.record_error)
         self.clock_watch = ClockWatch(self, core, sequencer, seams.clock, counters.clock_ahead, self._recovery)
-        self.room = RoomWatch(
-            self, config.archive, seams.archive, self.log, core, sequencer, self.sessions, counters, self.upkeep
-        )
-        join = JoinWatch(core, sequencer, self.contacts, self.record_error)
-        self.chores = Chores(self.membership, self.trust, join, self.clock_watch, self.upkeep, self.room, self.sessions)
+        self.room = self._make_room_watch()
+        self.periodic = self._make_periodic_work()
         self.service_watch = ServiceWatch(self, config, core, sequencer, counters.service_position)
         self._make_operators(authenticator)
         self._attach_sequencer()
+
+    def _make_room_watch(self) -> RoomWatch:
+        config, seams = self.config, self._seams
+        return RoomWatch(
+            self,
+            self,
+            config.archive,
+            seams.archive,
+            self.log,
+            self.core,
+            self.sequencer,
+            self.sessions,
+            self.counters,
+            self.exchange.orders.order_early,
+        )
+
+    def _make_periodic_work(self) -> PeriodicWork:
+        join = JoinWatch(self.core, self.sequencer, self.contacts, self.record_error)
+        return PeriodicWork(
+            (
+                self.membership.work,
+                self.trust.work,
+                join.work,
+                lambda now_ns: self.clock_watch.work(),
+                *self._snapshot_work.works,
+                self.room.work,
+                lambda now_ns: self.sessions.take_counters(),
+                lambda now_ns: self.sessions.release_unwanted(),
+            )
+        )
 
     def _make_sequencer(self) -> Sequencer:
         counters, interval_ns = self.counters, self.config.leader_heartbeat_interval_ns
@@ -175,7 +185,7 @@ class ConsensusModule(LogHost):
         return SnapshotTaker(
             self._seams.client,
             self._seams.archive,
-            self.upkeep.shelf,
+            self.held.shelf,
             self,
             self.core,
             self.sequencer,
@@ -187,9 +197,25 @@ class ConsensusModule(LogHost):
 
     def _make_intake(self) -> MemberIntake:
         numbers = self._seams.random.secret("member proofs")
-        proofs = MemberProofs(self.member_id, self.contacts, numbers, self.on_invalid_request, self.upkeep.standings)
+        proofs = MemberProofs(self.member_id, self.contacts, numbers, self.on_invalid_request, self.standings)
         return MemberIntake(
-            self, self.core, self.contacts, proofs, self.log, self.queries, self.upkeep, self.clock_watch, self.room
+            self,
+            self.core,
+            self.contacts,
+            proofs,
+            self.log,
+            self.queries,
+            list_member_handlers(
+                self._base,
+                self.held,
+                self.rules,
+                self.exchange,
+                self.standings,
+                self._snapshot_work.every_second.hasten,
+                self.announce,
+            ),
+            self.clock_watch,
+            self.room,
         )
 
     def _attach_sequencer(self) -> None:
@@ -206,21 +232,41 @@ class ConsensusModule(LogHost):
             self, self.core, self.sequencer, control, self.queries, self.operators, self._seams.clock
         )
         admission = SessionAdmission(self.sessions, self.requests.identities)
-        self.sequencer.attach(self, self._ingress, admission, self._make_intake(), self.services)
+        self.members_intake = self._make_intake()
+        self.sequencer.attach(self, self._ingress, admission, self.members_intake, self.services)
 
     def _make_operators(self, authenticator: Authenticator | None) -> None:
         client, counters, seams = self._seams.client, self.counters, self._seams
         found = SelfLook(
-            self.member_id, self.core, counters, self.sequencer, self.sessions, self.upkeep, client.counters, seams.look
+            self.member_id,
+            self.core,
+            counters,
+            self.sequencer,
+            self.sessions,
+            self.held.shelf,
+            self.rules.skips,
+            client.counters,
+            seams.look,
         )
-        self.look, self.list_skipped = found.look, found.list_skipped
-        self.describe = Details(self.core, self.log, self.sequencer, self.sessions, self.upkeep, seams.errors).describe
-        self.answer_question = ToolQuestions(self, self.core, self.membership, self.upkeep, seams.clock).answer
+        rules, shelf = self.rules, self.held.shelf
+        details = Details(
+            self.core, self.log, self.sequencer, self.sessions, rules.levels, rules.hashes, shelf, seams.errors
+        )
+        questions = ToolQuestions(self, self.core, self.membership, rules.skips, rules.versions, seams.clock)
+        self._answers = MemberAnswers(found.look, found.list_skipped, details.describe, questions.answer)
         ids = seams.random.secret("operators")
         draw_id = lambda: ids.randint(1, SESSION_ID_MAX)  # noqa: E731
-        self.operators = Operators(self, client, counters.control_toggle, authenticator, draw_id)
+        self.operators: Operators = Operators(
+            self, self._answers, client, counters.control_toggle, authenticator, draw_id
+        )
         described = BackupDescription(
-            self.member_id, self.core, self.log, self.upkeep, self.membership, counters.commit_position
+            self.member_id,
+            self.core,
+            self.log,
+            shelf,
+            self.exchange.agreement,
+            self.membership,
+            counters.commit_position,
         )
         backup_ids = seams.random.secret("backups")
         self.describe_backup = described.describe
@@ -240,25 +286,51 @@ class ConsensusModule(LogHost):
             self._on_log_gone,
         )
 
-    def _make_upkeep(self) -> Upkeep:
+    def _make_parts(self) -> None:
+        """Build what sees to the rules of the log, and to snapshots."""
         seams = self._seams
-        return Upkeep(
-            self,
-            self.config,
-            self.core,
-            self.sequencer,
-            self.log,
-            self.contacts,
-            seams.archive,
-            seams.store,
-            seams.client,
-            seams.random.stream("snapshots"),
-            OwnData(seams.claim, seams.notes, seams.folder, seams.random.secret("cluster identity")),
-            order_snapshot=self.control.ask_snapshot,
-            counters=self.counters,
-            order_record=lambda order: self.services.order(order),
-            answer_tool=self._answer_tool,
+        self._base = base = Foundation(
+            self.config, seams, self.core, self.sequencer, self.counters, self.contacts, self.log
         )
+        orders = Orders(self.control.ask_snapshot, self.services.order, self._answer_tool)
+        self.held = make_held_states(self, base, orders)
+        self.rules = make_rules(self, self, base, self.held, orders)
+        self.exchange = make_exchange(self, self, base, self.held, self.rules.versions.lacks, orders)
+        self.standings = Standings(
+            self,
+            self.core,
+            self.contacts,
+            seams.store,
+            self.rules.identity,
+            self.member_id,
+            seams.claim,
+            seams.notes,
+            seams.folder,
+        )
+        self._snapshot_work = SnapshotWork(
+            base, self.held, self.rules, self.exchange, self.standings, lambda: self.cluster_time
+        )
+
+    def _make_service_reports(self) -> ServiceReports:
+        return ServiceReports(
+            self._seams.clock,
+            self.config.service_count,
+            self.snapshots,
+            self.termination,
+            list_report_handlers(self.rules, self.exchange, self._on_service_failure),
+            answer_question=self._answers.answer_question,
+            on_ready=self.exchange.retention.note_service_ready,
+            on_state_kept=self.held.doubt.on_state_kept,
+        )
+
+    def _on_service_failure(self, service_id: int, failure: records.ServiceFailure, now_ns: int) -> None:
+        """Tell clients, as their leader, why they get no more answers; then have the versions and skips see to it."""
+        if self.is_leader and not failure.is_held:  # first: the member may end with its service
+            text = encode_failure(failure.log_position, failure.error.decode("ascii", "replace"))
+            for session in list(self.sessions):
+                self.sessions.notify_now(self, session, text)
+        self.rules.versions.on_service_failure(failure)
+        self.rules.skips.on_service_failure(service_id, failure, now_ns)
 
     def _make_queries(self) -> Queries:
         seams, config = self._seams, self.config
@@ -267,8 +339,8 @@ class ConsensusModule(LogHost):
             self.core,
             QueryLink(seams.client, self.counters.container_park_flags[0], config.cluster_id),
             GroupQueries(self, self.sessions, self.counters.commit_position),
-            send=self.send,
-            broadcast=self.broadcast,
+            send=self.outgoing.send,
+            broadcast=self.outgoing.broadcast,
             find_refusal=gate.find_refusal,
             first_round_id=seams.random.stream("queries").getrandbits(FIRST_ROUND_ID_BITS),
             interval_ns=config.leader_heartbeat_interval_ns,
@@ -297,7 +369,7 @@ class ConsensusModule(LogHost):
             cluster_id=config.cluster_id,
             identities_per_principal=config.identities_per_principal_max,
         )
-        self.services = Services(self, self._seams.clock, config.service_count)
+        self.services = Services(self, self.sessions, config.service_count)
         self._leader_ingress = LeaderIngress(
             client,
             config,
@@ -306,7 +378,6 @@ class ConsensusModule(LogHost):
             on_error=self.record_error,
         )
         recovery.restore(self.sessions, self.services.timers, self.services.messages)
-        self.executor = LogExecutor(self._handlers(), recovery.log_position)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -327,12 +398,16 @@ class ConsensusModule(LogHost):
             on_available_image=self.sequencer.add_ingress_image,
             on_unavailable_image=lambda image: self._ingress.image_gone(image),
         )
-        self.services.open(client, self.sequencer, self.config.cluster_id)
-        self.upkeep.levels.start(self._recovery.level)
-        self.upkeep.identity.start(self._recovery.log_identity, self._recovery.first_origin)
+        self.services.open(client, self.sequencer, self.config.cluster_id, self._make_service_reports())
+        self.rules.start(self._recovery)
         self.log.open(self._recovery, self.announce)
         self.membership.tell_difference()
-        self.upkeep.start(self._recovery.snapshot, self._recovery.contents)
+        self.held.shelf.clear_snapshots()
+        self.exchange.repair.start()
+        snapshot = self._recovery.snapshot
+        self.rules.go_on_from(snapshot.log_position if snapshot else 0, self._recovery.contents)
+        if snapshot is not None:
+            self.exchange.orders.note(snapshot.log_position, snapshot.timestamp)
         self.counters.set_state(ModuleState.ACTIVE)
         self._report_trust()
         self.core.start(now_ns)
@@ -352,7 +427,7 @@ class ConsensusModule(LogHost):
 
     def on_close(self) -> None:
         """Leave the log cleanly: a leader's followers see the end of the stream and elect at once."""
-        self.upkeep.close()
+        self.exchange.close()
         self.log.leave()
         self.counters.set_state(ModuleState.CLOSED)
 
@@ -384,10 +459,10 @@ class ConsensusModule(LogHost):
         """Return whether a candidacy, a snapshot, a transfer or a request is under way."""
         has_work = (
             (self.core.state not in WAITING_STATES or self.snapshots.wants_quick_ticks)
-            or (self.upkeep.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping)
+            or (self.exchange.fetch.is_under_way or self.transfer.is_under_way or self.transfer.is_stopping)
             or (len(self.requests) > 0 or self.operators.has_work or self.backups.has_work)
         )
-        self.chores.is_busy = has_work or self.core.state is not ElectionState.CLOSED
+        self.periodic.is_busy = has_work or self.core.state is not ElectionState.CLOSED
         return has_work
 
     @property
@@ -410,7 +485,7 @@ class ConsensusModule(LogHost):
         self.sequencer.set_next_record(self.executor.next_position)
         if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
             self.membership.on_record(position, log_record.values)
-        self.upkeep.on_record(log_record)
+        self.rules.on_record(log_record)
         is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
         if is_new_term and position > self._terms_known_to:
             self.core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
@@ -444,10 +519,7 @@ class ConsensusModule(LogHost):
             codecs.CLUSTER_ACTION_REQUEST: self.control.execute,
             codecs.NEW_LEADERSHIP_TERM_EVENT: self._execute_new_term,
             ordo_codecs.CONFIGURATION_EVENT: self._execute_configuration,
-            ordo_codecs.VERSION_EVENT: lambda record: self.upkeep.versions.execute(record),
-            ordo_codecs.LEVEL_EVENT: lambda record: self.upkeep.levels.execute(record),
-            ordo_codecs.CLUSTER_IDENTITY_EVENT: lambda record: self.upkeep.identity.execute(record),
-            ordo_codecs.STATE_HASH_EVENT: lambda record: self.upkeep.hashes.execute(record),
+            **self.rules.handlers,
         }
 
     def _execute_open(self, record: LogRecord) -> None:
@@ -477,7 +549,7 @@ class ConsensusModule(LogHost):
         return self.is_leader and self.termination.is_under_way
 
     def _execute_new_term(self, record: LogRecord) -> None:
-        self.upkeep.identity.execute(record)
+        self.rules.identity.execute(record)
         if record.values.leadership_term_id == self.core.leadership_term_id == self.sequencer.leading_term_id:
             self._serve(record.values.leadership_term_id)
 
@@ -494,19 +566,16 @@ class ConsensusModule(LogHost):
     def begin_snapshot(self, record: LogRecord) -> None:
         """Begin a snapshot of the state after the ClusterActionRequest that was just executed."""
         values = record.values
-        self.upkeep.schedule.note(record.position, values.timestamp)
-        app_version = self.upkeep.versions.log.at(record.position)[MAIN_SERVICE_ID]
+        self.exchange.orders.note(record.position, values.timestamp)
+        app_version = self.rules.version_at(record.position)
         point = SnapshotPoint(record.position, values.leadership_term_id, app_version)
         self.snapshots.begin(point, values.timestamp)
 
     def capture_snapshot(self, point: SnapshotPoint) -> ModuleSnapshot:
         configuration = self.membership.at(point.log_position)
-        terms, skips = self.core.terms, self.upkeep.skips.below(point.log_position)
-        level = self.upkeep.levels.at(point.log_position)
-        versions = self.upkeep.versions.log.at(point.log_position)
-        identity = self.upkeep.identity.at(point.log_position)
+        rules = self.rules.at(point.log_position)
         timers, messages = self.services.timers, self.services.messages
-        return capture(point, self.sessions, timers, messages, configuration, terms, skips, level, versions, identity)
+        return capture(point, self.sessions, timers, messages, configuration, self.core.terms, *rules)
 
     def is_ready_to_end(self, log_position: int) -> bool:
         """Everything up to the position is executed, and no snapshot is under way."""
@@ -559,7 +628,7 @@ class ConsensusModule(LogHost):
         self.carry_out(now_ns)
         is_whole = Distrust.LOG not in self.core.distrust
         self._seams.committed.raise_to(self.sequencer.commit_position if is_whole else 0, now_ns)
-        self.chores.work(self.sequencer.append_position, now_ns)
+        self.periodic.work(self.sequencer.append_position, now_ns)
         self.advance_join(now_ns)
         self.snapshots.work()
         self.termination.work(now_ns)
@@ -569,7 +638,7 @@ class ConsensusModule(LogHost):
         self.service_watch.work(now_ns)
         self._leader_ingress.work(now_ns)
         # One that was told to end asks nobody for a replay, which would wait for it in vain.
-        self.log.is_held = self.upkeep.fetch.is_under_way or self.room.is_out or self.transfer.is_stopping
+        self.log.is_held = self.exchange.fetch.is_under_way or self.room.is_out or self.transfer.is_stopping
         self.queries.work(now_ns)
         cluster_time = self.cluster_time
         self.operators.work(cluster_time)
@@ -616,7 +685,8 @@ class ConsensusModule(LogHost):
         self.transfer.begin(None, self._seams.clock.now())
 
     def _on_log_gone(self, member_id: int, position: int, start_position: int) -> None:
-        self.upkeep.refuse(member_id, position, start_position, self.leadership_term_id, self._seams.clock.now())
+        now_ns = self._seams.clock.now()
+        self.exchange.refusals.refuse(member_id, position, start_position, self.leadership_term_id, now_ns)
 
     def start_again(self, reason: str) -> None:
         """End the node, so that it is built anew from its folders."""
@@ -643,15 +713,15 @@ class ConsensusModule(LogHost):
             case commands.Send(member_id, message):
                 self.send(member_id, message)
             case commands.Broadcast(message):
-                self.broadcast(message)
+                self.outgoing.broadcast(message)
             case commands.Introduce(member_id, introduced_id):
-                self.contacts.send(member_id, _introduction(*self.contacts.find([introduced_id])))
+                self.outgoing.introduce(member_id, introduced_id)
             case commands.PersistCandidateTerm(candidate_term_id, log_position):
                 store.put_candidate_term(candidate_term_id, log_position, self.cluster_time)
             case commands.PersistTerm(leadership_term_id, base_position):
                 store.put_term(leadership_term_id, base_position)
             case commands.PersistDistrust(distrust):
-                store.put_distrust(distrust := self.upkeep.standings.on_distrust(distrust))
+                store.put_distrust(distrust := self.standings.on_distrust(distrust))
                 self._seams.committed.on_distrust(distrust, self.sequencer.commit_position)
                 self.counters.distrust.set(int(distrust))
                 self._seams.events("cluster.trust", member_id=self.member_id, distrust=distrust.name or "NONE")
@@ -667,7 +737,7 @@ class ConsensusModule(LogHost):
                 self.log.truncate(position)
                 self._terms_known_to = min(self._terms_known_to, position)
                 self.executor.truncate(position)
-                self.upkeep.truncate(position)
+                self.rules.truncate(position)
                 self.sequencer.set_next_record(self.executor.next_position)
                 self.core.on_truncated(position, now_ns)
                 self.membership.apply()
@@ -694,7 +764,7 @@ class ConsensusModule(LogHost):
     def _prepare_log(self, leadership_term_id: int, base_position: int, now_ns: int) -> None:
         self.leadership_term_id = leadership_term_id
         try:
-            app_version = self.upkeep.versions.of_first_record()
+            app_version = self.rules.versions.of_first_record()
             session_id = self.log.lead(leadership_term_id, base_position, self.membership.others, now_ns)
             end = self.log.append_first_record(leadership_term_id, base_position, self.cluster_time, app_version)
         except StorageError:
@@ -714,31 +784,6 @@ class ConsensusModule(LogHost):
         self.log.leave()
         self.core.on_appended(self.sequencer.append_position, now_ns)
 
-    def broadcast(self, message: messages.Message) -> None:
-        """Send to all members, with introductions for those whose older configuration may lack the sender."""
-        if isinstance(message, messages.CanvassPosition) and self.membership.is_of_the_log:
-            for introduction in self._introductions():
-                self.contacts.broadcast(introduction)
-        self.contacts.broadcast(consensus_codec.encode(message))
-
-    def _introductions(self) -> list[bytes]:
-        """Return introductions of the log's members, which receivers accept from a member they know."""
-        return [_introduction(member) for member in (*self.membership.voters, *self.membership.learners)]
-
     def send(self, member_id: int, message: messages.Message) -> None:
-        if isinstance(message, messages.NewLeadershipTerm):
-            message = message._replace(timestamp=self.cluster_time, leader_recording_id=self.log.recording_id)
-            if self.membership.is_of_the_log:
-                for introduction in self._introductions():
-                    self.contacts.send(member_id, introduction)
-        elif isinstance(message, messages.TrustAnswer) and message.leadership_term_id != NULL_VALUE:
-            message = message._replace(log_position=self.sequencer.log_end_position)
-        elif isinstance(message, messages.AppendPosition):
-            message = message._replace(flags=self.sequencer.position_flags)
-        elif isinstance(message, messages.ReadIndexResponse):
-            self.sequencer.tell_commit(self._seams.clock.now())  # the member reads when it knows of it
-        self.contacts.send(member_id, consensus_codec.encode(message))
-
-
-def _introduction(member: Member) -> bytes:
-    return consensus_codec.encode(messages.Introduction(member.id, member.encode()))
+        """Send a message of consensus to one member."""
+        self.outgoing.send(member_id, message)

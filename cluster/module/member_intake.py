@@ -13,12 +13,13 @@ from ordo.runtime.errors import ConfigurationError, DecodeError
 from ordo.sequencer.hosts import ConsensusHost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ordo.cluster.module.log.disk_space_watch import RoomWatch
     from ordo.cluster.module.log.log_keeper import LogKeeper
     from ordo.cluster.module.sessions.queries import Queries
     from ordo.cluster.module.state.clock_watch import ClockWatch
     from ordo.cluster.module.state.peers import Contacts
-    from ordo.cluster.module.upkeep.disk_space_watch import RoomWatch
-    from ordo.cluster.module.upkeep.upkeep import Upkeep
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
     from ordo.sequencer.sources import ConsensusSource
@@ -55,17 +56,18 @@ class MemberIntake(ConsensusHost):
         proofs: MemberProofs,
         log: LogKeeper,
         queries: Queries,
-        upkeep: Upkeep,
+        handlers: Mapping[Message, Callable[[Any, int], None]],
         clock_watch: ClockWatch,
         room: RoomWatch,
     ) -> None:
+        """Take the member's parts; `handlers` take Ordo's own messages of members, and raise DecodeError."""
         self._host = host
         self._core = core
         self._contacts = contacts
         self._proofs = proofs
         self._log = log
         self._queries = queries
-        self._upkeep = upkeep
+        self.handlers = dict(handlers)
         self._clock_watch = clock_watch
         self._room = room
 
@@ -91,9 +93,9 @@ class MemberIntake(ConsensusHost):
             if self._proofs.admits(source, sender_id, message, now_ns) and self._is_believable(decoded):
                 self._on_member_message(decoded, now_ns)
         elif found is not None:
-            sender_id = self._upkeep.sender_of(*found)
+            sender_id = self._sender_of(*found)
             if sender_id != NULL_MEMBER and self._proofs.admits(source, sender_id, message, now_ns):
-                self._on_upkeep(found, now_ns)
+                self._on_own_message(*found, now_ns)
                 self._proofs.judge(source, sender_id)
 
     def _on_member_message(self, message: messages.Message, now_ns: int) -> None:
@@ -122,9 +124,19 @@ class MemberIntake(ConsensusHost):
         except DecodeError as error:
             self._host.on_invalid_request(f"consensus: {error.message}")
 
-    def _on_upkeep(self, found: tuple[Message, Any], now_ns: int) -> None:
+    def _sender_of(self, table: Message, values: Any) -> int:
+        """Return the member that a message of Ordo's own claims to come from; -1 where nobody handles it."""
+        if table not in self.handlers:
+            return NULL_MEMBER
+        return int(values.leader_member_id if table is ordo_codecs.CATCHUP_REFUSAL else values.member_id)
+
+    def _on_own_message(self, table: Message, values: Any, now_ns: int) -> None:
+        """Have a message of Ordo's own handled, if this member knows all the members that it names."""
+        names = ("member_id", "leader_member_id", "follower_member_id")
+        if not all(getattr(values, name) in self._contacts for name in names if hasattr(values, name)):
+            return
         try:
-            self._upkeep.on_message(*found, now_ns)
+            self.handlers[table](values, now_ns)
         except (DecodeError, ConfigurationError) as error:
             self._host.on_invalid_request(f"consensus: {error.message}")
 

@@ -2,49 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from ordo.runtime.native.sentinels import NULL_VALUE
-
-if TYPE_CHECKING:
-    from ordo.cluster.module.members.membership import Membership
-    from ordo.cluster.module.members.trust_watch import TrustWatch
-    from ordo.cluster.module.sessions.sessions import OpenSessions
-    from ordo.cluster.module.state.clock_watch import ClockWatch
-    from ordo.cluster.module.upkeep.disk_space_watch import RoomWatch
-    from ordo.cluster.module.upkeep.join_watch import JoinWatch
-    from ordo.cluster.module.upkeep.upkeep import Upkeep
+from ordo.runtime.native.time_units import SECOND_NS
 
 BUSY_INTERVAL_NS = 5_000_000
 IDLE_INTERVAL_NS = 100_000_000
 
+Work = Callable[[int], object]
+"""Does what is due at a time in ns."""
 
-class Chores:
-    """Runs the periodic work.
+
+class EverySecond:
+    """Runs work once a second, and at once when this member has something to tell the others."""
+
+    def __init__(self, works: Sequence[Work], has_news: Callable[[], bool]) -> None:
+        self._works = works
+        self._has_news = has_news
+        self._due_ns = 0
+
+    def hasten(self, now_ns: int) -> None:
+        """Run the work at the next tick."""
+        self._due_ns = now_ns
+
+    def work(self, now_ns: int) -> None:
+        """Run the work if it is due."""
+        if now_ns < self._due_ns and not self._has_news():
+            return
+        self._due_ns = now_ns + SECOND_NS
+        for work in self._works:
+            work(now_ns)
+
+
+class PeriodicWork:
+    """Runs work on the slow ticks of a member.
 
     A busy member does it on its slow ticks, though not on each of the quick ones; an idle member, where ticks are most
     of the cost, does it less often.
     """
 
-    def __init__(
-        self,
-        membership: Membership,
-        trust: TrustWatch,
-        join: JoinWatch,
-        clock_watch: ClockWatch,
-        upkeep: Upkeep,
-        room: RoomWatch,
-        sessions: OpenSessions,
-    ) -> None:
+    def __init__(self, works: Sequence[Work]) -> None:
         self.is_busy = True
         """An election, a join, a transfer or a request is under way."""
-        self._membership = membership
-        self._trust = trust
-        self._join = join
-        self._clock_watch = clock_watch
-        self._upkeep = upkeep
-        self._room = room
-        self._sessions = sessions
+        self._works = works
         self._done_ns = -IDLE_INTERVAL_NS
         self._append_position = NULL_VALUE
 
@@ -54,11 +55,5 @@ class Chores:
         if now_ns - self._done_ns < (IDLE_INTERVAL_NS if is_idle else BUSY_INTERVAL_NS):
             return
         self._done_ns, self._append_position = now_ns, append_position
-        self._membership.work(now_ns)
-        self._trust.work(now_ns)
-        self._join.work(now_ns)
-        self._clock_watch.work()
-        self._upkeep.work(now_ns)
-        self._room.work(now_ns)
-        self._sessions.take_counters()
-        self._sessions.release_unwanted()
+        for work in self._works:
+            work(now_ns)

@@ -1,6 +1,6 @@
 """What a process does whose node ended because its disk was full: it waits for room, and starts the node again.
 
-The marks of the disk (cluster.module.upkeep.disk_space_watch) stop a member before that; something else can still fill
+The marks of the disk (cluster.module.log.disk_space_watch) stop a member before that; something else can still fill
 the disk
 between two looks at it. What was acknowledged is on the disk, so that the node starts from there as after a crash.
 """

@@ -16,7 +16,8 @@ from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.checks.requirements import files_reserved, look_ahead
 from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.container.service_loader import load_versions
-from ordo.cluster.module.consensus_module import ConsensusModule, ModuleSeams
+from ordo.cluster.module.consensus_module import ConsensusModule
+from ordo.cluster.module.member_parts import ModuleSeams
 from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import Claim, Owner, claim
 from ordo.cluster.module.state.peer_notes import PeerNotes

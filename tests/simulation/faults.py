@@ -487,7 +487,7 @@ class FaultSchedule:
             service_id = self.random.choice((ALL_SERVICES, *range(self.world.options.services)))
         if leader is not None:
             request = SimpleNamespace(correlation_id=0, app_version=version, service_id=service_id)
-            leader.module.upkeep.versions.on_upgrade_request(request, leader.clock.now())
+            leader.module.rules.versions.on_upgrade_request(request, leader.clock.now())
             self._count("upgrade asked for" if service_id == ALL_SERVICES else "upgrade of one service asked for")
             self.world.note(f"{leader.name} was asked: version {version} of service {service_id}")
 

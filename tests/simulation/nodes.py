@@ -223,7 +223,7 @@ class SimulatedNode(NodeActor):
         world.note(f"{self.name} boot {self.boots}")
         try:
             self.node = Node(self.config, seams, [code, *self._other_services()])
-            self.node.module.upkeep.levels.own_level = self.level
+            self.node.module.rules.levels.own_level = self.level
             if world.options.copies:
                 self._copy_services(self.node, random)
             for container in self.node.containers if world.options.kept_bytes_max else ():
@@ -251,7 +251,7 @@ class SimulatedNode(NodeActor):
         """As an operator does before a member is added to a cluster whose log the old release cannot read."""
         self.is_installed_anew = True
         if self.node is not None:
-            self.node.module.upkeep.levels.own_level = self.level
+            self.node.module.rules.levels.own_level = self.level
 
     def _copy_services(self, node: Node, random: RandomSource) -> None:
         """Services are copied for their snapshots, as in processes of their own."""

@@ -113,6 +113,6 @@ def with_code(world: CodeWorld, is_done: Callable[[], bool]) -> Callable[[], boo
 
 
 def _lacks_what_is_in_force(node: CodedNode, leader: CodedNode) -> bool:
-    in_force = leader.module.upkeep.versions.log.at(leader.module.sequencer.commit_position)
-    lacks = node.module.upkeep.versions.lacks
+    in_force = leader.module.rules.versions.log.at(leader.module.sequencer.commit_position)
+    lacks = node.module.rules.versions.lacks
     return any(lacks.of(one).app_version == version for one, version in enumerate(in_force))

@@ -23,6 +23,7 @@ from ordo.cluster.container.streams.queries import ContainerQueries
 from ordo.cluster.container.versions import VersionSwitch
 from ordo.cluster.module import consensus_module
 from ordo.cluster.module.log.cluster_control import ClusterControl
+from ordo.cluster.module.log.disk_space_watch import RoomWatch
 from ordo.cluster.module.log.log_executor import LogExecutor
 from ordo.cluster.module.log.log_keeper import LogKeeper
 from ordo.cluster.module.members.membership import Membership
@@ -30,6 +31,7 @@ from ordo.cluster.module.sessions import session_requests
 from ordo.cluster.module.sessions.service_messages import PendingServiceMessages
 from ordo.cluster.module.sessions.timers import TimerService
 from ordo.cluster.module.snapshots import log_repair
+from ordo.cluster.module.snapshots.catchup_refusals import CatchupRefusals
 from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
 from ordo.cluster.module.snapshots.log_repair import LogRepair
 from ordo.cluster.module.snapshots.retention import Retention
@@ -37,8 +39,6 @@ from ordo.cluster.module.snapshots.snapshot_reports import Agreement, HeldSnapsh
 from ordo.cluster.module.state.clock_watch import ClockWatch
 from ordo.cluster.module.state.recovery import Recovery
 from ordo.cluster.module.state.state_store import Skip, SnapshotEntry, StateStore
-from ordo.cluster.module.upkeep.disk_space_watch import RoomWatch
-from ordo.cluster.module.upkeep.upkeep import Upkeep
 from ordo.cluster.module.versions.skips import Skips
 from ordo.cluster.module.versions.state_doubt import StateDoubt
 from ordo.cluster.node import node
@@ -413,16 +413,16 @@ def a_start_forgets_who_waits(patch: Patch) -> None:
 
 def snapshots_of_a_minority_are_given_away(patch: Patch) -> None:
     """Raft §7: a leader sends members for its own newest snapshot, which perhaps nobody else holds alike."""
-    original = Upkeep.refuse
+    original = CatchupRefusals.refuse
 
-    def refuse(self: Upkeep, *arguments: int) -> None:
-        digests = self.shelf.digests()
-        agreement, newest = self._agreement, max(digests, default=-1)
-        self._agreement = Agreement(HeldSnapshot(newest, digests.get(newest, b"")))
+    def refuse(self: CatchupRefusals, *arguments: int) -> None:
+        digests = self._shelf.digests()
+        agreement, newest = self._agreement._agreement, max(digests, default=-1)
+        self._agreement._agreement = Agreement(HeldSnapshot(newest, digests.get(newest, b"")))
         original(self, *arguments)
-        self._agreement = agreement
+        self._agreement._agreement = agreement
 
-    patch(Upkeep, "refuse", refuse)
+    patch(CatchupRefusals, "refuse", refuse)
 
 
 def a_fetched_snapshot_keeps_the_old_log(patch: Patch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.container.versions import VersionSwitch
-from ordo.cluster.module.services.services import Services
+from ordo.cluster.module.services.service_reports import ServiceReports
 from ordo.cluster.module.sessions.service_messages import PendingServiceMessages, ServiceMessages
 from ordo.cluster.module.sessions.timers import ClusterTimers, TimerService
 from ordo.cluster.module.snapshots.snapshot_taker import SnapshotTaker
@@ -21,13 +21,15 @@ Patch = Callable[[object, str, Any], None]
 
 def a_snapshot_counts_that_one_service_has_not_taken(patch: Patch) -> None:
     """The first ack stands for all services: the part of another one is that of the snapshot before, or none."""
-    original = Services.on_service_ack
+    original = ServiceReports.on_service_ack
 
-    def on_service_ack(self: Services, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:
+    def on_service_ack(
+        self: ServiceReports, service_id: int, log_position: int, timestamp: int, relevant_id: int
+    ) -> None:
         for one in range(self._count):
             original(self, one, log_position, timestamp, relevant_id)
 
-    patch(Services, "on_service_ack", on_service_ack)
+    patch(ServiceReports, "on_service_ack", on_service_ack)
 
 
 def services_go_on_while_others_come_to_the_snapshot(patch: Patch) -> None:

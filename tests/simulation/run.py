@@ -155,7 +155,7 @@ class Probes:
         leader = self._world.leader()
         if not self._takes_refusals or client.requesting is None or leader is None:
             return False
-        return client.requesting.wants_level(number) and not leader.module.upkeep.levels.takes_request_ids
+        return client.requesting.wants_level(number) and not leader.module.rules.levels.takes_request_ids
 
 
 def live_without(minority: FaultyMinority, world: World) -> None:
@@ -312,7 +312,7 @@ def rot_and_replace(world: World) -> None:
     if world.run(RECOVERY_NS_MAX, is_replaced):
         return
     # What all others have deleted meanwhile is deleted here, too, after the next snapshot.
-    is_held = any(position in one.module.upkeep.shelf.digests() for one in world.members() if one is not node)
+    is_held = any(position in one.module.held.shelf.digests() for one in world.members() if one is not node)
     if is_held or not world.run(RECOVERY_NS_MAX, with_snapshots(world, is_replaced)):
         raise Violation(f"snapshot {position} of {node.name} is not mended {RECOVERY_NS_MAX // S} s after it rotted")
 

@@ -66,11 +66,11 @@ def versions_found(executed: list[tuple[int, int]], *, snapshot_position: int) -
     it, and then executed records with code: (position, version)."""
     changes = [VersionChange(96, 1), VersionChange(192, 2)]
     log = SimpleNamespace(changes=changes)
-    upkeep = SimpleNamespace(versions=SimpleNamespace(log=log), skips=SimpleNamespace(known={}))
+    rules = SimpleNamespace(versions=SimpleNamespace(log=log), skips=SimpleNamespace(known={}))
     world: Any = World(set())
     world.options = SimpleNamespace(services=2, upgrade_mean_ns=1)
     node: Any = world.nodes[0]
-    node.name, node.module = "node-0", SimpleNamespace(upkeep=upkeep)
+    node.name, node.module = "node-0", SimpleNamespace(rules=rules)
     invariant = ServicesAgree(world)
     node.service = SimpleNamespace(version=1)
     invariant.on_executed(node, Executed(160, "", ""))

@@ -274,7 +274,7 @@ class World(Timeline):
         """Whether clients may ask: see `Options.kept_bytes_max`."""
         if not self._takes_requests:
             leader = self.leader()
-            levels = None if leader is None else leader.module.upkeep.levels
+            levels = None if leader is None else leader.module.rules.levels
             is_there = levels is not None and levels.takes_request_ids
             self._takes_requests = is_there and self.committed_position >= leader.append_position  # type: ignore[union-attr]
         return self._takes_requests

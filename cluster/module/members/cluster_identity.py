@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.module.state.folder_rows import FolderRows
-from ordo.cluster.module.state.host import AppendingHost, MemberHost
+from ordo.cluster.module.state.host import AppendingHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import IDENTITY_LEVEL
 from ordo.cluster.wire.log_identity import (
@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
 
 
-class IdentityHost(MemberHost, AppendingHost, Protocol):
+class IdentityHost(AppendingHost, Protocol):
     """The member whose log is identified."""
+
+    def announce(self, event: str, text: str) -> None: ...
 
 
 class ClusterIdentity:

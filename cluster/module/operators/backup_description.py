@@ -11,8 +11,9 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_keeper import LogKeeper
     from ordo.cluster.module.members.membership import Membership
+    from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
+    from ordo.cluster.module.snapshots.snapshot_agreement import SnapshotAgreement
     from ordo.cluster.module.state.state_store import SnapshotEntry
-    from ordo.cluster.module.upkeep.upkeep import Upkeep
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.native.counters import Counter
 
@@ -31,14 +32,16 @@ class BackupDescription:
         member_id: int,
         core: ConsensusCore,
         log: LogKeeper,
-        upkeep: Upkeep,
+        shelf: SnapshotShelf,
+        agreement: SnapshotAgreement,
         membership: Membership,
         commit_position: Counter,
     ) -> None:
         self._member_id = member_id
         self._core = core
         self._log = log
-        self._upkeep = upkeep
+        self._shelf = shelf
+        self._agreement = agreement
         self._membership = membership
         self._commit_position = commit_position
 
@@ -69,8 +72,8 @@ class BackupDescription:
         return encoded
 
     def _choose(self, log_position: int) -> SnapshotEntry | None:
-        highest = self._upkeep.agreed_position
-        found = [one for one in self._upkeep.shelf.valid() if one.log_position <= highest]
+        highest = self._agreement.agreed_position
+        found = [one for one in self._shelf.valid() if one.log_position <= highest]
         if log_position == NULL_VALUE or not found:
             return found[0] if found else None
         return next((one for one in found if one.log_position <= log_position), found[-1])

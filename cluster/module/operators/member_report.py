@@ -11,7 +11,9 @@ from ordo.transport.uri import ChannelUri
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_keeper import LogKeeper
     from ordo.cluster.module.sessions.sessions import OpenSessions
-    from ordo.cluster.module.upkeep.upkeep import Upkeep
+    from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
+    from ordo.cluster.module.versions.protocol_level import ProtocolLevel
+    from ordo.cluster.module.versions.state_hashes import StateHashes
     from ordo.cluster.wire.counters.component_errors import ComponentErrors
     from ordo.consensus.core import ConsensusCore
     from ordo.sequencer.sequencer import Sequencer
@@ -34,14 +36,18 @@ class Details:
         log: LogKeeper,
         sequencer: Sequencer,
         sessions: OpenSessions,
-        upkeep: Upkeep,
+        levels: ProtocolLevel,
+        hashes: StateHashes,
+        shelf: SnapshotShelf,
         errors: ComponentErrors,
     ) -> None:
         self._core = core
         self._log = log
         self._sequencer = sequencer
         self._sessions = sessions
-        self._upkeep = upkeep
+        self._levels = levels
+        self._hashes = hashes
+        self._shelf = shelf
         self._errors = errors
 
     def describe(self) -> dict[str, Any]:
@@ -53,14 +59,14 @@ class Details:
         """
         return {
             "log_start": self._log.start_position,
-            "protocol_level": self._upkeep.levels.newest,
-            "state_hash_position": self._upkeep.hashes.agreed_position,
+            "protocol_level": self._levels.newest,
+            "state_hash_position": self._hashes.agreed_position,
             "terms": self._core.terms[-TERMS_MAX:],
             "snapshots": [
                 [one.log_position, one.leadership_term_id, one.timestamp]
-                for one in reversed(self._upkeep.shelf.valid()[:SNAPSHOTS_MAX])
+                for one in reversed(self._shelf.valid()[:SNAPSHOTS_MAX])
             ],
-            "evidence": [one.describe() for one in self._upkeep.shelf.list_evidence()],
+            "evidence": [one.describe() for one in self._shelf.list_evidence()],
             "sessions": self._list_sessions(),
             "errors": [
                 {"count": one.observation_count, "last_ms": one.last_ms, "text": _plain(one.text, TEXT_LENGTH_MAX)}

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ordo.cluster.module.sessions.response_channels import bounded
 from ordo.cluster.wire import codecs, ordo_codecs
@@ -82,17 +82,18 @@ class OperatorsHost(Protocol):
     def announce(self, event: str, text: str) -> None:
         """Write one line to the log of the process."""
 
-    def look(self) -> dict[str, Any]:
-        """Return what the member knows of itself."""
 
-    def list_skipped(self) -> dict[str, Any]:
-        """Return which records of the log it leaves out."""
+class MemberAnswers(NamedTuple):
+    """What a member answers its operators with."""
 
-    def describe(self) -> dict[str, Any]:
-        """Return its newest terms, snapshots, sessions and errors."""
-
-    def answer_question(self, table: Any, values: Any) -> bytes | None:
-        """Return the answer to one of QUESTIONS; None when it comes later, through `take_answer`."""
+    look: Callable[[], dict[str, Any]]
+    """Returns what the member knows of itself."""
+    list_skipped: Callable[[], dict[str, Any]]
+    """Returns which records of the log it leaves out."""
+    describe: Callable[[], dict[str, Any]]
+    """Returns its newest terms, snapshots, sessions and errors."""
+    answer_question: Callable[[Any, Any], bytes | None]
+    """Returns the answer to one of QUESTIONS; None when it comes later, through `take_answer`."""
 
 
 class ConnectionState(Enum):
@@ -158,6 +159,7 @@ class Operators:
     def __init__(
         self,
         host: OperatorsHost,
+        answers: MemberAnswers,
         client: TransportClient,
         toggle: Counter,
         authenticator: Authenticator | None,
@@ -168,6 +170,7 @@ class Operators:
         `draw_id` gives random numbers, from 1 to 2^62. Without an authenticator operators may only read.
         """
         self._host = host
+        self._answers = answers
         self._client = client
         self._toggle = toggle
         self._authenticator = authenticator
@@ -323,13 +326,13 @@ class Operators:
     def _carry_out(self, connection: Connection, request: records.OperatorRequest) -> None:
         answer = self._answer
         if request.order == OperatorOrder.LOOK:
-            answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.look()))
+            answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._answers.look()))
         elif not connection.is_operator and not _asks_for_members(request):
             answer(connection, request.correlation_id, OperatorStatus.NOT_ALLOWED, NO_ROLE.encode())
         elif request.order == OperatorOrder.SKIPPED:
-            answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.list_skipped()))
+            answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._answers.list_skipped()))
         elif request.order == OperatorOrder.DETAILS:
-            answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._host.describe()))
+            answer(connection, request.correlation_id, OperatorStatus.OK, _json(self._answers.describe()))
         elif request.order == OperatorOrder.TOGGLE:
             self._set_toggle(connection, request)
         elif request.order == OperatorOrder.ASK:
@@ -373,7 +376,7 @@ class Operators:
             self._announce(connection, table.name)
         question_id = self._client.next_correlation_id()
         self._questions[question_id] = connection, request.correlation_id
-        answer = self._host.answer_question(table, values._replace(correlation_id=question_id))
+        answer = self._answers.answer_question(table, values._replace(correlation_id=question_id))
         if answer is not None:
             self.take_answer(answer)
 

@@ -10,8 +10,9 @@ from ordo.cluster.wire.counters.counter_types import CounterType
 
 if TYPE_CHECKING:
     from ordo.cluster.module.sessions.sessions import OpenSessions
+    from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
     from ordo.cluster.module.state.counters import ModuleCounters
-    from ordo.cluster.module.upkeep.upkeep import Upkeep
+    from ordo.cluster.module.versions.skips import Skips
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.native.counters import CountersReader
     from ordo.sequencer.sequencer import Sequencer
@@ -65,7 +66,8 @@ class SelfLook:
         counters: ModuleCounters,
         sequencer: Sequencer,
         sessions: OpenSessions,
-        upkeep: Upkeep,
+        shelf: SnapshotShelf,
+        skips: Skips,
         counters_reader: CountersReader,
         of_node: Callable[[], dict[str, Any]],
     ) -> None:
@@ -74,7 +76,8 @@ class SelfLook:
         self._counters = counters
         self._sequencer = sequencer
         self._sessions = sessions
-        self._upkeep = upkeep
+        self._shelf = shelf
+        self._skips = skips
         self._reader = counters_reader
         self._of_node = of_node
         self._system_ids: dict[str, int] = {}
@@ -90,7 +93,7 @@ class SelfLook:
             "leader_member_id": self._core.leader_member_id,
             "sessions": len(self._sessions),
             "append_position": self._sequencer.append_position,
-            "snapshot_position": self._upkeep.shelf.newest_position,
+            "snapshot_position": self._shelf.newest_position,
             "counters": {int(kind): getattr(self._counters, name).value for kind, name in OWN_COUNTERS.items()},
             **{name: self._reader.get_value(one) for name, one in self._system_ids.items() if one >= 0},
             **self._of_node(),
@@ -98,7 +101,7 @@ class SelfLook:
 
     def list_skipped(self) -> dict[str, Any]:
         """Return the newest records that are left out, and how many there are."""
-        skips, wishes = self._upkeep.skips.known, self._upkeep.skips.wishes
+        skips, wishes = self._skips.known, self._skips.wishes
         return {
             "skipped": [
                 {

@@ -9,7 +9,8 @@ from ordo.cluster.wire import codecs, ordo_codecs
 
 if TYPE_CHECKING:
     from ordo.cluster.module.members.membership import Membership
-    from ordo.cluster.module.upkeep.upkeep import Upkeep
+    from ordo.cluster.module.versions.skips import Skips
+    from ordo.cluster.module.versions.versions import Versions
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.native.clock import Clock
     from ordo.runtime.sbe import Message
@@ -28,12 +29,19 @@ class ToolQuestions:
     """Answers one member's questions."""
 
     def __init__(
-        self, host: QuestionsHost, core: ConsensusCore, membership: Membership, upkeep: Upkeep, clock: Clock
+        self,
+        host: QuestionsHost,
+        core: ConsensusCore,
+        membership: Membership,
+        skips: Skips,
+        versions: Versions,
+        clock: Clock,
     ) -> None:
         self._host = host
         self._core = core
         self._membership = membership
-        self._skips, self._versions = upkeep.skips, upkeep.versions
+        self._skips = skips
+        self._versions = versions
         self._clock = clock
 
     def answer(self, table: Message, values: Any) -> bytes | None:

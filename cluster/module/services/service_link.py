@@ -30,7 +30,7 @@ SERVICE_REPORTS = (
 )
 
 
-class ServiceHandler(Protocol):
+class ServiceRequests(Protocol):
     """The requests that services make of their consensus module; each names the service that makes it."""
 
     def on_schedule_timer(self, service_id: int, correlation_id: int, deadline: int) -> None: ...
@@ -44,6 +44,10 @@ class ServiceHandler(Protocol):
         """Close a session. `detail` tells the client why, when it is not the service's own wish."""
 
     def on_service_message(self, service_id: int, payload: bytes) -> None: ...
+
+
+class ServiceReporter(Protocol):
+    """Takes what services report of themselves, and the questions of tools."""
 
     def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None: ...
 
@@ -70,11 +74,13 @@ class ServiceLink:
         self,
         client: TransportClient,
         sequencer: Sequencer,
-        handler: ServiceHandler,
+        requests: ServiceRequests,
+        reporter: ServiceReporter,
         cluster_id: int = 0,
         service_id: int = 0,
     ) -> None:
-        self._handler = handler
+        self._requests = requests
+        self._reporter = reporter
         self._service_id = service_id
         self._unsent: deque[bytes] = deque()
         self._next_ack_id = 0
@@ -94,27 +100,27 @@ class ServiceLink:
             return
         table, values = found
         if table is codecs.SESSION_MESSAGE_HEADER:
-            self._handler.on_service_message(self._service_id, message[codecs.SESSION_HEADER_LENGTH_BYTES :])
+            self._requests.on_service_message(self._service_id, message[codecs.SESSION_HEADER_LENGTH_BYTES :])
         elif table is codecs.SCHEDULE_TIMER:
-            self._handler.on_schedule_timer(self._service_id, values.correlation_id, values.deadline)
+            self._requests.on_schedule_timer(self._service_id, values.correlation_id, values.deadline)
         elif table is codecs.CANCEL_TIMER:
-            self._handler.on_cancel_timer(self._service_id, values.correlation_id)
+            self._requests.on_cancel_timer(self._service_id, values.correlation_id)
         elif table is ordo_codecs.TIMER_EXECUTED:
-            self._handler.on_timer_executed(self._service_id, values.correlation_id, values.timestamp)
+            self._requests.on_timer_executed(self._service_id, values.correlation_id, values.timestamp)
         elif table is codecs.CLOSE_SESSION:
-            self._handler.on_close_session(self._service_id, values.cluster_session_id)
+            self._requests.on_close_session(self._service_id, values.cluster_session_id)
         elif table is ordo_codecs.DISCONNECT_SESSION:
-            self._handler.on_close_session(self._service_id, values.cluster_session_id, values.detail)
+            self._requests.on_close_session(self._service_id, values.cluster_session_id, values.detail)
         elif table is codecs.SERVICE_ACK:
             self._on_ack(values)
         elif table is ordo_codecs.SNAPSHOT_BEGUN:
-            self._handler.on_snapshot_begun(self._service_id, values.log_position, values.session_id)
+            self._reporter.on_snapshot_begun(self._service_id, values.log_position, values.session_id)
         elif table is ordo_codecs.SNAPSHOT_DIGEST:
-            self._handler.on_snapshot_digest(self._service_id, values.log_position, values.digest)
+            self._reporter.on_snapshot_digest(self._service_id, values.log_position, values.digest)
         elif table in SERVICE_REPORTS:
-            self._handler.on_service_report(self._service_id, table, values)
+            self._reporter.on_service_report(self._service_id, table, values)
         else:
-            self.answer(self._handler.answer_question(table, values))
+            self.answer(self._reporter.answer_question(table, values))
 
     def send(self, message: bytes) -> None:
         """Send to the service; what cannot be sent now is sent in order by `flush`."""
@@ -134,7 +140,7 @@ class ServiceLink:
         if ack.ack_id != self._next_ack_id:
             raise ClusterError(f"service ack out of sequence: ack_id={ack.ack_id} expected={self._next_ack_id}")
         self._next_ack_id += 1
-        self._handler.on_service_ack(self._service_id, ack.log_position, ack.timestamp, ack.relevant_id)
+        self._reporter.on_service_ack(self._service_id, ack.log_position, ack.timestamp, ack.relevant_id)
 
     def terminate(self, log_position: int) -> None:
         """Tell the service to end once it has executed the log to `log_position`."""

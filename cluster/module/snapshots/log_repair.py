@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.wire import records
-    from ordo.cluster.wire.members import Member
     from ordo.transport.client.client import TransportClient
 
 LENGTH_BYTES = 256 * 1024
@@ -241,8 +240,9 @@ class LogRepair:
 
     # -- the member that gives
 
-    def on_request(self, request: records.LogRequest, member: Member) -> None:
+    def on_request(self, request: records.LogRequest, now_ns: int) -> None:
         """Serve a member's LogRequest. One for log that is not here, or not committed, is ignored."""
+        (member,) = self._contacts.find([request.member_id])
         log = self._log_recording_id()
         if not 0 < request.length_bytes <= LENGTH_BYTES_MAX or log == NULL_POSITION:
             return

@@ -76,9 +76,25 @@ class Retention:
         self._policy = policy
         self._archive = archive
         self._shelf = shelf
+        self._cleared_log_id = NULL_VALUE
         self.held_position: int | None = None
         """A durable consumer has read up to here; -1: there is none; None: the service container has not said yet, for
         it may be loading a long snapshot."""
+
+    def hold(self, log_position: int) -> None:
+        """Note up to where the slowest durable consumer has read; -1: there is none."""
+        self.held_position = log_position
+
+    def clear(self, recording_id: int) -> None:
+        """Delete what no entry names: other logs than this one, once, and what deletions have left over."""
+        if self._cleared_log_id != recording_id:
+            self._cleared_log_id = recording_id
+            self._shelf.clear_logs(recording_id)
+        self._shelf.purge_left_over()
+
+    def frees(self, room_bytes: int) -> bool:
+        """Return whether another snapshot, which has this much room, would let log go."""
+        return self.purges_log and 2 * self._shelf.newest_length_bytes < room_bytes
 
     def note_service_ready(self) -> None:
         """Note that the service container has loaded its state, and has said what its consumers need."""

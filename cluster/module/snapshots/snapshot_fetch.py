@@ -217,7 +217,9 @@ class SnapshotFetch:
         return bool(others) and self.begin(wanted, (followers or others)[0], now_ns)
 
     def on_offer(self, offer: records.SnapshotOffer, now_ns: int) -> None:
-        """Handle a SnapshotOffer to this member."""
+        """Handle a SnapshotOffer; one to another member is ignored."""
+        if offer.follower_member_id != self._own_id:
+            return
         wanted = self._wanted
         if self.state not in (FetchState.DESCRIBING, FetchState.FETCHING) or wanted is None:
             return

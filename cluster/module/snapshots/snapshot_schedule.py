@@ -9,8 +9,14 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ordo.runtime.native.time_units import MILLISECOND_NS
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.snapshots.retention import Retention
+    from ordo.cluster.module.state.host import TermHost
+    from ordo.sequencer.sequencer import Sequencer
 
 AGAIN_NS = 20_000 * MILLISECOND_NS
 """A snapshot that is needed is ordered again after so long: the copies that wrote the last one may have died."""
@@ -51,6 +57,30 @@ class SnapshotSchedule:
         is_time = 0 < self._every_ms <= cluster_time_ms - self._last_ms
         if is_due or is_time:
             self._ask()
+
+
+class SnapshotOrders:
+    """Orders the snapshots of one member while it leads."""
+
+    def __init__(self, host: TermHost, sequencer: Sequencer, schedule: SnapshotSchedule, retention: Retention) -> None:
+        self._host = host
+        self._sequencer = sequencer
+        self._schedule = schedule
+        self._retention = retention
+
+    def work(self, now_ns: int) -> None:
+        """Order a snapshot when one is due."""
+        if self._host.is_leader:
+            self._schedule.work(self._sequencer.commit_position, self._host.cluster_time)
+
+    def order_early(self, room_bytes: int) -> None:
+        """Order a snapshot, as a leader short of room, so that retention can delete log."""
+        if self._retention.frees(room_bytes):
+            self._schedule.ask_early(self._sequencer.commit_position)
+
+    def note(self, log_position: int, cluster_time_ms: int) -> None:
+        """Note that an order to take a snapshot was executed, or that the member started from a snapshot."""
+        self._schedule.note(log_position, cluster_time_ms)
 
 
 class NeededSnapshot:

@@ -9,11 +9,14 @@ from ordo.cluster.module.log.member_replays import MemberReplays
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import SnapshotPart
 from ordo.cluster.wire.snapshots.part_lengths import pack_lengths
+from ordo.runtime.errors import DecodeError
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
+    from ordo.cluster.module.snapshots.snapshot_reports import SnapshotReports
+    from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.state_store import SnapshotEntry
     from ordo.cluster.wire import records
     from ordo.cluster.wire.members import Member
@@ -26,24 +29,30 @@ class SnapshotSource:
         self,
         archive: Archive,
         shelf: SnapshotShelf,
+        reports: SnapshotReports,
+        contacts: Contacts,
         own_id: int,
-        send: Callable[[int, bytes], None],
         on_failure: Callable[[str], None],
     ) -> None:
         self._archive = archive
         self._shelf = shelf
         self._own_id = own_id
-        self._send = send
+        self._reports = reports
+        self._contacts = contacts
         self._replays = MemberReplays(archive, "a snapshot", "snapshot-to", on_failure)
 
-    def on_request(self, request: records.SnapshotRequest, member: Member) -> None:
+    def on_request(self, request: records.SnapshotRequest, now_ns: int) -> None:
         """Answer a member's SnapshotRequest.
 
-        For a snapshot that is gone, say so, so that the member looks elsewhere.
+        For a snapshot that is gone, say so, so that the member looks elsewhere. Raises DecodeError.
         """
+        (member,) = self._contacts.find([request.member_id])
+        self._reports.note_need(member.id, request.snapshot_position, now_ns)
+        if request.from_position < 0:
+            raise DecodeError(f"SnapshotRequest: from_position={request.from_position}")
         entry = self._shelf.find(request.snapshot_position, request.digest)
         if entry is None or request.part == SnapshotPart.DESCRIPTION:
-            self._send(member.id, self._describe(request, entry))
+            self._contacts.send(member.id, self._describe(request, entry))
         elif SnapshotPart.MODULE <= request.part < SnapshotPart.SERVICE + len(entry.service_recording_ids):
             self._replay(request, entry, member)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ordo.cluster.module.state.host import AppendingHost, MemberHost
+from ordo.cluster.module.state.host import AppendingHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import (
     FIRST_LEVEL,
@@ -35,8 +35,10 @@ SILENCE_NS_MAX = 3_000_000_000
 """What a member has said counts for so long: it may start again with another release."""
 
 
-class LevelHost(MemberHost, AppendingHost, Protocol):
+class LevelHost(AppendingHost, Protocol):
     """The member whose level it is."""
+
+    def announce(self, event: str, text: str) -> None: ...
 
 
 class LevelChange(NamedTuple):

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ordo.cluster.module.snapshots.snapshot_schedule import NeededSnapshot
-from ordo.cluster.module.state.host import AppendingHost, MemberHost
+from ordo.cluster.module.state.host import AppendingHost
 from ordo.cluster.module.versions.version_lacks import VersionLacks
 from ordo.cluster.module.versions.version_log import VersionChange, VersionLog, find_change
 from ordo.cluster.module.versions.version_survey import VersionSurvey
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.config import ModuleConfig
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.cluster.module.state.peers import Contacts
-    from ordo.cluster.module.state.state_store import StateStore
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
     from ordo.cluster.module.versions.skips import Skips
     from ordo.cluster.wire import records
@@ -54,8 +53,10 @@ if TYPE_CHECKING:
     from ordo.sequencer.sequencer import Sequencer
 
 
-class VersionHost(MemberHost, AppendingHost, Protocol):
+class VersionHost(AppendingHost, Protocol):
     """The member whose services they are."""
+
+    def announce(self, event: str, text: str) -> None: ...
 
 
 class _Upgrade(NamedTuple):
@@ -77,7 +78,7 @@ class Versions:
         core: ConsensusCore,
         sequencer: Sequencer,
         contacts: Contacts,
-        store: StateStore,
+        lacks: VersionLacks,
         skips: Skips,
         counters: ModuleCounters,
         levels: ProtocolLevel,
@@ -103,7 +104,7 @@ class Versions:
         self._upgrade: _Upgrade | None = None
         self._committed: VersionChange | None = None
         self.log = VersionLog(config.service_count, skips.known)
-        self.lacks = VersionLacks(host, core, sequencer, store, config.service_count)
+        self.lacks = lacks
         self.survey = VersionSurvey(core, contacts, levels, config.member_id, config.service_count, self.lacks.of)
         self.handlers: dict[Message, Callable[[Any, int], None]] = self.survey.handlers
 

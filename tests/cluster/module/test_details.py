@@ -29,11 +29,9 @@ def details(count: int, **more: Any) -> Details:
         "log": SimpleNamespace(start_position=LARGE),
         "sequencer": SimpleNamespace(sessions=SimpleNamespace(get_activity=lambda session_id: LARGE)),
         "sessions": [session(one) for one in range(count)],
-        "upkeep": SimpleNamespace(
-            shelf=SimpleNamespace(valid=lambda: snapshots, list_evidence=lambda: [EVIDENCE] * EVIDENCE_MAX),
-            levels=SimpleNamespace(newest=LARGE),
-            hashes=SimpleNamespace(agreed_position=LARGE),
-        ),
+        "levels": SimpleNamespace(newest=LARGE),
+        "hashes": SimpleNamespace(agreed_position=LARGE),
+        "shelf": SimpleNamespace(valid=lambda: snapshots, list_evidence=lambda: [EVIDENCE] * EVIDENCE_MAX),
         "errors": SimpleNamespace(read=lambda: errors),
     }
     return Details(**cast(Any, found | more))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ordo.cluster.module.upkeep.join_watch import PATIENCE_NS, JoinWatch
+from ordo.cluster.module.log.join_watch import PATIENCE_NS, JoinWatch
 from ordo.consensus.state.states import ElectionState
 
 STEP_NS = PATIENCE_NS // 10

@@ -18,6 +18,7 @@ from ordo.cluster.module.operators.operators import (
     PAYLOAD_BYTES_MAX,
     REQUESTS_WAITING_MAX,
     SILENCE_MAX_MS,
+    MemberAnswers,
     Operators,
 )
 from ordo.cluster.wire import codecs, ordo_codecs
@@ -108,7 +109,8 @@ class Member:
         self.answers_later = False
         self.seen: dict[str, Any] = {"sessions": 7}
         ids = count(100)
-        self.operators = Operators(self, self.client, self.toggle, gate, lambda: next(ids))
+        answers = MemberAnswers(self.look, self.list_skipped, self.describe, self.answer_question)
+        self.operators = Operators(self, answers, self.client, self.toggle, gate, lambda: next(ids))
         self.now_ms = 1_000
 
     def on_invalid_request(self, detail: str) -> None:

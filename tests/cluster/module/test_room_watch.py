@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from ordo.cluster.module.log.disk_space_watch import DRAIN_NS, HEARD_NS, RoomWatch
 from ordo.cluster.module.state.config import ArchiveSettings
-from ordo.cluster.module.upkeep.disk_space_watch import DRAIN_NS, HEARD_NS, RoomWatch
 from ordo.cluster.wire.counters.counter_types import Room
 from ordo.cluster.wire.sessions.ingress_notice import OPEN_NOTICE, decode_notice, encode_closed
 from ordo.consensus.state.messages import AppendPosition
@@ -68,14 +68,22 @@ class Watched:
         self.sequencer = make_sequencer()
         self.notices: list[str] = []
         self.ordered: list[int] = []
-        upkeep: Any = SimpleNamespace(order_early_snapshot=self.ordered.append)
         counters: Any = SimpleNamespace(no_room=SimpleNamespace(set=lambda value: None))
         settings = ArchiveSettings(disk_low=LOW, disk_high=HIGH)
         watch: Any = RoomWatch
         self.bounds: list[int | None] = []
         log: Any = SimpleNamespace(bound=self.bounds.append)
         self.watch: RoomWatch = watch(
-            self.host, settings, self.disk, log, parts, self.sequencer, Sessions(self.notices), counters, upkeep
+            self.host,
+            self.host,
+            settings,
+            self.disk,
+            log,
+            parts,
+            self.sequencer,
+            Sessions(self.notices),
+            counters,
+            self.ordered.append,
         )
 
     def work(self, free: int, now_ns: int = 0) -> int:

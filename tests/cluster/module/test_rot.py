@@ -51,7 +51,7 @@ def damage_segment(node: SimulatedNode) -> Any:
 
 def tell(node: SimulatedNode, log: Any, error: StorageError) -> None:
     """The scrubber's step from one frame of the segment on could not read."""
-    node.module.upkeep.repair.scrubber._on_damage(log, log.segment_length, error)
+    node.module.exchange.repair.scrubber._on_damage(log, log.segment_length, error)
 
 
 def test_what_the_device_cannot_read_is_mended_like_a_wrong_checksum() -> None:
@@ -60,7 +60,7 @@ def test_what_the_device_cannot_read_is_mended_like_a_wrong_checksum() -> None:
     assert not rot.is_whole(node)
     tell(node, log, storage_error(errno.EIO, f"read recording {log.recording_id}", "0-65536.rec"))
     assert world.run(20 * SECOND_NS, lambda: rot.is_whole(node))
-    assert node.module.upkeep.repair.repaired_count == 1
+    assert node.module.exchange.repair.repaired_count == 1
 
 
 def wipe(world: World, node: SimulatedNode) -> int:
@@ -105,7 +105,7 @@ def test_a_page_is_mended_that_the_others_have_though_their_logs_begin_later() -
     break_page(node, log, max(starts) + 2 * PAGE_BYTES)
     assert not rot.is_whole(node)
     assert world.run(20 * SECOND_NS, lambda: rot.is_whole(node))
-    assert node.module.upkeep.repair.repaired_count == 1
+    assert node.module.exchange.repair.repaired_count == 1
 
 
 def test_a_page_is_mended_in_which_the_log_begins() -> None:
@@ -117,10 +117,10 @@ def test_a_page_is_mended_in_which_the_log_begins() -> None:
     write_until(world, node, start + 2 * PAGE_BYTES)
     path = break_page(node, log, start)
     error = storage_error(errno.EIO, f"read recording {log.recording_id}", path)
-    node.module.upkeep.repair.scrubber._on_damage(log, start, error)
+    node.module.exchange.repair.scrubber._on_damage(log, start, error)
     assert not rot.is_whole(node)
     assert world.run(20 * SECOND_NS, lambda: rot.is_whole(node))
-    assert node.module.upkeep.repair.repaired_count == 1
+    assert node.module.exchange.repair.repaired_count == 1
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EMFILE])
@@ -128,27 +128,27 @@ def test_what_could_not_be_opened_is_left_alone(code: int) -> None:
     world, node = cluster()
     tell(node, damage_segment(node), storage_error(code, "open", "0-65536.rec"))
     world.run(5 * SECOND_NS)
-    assert node.module.upkeep.repair.repaired_count == 0
+    assert node.module.exchange.repair.repaired_count == 0
     assert not rot.is_whole(node)
 
 
 def test_a_rotten_snapshot_is_replaced_while_the_member_runs() -> None:
     world, node = cluster(scrub_ns=SECOND_NS // 2)
-    upkeep = node.module.upkeep
+    held, exchange = node.module.held, node.module.exchange
     world.run(2 * SECOND_NS)
-    (before,) = upkeep.shelf.valid()[:1]
+    (before,) = held.shelf.valid()[:1]
     position = rot.rot_snapshot(world, node, Random(1))
     assert position is not None
     assert position == before.log_position
     assert not rot.is_snapshot_whole(node, position)
     assert world.run(20 * SECOND_NS, lambda: rot.is_snapshot_whole(node, position))
-    (after,) = upkeep.shelf.valid()[:1]
+    (after,) = held.shelf.valid()[:1]
     assert after[:4] == before[:4], "the same snapshot"
     assert not {after.module_recording_id, after.service_recording_id} & {
         before.module_recording_id,
         before.service_recording_id,
     }
-    assert upkeep.snapshot_repair.repaired_count == 1
+    assert exchange.snapshot_repair.repaired_count == 1
     assert node.node is not None
     kept = {one.recording_id for one in node.node.archive.recordings()}
     assert before.module_recording_id not in kept and before.service_recording_id not in kept

@@ -14,8 +14,8 @@ from ordo.cluster.wire.codecs import EventCode
 from ordo.runtime.errors import RegistrationError
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.security.authentication import Right
-from tests.records import make_record
 from ordo.sequencer.session_table import SessionTable
+from tests.records import make_record
 
 
 @dataclass

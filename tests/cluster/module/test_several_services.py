@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ordo.cluster.module.services.services import Services
+from ordo.cluster.module.services.service_reports import ServiceReports
 from ordo.cluster.module.sessions.service_messages import ServiceMessages, first_log_session_id, service_of
 from ordo.cluster.module.sessions.timers import ClusterTimers
 from ordo.cluster.wire import ordo_codecs
@@ -62,26 +61,26 @@ def test_versions_that_all_services_have() -> None:
     assert shared_codes(services) == [Code(2, 1)]
 
 
-class Upkeep:
-    """Hears what the services report together."""
-
-    def __init__(self) -> None:
-        self.reports: list[tuple[Any, Any]] = []
-
-    def on_service_report(self, service_id: int, table: Any, values: Any, now_ns: int) -> None:
-        self.reports.append((table, values))
-
-
 def test_what_services_report_is_put_together() -> None:
-    upkeep = Upkeep()
-    host: Any = SimpleNamespace(upkeep=upkeep)
-    services = Services(host, VirtualClock(), 2)
+    found: list[tuple[int, Any]] = []
+    nobody: Any = None
+    reports = ServiceReports(
+        VirtualClock(),
+        2,
+        nobody,
+        nobody,
+        {ordo_codecs.STATE_HASH: lambda service_id, values, now_ns: found.append((service_id, values))},
+        answer_question=lambda table, values: None,
+        on_ready=lambda: None,
+        on_state_kept=lambda *kept: None,
+    )
     for service_id, digest in enumerate((b"a" * 16, b"b" * 16)):
         values = ordo_codecs.STATE_HASH.decode(
             ordo_codecs.STATE_HASH.encode(log_position=320, service_id=service_id, digest=digest)
         )
-        services.on_service_report(service_id, ordo_codecs.STATE_HASH, values)
-    ((_, state_hash),) = upkeep.reports
+        reports.on_service_report(service_id, ordo_codecs.STATE_HASH, values)
+    ((service_id, state_hash),) = found
+    assert service_id == 0
     assert state_hash.digest == combine(b"a" * 16, b"b" * 16)
 
 

@@ -121,13 +121,14 @@ class Member:
         configuration = SimpleNamespace(member_ids=(0, 1, 2), voter_ids=(0, 1, 2))
         self.positions = [SimpleNamespace(value=96) for _ in codes]
         self.newest_level = level
+        core: Any = SimpleNamespace(configuration=configuration, leader_member_id=0, is_leading=True)
         self.versions = Versions(
             cast(Any, self),
             config,
-            cast(Any, SimpleNamespace(configuration=configuration, leader_member_id=0, is_leading=True)),
+            core,
             cast(Any, self),
             cast(Any, SimpleNamespace(send=lambda *_: None)),
-            cast(Any, None),
+            VersionLacks(cast(Any, self), core, cast(Any, self), cast(Any, None), len(codes)),
             cast(Any, SimpleNamespace(known={})),
             cast(Any, SimpleNamespace(service_positions=self.positions)),
             cast(Any, self),

@@ -45,10 +45,11 @@ class QuorumKeepsWhatIsNeeded(Invariant):
         """What a member has heard from another, in this life or one before: the position that is needed, and when."""
 
     def on_booted(self, node: SimulatedNode) -> None:
-        upkeep, held = node.module.upkeep, self._held.setdefault(node.member_id, {})
-        held.update(upkeep.shelf.digests())
-        add, purge_log, begin = upkeep.shelf.add, upkeep.retention.purge_log, upkeep.fetch.begin
-        find_quorums, note_need = upkeep.reports.find_quorums, upkeep.reports.note_need
+        exchange, (shelf, reports, _) = node.module.exchange, node.module.held
+        held = self._held.setdefault(node.member_id, {})
+        held.update(shelf.digests())
+        add, purge_log, begin = shelf.add, exchange.retention.purge_log, exchange.fetch.begin
+        find_quorums, note_need = reports.find_quorums, reports.note_need
 
         def hear_add(entry: Any, digest: bytes) -> None:
             held[entry.log_position] = digest
@@ -79,13 +80,13 @@ class QuorumKeepsWhatIsNeeded(Invariant):
                 self._check_fetch(node, *wanted)
             return is_begun
 
-        upkeep.shelf.add, upkeep.retention.purge_log = hear_add, hear_purge
-        upkeep.fetch.begin, upkeep.reports.find_quorums = hear_begin, hear_find_quorums
-        upkeep.reports.note_need = hear_need
+        shelf.add, exchange.retention.purge_log = hear_add, hear_purge
+        exchange.fetch.begin, reports.find_quorums = hear_begin, hear_find_quorums
+        reports.note_need = hear_need
         self._hear_reports(node)
 
     def _hear_reports(self, node: SimulatedNode) -> None:
-        handlers = node.module.upkeep._handlers
+        handlers = node.module.members_intake.handlers
         on_report = handlers[ordo_codecs.SNAPSHOT_REPORT]
 
         def hear(report: Any, now_ns: int) -> None:

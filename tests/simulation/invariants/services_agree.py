@@ -72,8 +72,8 @@ class ServicesAgree(Invariant):
 
     def _note_changes(self, node: SimulatedNode, position: int) -> None:
         """What the log of this member has in front of a record that is committed; what is left out changes nothing."""
-        skipped = node.module.upkeep.skips.known
-        for at, version, service_id in node.module.upkeep.versions.log.changes:
+        skipped = node.module.rules.skips.known
+        for at, version, service_id in node.module.rules.versions.log.changes:
             if at in skipped:
                 self._changes.pop(at, None)
             elif at < position:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.module.sessions.sessions import Leadership
-from ordo.cluster.module.state.host import MemberHost
 from ordo.cluster.wire.counters.counter_types import Room
 from ordo.cluster.wire.sessions.ingress_notice import OPEN_NOTICE, encode_closed
 from ordo.consensus.state.states import ElectionState
@@ -27,12 +26,14 @@ from ordo.runtime.errors import StorageError
 from ordo.sequencer.sequencer import FLAG_NO_ROOM
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ordo.archive.archive import Archive
     from ordo.cluster.module.log.log_keeper import LogKeeper
     from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions
     from ordo.cluster.module.state.config import ArchiveSettings
     from ordo.cluster.module.state.counters import ModuleCounters
-    from ordo.cluster.module.upkeep.upkeep import Upkeep
+    from ordo.cluster.module.state.transfer import LeadershipTransfer
     from ordo.consensus.core import ConsensusCore
     from ordo.consensus.state.messages import AppendPosition
     from ordo.sequencer.sequencer import Sequencer
@@ -47,9 +48,13 @@ TOUCH_INTERVAL_NS = 500_000_000
 SHORT, OUT, CLOSED = (int(one) for one in (Room.SHORT, Room.OUT, Room.CLOSED))
 
 
-class RoomHost(MemberHost, Leadership, Protocol):
+class RoomHost(Protocol):
     """The member whose disk is watched."""
 
+    transfer: LeadershipTransfer
+
+    def record_error(self, message: str) -> None: ...
+    def announce(self, event: str, text: str) -> None: ...
     @property
     def is_leader(self) -> bool: ...
     def touch_sessions(self) -> None:
@@ -65,6 +70,7 @@ class RoomWatch:
     def __init__(
         self,
         host: RoomHost,
+        leadership: Leadership,
         settings: ArchiveSettings,
         archive: Archive,
         log: LogKeeper,
@@ -72,9 +78,14 @@ class RoomWatch:
         sequencer: Sequencer,
         sessions: OpenSessions,
         counters: ModuleCounters,
-        upkeep: Upkeep,
+        order_early_snapshot: Callable[[int], None],
     ) -> None:
+        """Take the member's parts: `host` and `leadership` are calls of the same one.
+
+        `order_early_snapshot` takes how much room a snapshot has, in bytes.
+        """
         self._host = host
+        self._leadership = leadership
         self._low_bytes, self._high_bytes = settings.disk_low_bytes, settings.disk_high_bytes
         self._archive = archive
         self._log = log
@@ -82,7 +93,7 @@ class RoomWatch:
         self._sequencer = sequencer
         self._sessions = sessions
         self._counters = counters
-        self._upkeep = upkeep
+        self._order_early_snapshot = order_early_snapshot
         self.is_out = False
         """No room for anything: nothing is to be appended or recorded."""
         self.is_closed = False
@@ -116,7 +127,7 @@ class RoomWatch:
     def tell(self, session: ClusterSession) -> None:
         """Tell a session that was opened just now."""
         if self.is_closed:
-            self._sessions.notify(self._host, session, encode_closed(self._reason))
+            self._sessions.notify(self._leadership, session, encode_closed(self._reason))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -169,7 +180,7 @@ class RoomWatch:
     def _find_reason(self, now_ns: int) -> str:
         """Return why no messages are taken; empty while they are."""
         if self._is_short:
-            return f"the disk of member {self._host.member_id}, which leads, is full"
+            return f"the disk of member {self._leadership.member_id}, which leads, is full"
         short = self._find_short(now_ns)
         configuration = self._core.configuration
         if len(configuration.voter_ids) - len(short) < configuration.quorum_threshold:
@@ -199,7 +210,7 @@ class RoomWatch:
 
     def _tell_all(self, notice: str) -> None:
         for session in self._sessions:
-            self._sessions.notify(self._host, session, notice)
+            self._sessions.notify(self._leadership, session, notice)
 
     def _bear_up(self, now_ns: int) -> None:
         """Keep sessions open whose messages hold up their keep-alives; hand over, or delete what may be deleted."""
@@ -213,7 +224,7 @@ class RoomWatch:
             self._hand_over(now_ns)
         if now_ns >= self._snapshot_ns and self._free_bytes > self._low_bytes // 2:
             self._snapshot_ns = now_ns + SNAPSHOT_INTERVAL_NS
-            self._upkeep.order_early_snapshot(self._free_bytes - self._low_bytes // 2)
+            self._order_early_snapshot(self._free_bytes - self._low_bytes // 2)
 
     def _hand_over(self, now_ns: int) -> None:
         """Hand over to a member that has room, where there are enough of them without this one."""
@@ -221,7 +232,7 @@ class RoomWatch:
         able = [
             one
             for one in configuration.voter_ids
-            if one not in short and one != self._host.member_id and self._core.progress.is_active(one, now_ns)
+            if one not in short and one != self._leadership.member_id and self._core.progress.is_active(one, now_ns)
         ]
         if len(able) >= configuration.quorum_threshold:
             self._host.transfer.begin(max(able, key=self._core.progress.member_position), now_ns)
