@@ -68,7 +68,7 @@ def versions_found(executed: list[tuple[int, int]], *, snapshot_position: int) -
     log = SimpleNamespace(changes=changes)
     rules = SimpleNamespace(versions=SimpleNamespace(log=log), skips=SimpleNamespace(known={}))
     world: Any = World(set())
-    world.options = SimpleNamespace(services=2, upgrade_mean_ns=1)
+    world.options = SimpleNamespace(services=2, upgrade_mean_ns=1, poison_chance=0, own_error_mean_ns=0, applications=0)
     node: Any = world.nodes[0]
     node.name, node.module = "node-0", SimpleNamespace(rules=rules)
     invariant = ServicesAgree(world)
