@@ -45,7 +45,6 @@ FIRST_SEEDS: dict[str, int] = {
     "service_runs_ahead_of_its_snapshot": 24,
     "modules_wait_for_services_that_stand_still": 9,
     "a_log_that_is_whole_again_is_compared_with_what_was_left_of_it": 6,
-    "positions_are_not_compared": 11,
     "the_end_of_a_log_is_believed": 12,
     "requests_wait_for_room_for_the_answers_of_their_service": 2,
 }
@@ -144,6 +143,7 @@ VOLUMES = Options(
     close_mean_ns=2 * S, outage_mean_ns=300 * MS, snapshot_mean_ns=700 * MS, heartbeat_timeout_ns=200 * MS,
     heartbeat_interval_ns=20 * MS, levels=True,
 )  # fmt: skip
+COPIED_WHILE_RUNNING = replace(VOLUMES, kill_mean_ns=0, partition_mean_ns=0, close_mean_ns=0, duration_ns=6 * S)
 DAMAGED = Options(
     duration_ns=6 * S, operation_mean_ns=20 * MS, loss_mean_ns=300 * MS, partition_mean_ns=300 * MS,
     outage_mean_ns=600 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
@@ -161,8 +161,8 @@ OPTIONS = {
     "any_folder_is_taken": VOLUMES,
     "another_clusters_log_counts": VOLUMES,
     "older_data_counts": VOLUMES,
-    "what_was_acknowledged_is_forgotten_by_a_restart": VOLUMES,
-    "positions_are_not_compared": VOLUMES,
+    "what_was_acknowledged_is_forgotten_by_a_restart": COPIED_WHILE_RUNNING,
+    "positions_are_not_compared": COPIED_WHILE_RUNNING,
     "the_end_of_a_log_is_believed": VOLUMES,
     "log_that_was_committed_is_given_up": FORGOTTEN,
     "a_log_that_is_whole_again_is_compared_with_what_was_left_of_it": DAMAGED,
