@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ordo.deploy.launcher import ROOT, release_ports, reserve_ports
@@ -140,3 +141,13 @@ def await_end(place: Path) -> None:
     for file in place.glob("node?.pid"):
         process = Path("/proc") / file.read_text().strip()
         await_that(lambda process=process: not process.exists(), f"the end of {file.name}")  # type: ignore[misc]
+
+
+def programs_in(place: Path) -> list[str]:
+    """The commands of programs whose folder is this one, or below."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").resolve().is_relative_to(place.resolve()):
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+    return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ordo.deploy.launcher import ROOT
-from tests.cli.pages import Folder, Shell, await_end, follow, on_ports_of_its_own, replacing
+from tests.cli.pages import Folder, Shell, await_end, follow, on_ports_of_its_own, programs_in, replacing
+from tests.cluster.integration.agreement import await_that
 from tests.snippets import blocks_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -21,3 +22,4 @@ def test_the_page_word_for_word_on_a_busy_machine(folder: Folder, load: None) ->
     finally:
         shell.close()
     await_end(folder.path / "pay")
+    await_that(lambda: not programs_in(folder.path), "the end of all that the page has started")
