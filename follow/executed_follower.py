@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry, record_filter
 from ordo.follow.execution_search import ExecutionSearch
 from ordo.follow.executions import DECIDING_KINDS, REQUESTS, Executions
@@ -31,9 +32,12 @@ class ExecutedFollower(LogFollower):
         repeats: bool = False,
         record_filter: Mapping[str, str] | None = None,
         goes_live: bool = False,
+        cluster: KnownCluster | None = None,
     ) -> None:
         """As LogFollower; `record_filter` lets through what decides (`filter_of`)."""
-        super().__init__(client, nodes, position, silence_s, record_filter=record_filter, goes_live=goes_live)
+        super().__init__(
+            client, nodes, position, silence_s, record_filter=record_filter, goes_live=goes_live, cluster=cluster
+        )
         self._repeats = repeats
         self._begin_position = position
         self._log_begin = -1
@@ -43,7 +47,7 @@ class ExecutedFollower(LogFollower):
         self._search_count = 0
         self._finished: ExecutionSearch | None = None
         if not repeats and position != 0:
-            self._search = ExecutionSearch(client, nodes, position, silence_s)
+            self._search = ExecutionSearch(client, nodes, position, silence_s, self.cluster)
 
     def check_allowed(self) -> None:
         """Raise ArchiveError when every node refuses these credentials."""
@@ -136,13 +140,23 @@ def follow_executed(
     kinds: Collection[EntryKind] | None,
     record_filter: Mapping[str, str],
     repeats: bool,
+    cluster: KnownCluster | None = None,
 ) -> LogFollower:
     """Follow entries of these kinds. Without requests among them nothing needs to be decided.
 
     Where no requests are among them nothing is to be decided.
     """
     if kinds is not None and not REQUESTS & set(kinds):
-        return LogFollower(client, nodes, position, silence_s, record_filter=record_filter, goes_live=True)
+        return LogFollower(
+            client, nodes, position, silence_s, record_filter=record_filter, goes_live=True, cluster=cluster
+        )
     return ExecutedFollower(
-        client, nodes, position, silence_s, repeats=repeats, record_filter=record_filter, goes_live=True
+        client,
+        nodes,
+        position,
+        silence_s,
+        repeats=repeats,
+        record_filter=record_filter,
+        goes_live=True,
+        cluster=cluster,
     )

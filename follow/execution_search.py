@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.entries import record_filter
 from ordo.follow.executions import DECIDING_KINDS, Executions
 from ordo.follow.follower import LogFollower
@@ -38,9 +39,17 @@ class ExecutionSearch:
     """`work` once a duty cycle, until `executions` is there: the table at `position`. Never waits."""
 
     def __init__(
-        self, client: TransportClient, nodes: Sequence[ArchiveClientSettings], position: int | None, silence_s: float
+        self,
+        client: TransportClient,
+        nodes: Sequence[ArchiveClientSettings],
+        position: int | None,
+        silence_s: float,
+        cluster: KnownCluster | None = None,
     ) -> None:
-        """`position`: where the reader begins; None: with what is committed when the first node is reached."""
+        """`position`: where the reader begins; None: with what is committed when the first node is reached.
+
+        `cluster`: the one that the nodes must be of.
+        """
         self.position = position
         self.executions: Executions | None = None
         self.begin_position = -1
@@ -52,8 +61,9 @@ class ExecutionSearch:
         self._client = client
         self._nodes = list(nodes)
         self._silence_s = silence_s
+        self._cluster = cluster or KnownCluster()
         self._refusals = Refusals(nodes)
-        self._verdict = PositionVerdict(client, nodes)
+        self._verdict = PositionVerdict(client, nodes, cluster=self._cluster)
         self._state = SearchState.SURVEYING
         self._next_node = 0
         self._asked_ns = -RETRY_INTERVAL_NS
@@ -73,7 +83,11 @@ class ExecutionSearch:
         return any(one.is_pending for one in self._closing)
 
     def check_allowed(self) -> None:
-        """Raise ArchiveError when every node refuses these credentials, or the position is beyond the end."""
+        """Raise ArchiveError when every node refuses these credentials, or the position is beyond the end.
+
+        Raises OtherClusterError when a node is of another cluster than the first one.
+        """
+        self._cluster.check()
         self._refusals.check()
         self._verdict.check()
         if self._follower is not None:
@@ -104,7 +118,7 @@ class ExecutionSearch:
                 return 0
             self._asked_ns = now_ns
             try:
-                self._source = LogSource(self._client, self._node, now_ns)
+                self._source = LogSource(self._client, self._node, now_ns, cluster=self._cluster)
             except OrdoError as error:
                 self._leave_node(str(error))
                 return 0
@@ -131,7 +145,7 @@ class ExecutionSearch:
         self.begin_position = source.start_position
         self._drop_source()
         try:
-            self._snapshots = SnapshotSearch(self._client, self._node, self.position, now_ns)
+            self._snapshots = SnapshotSearch(self._client, self._node, self.position, now_ns, self._cluster)
             self._state = SearchState.LOOKING
         except OrdoError as error:
             self._leave_node(str(error))
@@ -197,7 +211,12 @@ class ExecutionSearch:
             return
         self._state = SearchState.ROLLING
         self._follower = LogFollower(
-            self._client, self._nodes, position, self._silence_s, record_filter=record_filter(DECIDING_KINDS, None)
+            self._client,
+            self._nodes,
+            position,
+            self._silence_s,
+            record_filter=record_filter(DECIDING_KINDS, None),
+            cluster=self._cluster,
         )
 
     def _roll(self, now_ns: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.recordings.boundary_search import BoundarySearch
 from ordo.follow.recordings.recording_follower import RETRY_INTERVAL_NS, Refusals
 from ordo.runtime.errors import ArchiveError, OrdoError
@@ -18,7 +19,14 @@ class PositionCheck:
     `error` then says why the log cannot be read from the position; None: it can, once the log is as long as that.
     """
 
-    def __init__(self, client: TransportClient, nodes: Sequence[ArchiveClientSettings], position: int) -> None:
+    def __init__(
+        self,
+        client: TransportClient,
+        nodes: Sequence[ArchiveClientSettings],
+        position: int,
+        cluster: KnownCluster | None = None,
+    ) -> None:
+        """`cluster`: the one that the nodes must be of."""
         self.is_done = False
         self.error: ArchiveError | None = None
         self.problem = "no node has answered"
@@ -26,6 +34,7 @@ class PositionCheck:
         self._client = client
         self._nodes = nodes
         self._position = position
+        self._cluster = cluster or KnownCluster()
         self._refusals = Refusals(nodes)
         self._next_node = 0
         self._asked_ns = -RETRY_INTERVAL_NS
@@ -34,7 +43,8 @@ class PositionCheck:
         self._starts: dict[str, int] = {}
 
     def check_allowed(self) -> None:
-        """Raise ArchiveError when every node refuses these credentials."""
+        """Raise ArchiveError when every node refuses these credentials, OtherClusterError as readers do."""
+        self._cluster.check()
         self._refusals.check()
 
     def work(self, now_ns: int) -> int:
@@ -58,7 +68,7 @@ class PositionCheck:
         self._next_node += 1
         self._asked_ns = now_ns
         try:
-            self._search = BoundarySearch(self._client, settings, self._position, now_ns)
+            self._search = BoundarySearch(self._client, settings, self._position, now_ns, cluster=self._cluster)
         except OrdoError as error:
             self.problem = error.message
 

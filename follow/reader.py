@@ -13,6 +13,8 @@ from typing import Literal
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import check_list
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import identity_text, parse_identity
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.executed_follower import filter_of, follow_executed
 from ordo.follow.follower import LogFollower
@@ -38,6 +40,9 @@ class LogReader(RecordingReader[LogEntry]):
     left out. `repeats` hands them out as well, with `LogEntry.is_repeat` True; a reader that begins in the middle of
     the log does not know which they are then, and says None of all requests.
 
+    A position means something in one cluster only. `cluster` is what an earlier reader's `cluster` said, to be kept
+    with its position: nodes of another cluster are refused then. They are refused in any case among `addresses`.
+
     A reader that is slow holds up nobody but itself.
     """
 
@@ -55,6 +60,7 @@ class LogReader(RecordingReader[LogEntry]):
         aeron_dir: str | None = None,
         silence_s: float = 2.0,
         message_timeout_s: float = 5.0,
+        cluster: str | None = None,
     ) -> None:
         """`credentials`: with the role log, where the cluster authenticates.
 
@@ -63,6 +69,7 @@ class LogReader(RecordingReader[LogEntry]):
         Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
         """
         check_list("addresses", addresses)
+        known = None if cluster is None else KnownCluster(parse_identity(cluster), "the kept position")
         if not addresses:
             raise ConfigurationError("addresses: give the archive endpoint of at least one member")
         settings = [
@@ -77,7 +84,14 @@ class LogReader(RecordingReader[LogEntry]):
         position = None if from_position == "live" else from_position
         chosen = filter_of(kinds, session_ids, decides=not repeats or position == 0)
         follower = follow_executed(
-            transport.client, settings, position, silence_s, kinds=kinds, record_filter=chosen, repeats=repeats
+            transport.client,
+            settings,
+            position,
+            silence_s,
+            kinds=kinds,
+            record_filter=chosen,
+            repeats=repeats,
+            cluster=known,
         )
         super().__init__(transport, follower)
         self._polled: PolledMessages[LogEntry] = PolledMessages(position)
@@ -89,12 +103,19 @@ class LogReader(RecordingReader[LogEntry]):
         """The position before which everything was handed out or passed over, in bytes. None until "live" is known."""
         return self._polled.position(self._follower.position)
 
+    @property
+    def cluster(self) -> str | None:
+        """Which cluster's log it reads, to be kept with `position`; None until a node says it, or where none does."""
+        origin = self._follower.cluster.origin
+        return None if origin is None else identity_text(origin)
+
     def poll(self, handler: Callable[[LogEntry], object], limit: int = FRAGMENTS_PER_POLL) -> int:
         """Call `handler(entry)` for what has come, at most `limit` fragments; return how many. Does not wait.
 
         What the handler raises is raised here; the entry counts as handed out. Raises ArchiveError when no node has the
         position any more (the message names the oldest that there is), when every node refuses the credentials, and at
-        a request of which nobody knows any more whether it is a repeat.
+        a request of which nobody knows any more whether it is a repeat; OtherClusterError when a node is of another
+        cluster than what was read, or than `cluster`.
         """
         if self._polled:
             self._check_open()

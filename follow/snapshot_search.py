@@ -14,6 +14,7 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import SnapshotMark
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.cluster.wire.streams import LOCAL_STREAMS_STEP, SERVICE_SNAPSHOT_STREAM_ID
@@ -40,12 +41,14 @@ class SnapshotSearch:
         settings: ArchiveClientSettings,
         position: int,
         now_ns: int,
+        cluster: KnownCluster | None = None,
         *,
         is_oldest: bool = False,
     ) -> None:
         """`position`: the snapshot is of this one or an earlier one, the newest of these.
 
-        With `is_oldest` it is of this one or a later one, the oldest of these. Raises TransportError, ChannelError.
+        With `is_oldest` it is of this one or a later one, the oldest of these. `cluster` as LogSource has it. Raises
+        TransportError, ChannelError.
         """
         self.is_done = False
         self.snapshot: ServiceSnapshot | None = None
@@ -54,6 +57,7 @@ class SnapshotSearch:
         self._client = client
         self._settings = settings
         self._position = position
+        self._cluster = cluster
         self._now_ns = self._heard_ns = now_ns
         self._session: ArchiveSession | None = ArchiveSession(client, settings, now_ns)
         self._reply: Reply | None = None
@@ -116,7 +120,9 @@ class SnapshotSearch:
             self._messages, self._is_whole, self._is_other = [], False, False
             recording_id = self._found.pop(0 if self._is_oldest else -1)
             try:
-                self._source = LogSource(self._client, self._settings, self._now_ns, recording_id=recording_id)
+                self._source = LogSource(
+                    self._client, self._settings, self._now_ns, recording_id=recording_id, cluster=self._cluster
+                )
             except OrdoError as error:
                 self._end(str(error))
             return 1

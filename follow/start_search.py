@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.entries import LogEntry
 from ordo.follow.follower import LogFollower
 from ordo.follow.recordings.log_source import LogSource, SourceState
@@ -36,10 +37,11 @@ class StartSearch:
         nodes: Sequence[ArchiveClientSettings],
         time: int | None,
         silence_s: float,
+        cluster: KnownCluster | None = None,
         *,
         decides: bool,
     ) -> None:
-        """`time`: in ms since 1970; None: where the log begins.
+        """`time`: in ms since 1970; None: where the log begins. `cluster`: the one that the nodes must be of.
 
         `decides`: not before the place from which on it is known which requests are executed.
         """
@@ -50,6 +52,7 @@ class StartSearch:
         self._nodes = nodes
         self._time = time
         self._silence_s = silence_s
+        self._cluster = cluster or KnownCluster()
         self._refusals = Refusals(nodes)
         self._next_node = 0
         self._asked_ns = -RETRY_INTERVAL_NS
@@ -80,7 +83,8 @@ class StartSearch:
         return count + (self._read(now_ns) if self._starts else self._survey(now_ns))
 
     def check_allowed(self) -> None:
-        """Raise ArchiveError when every node refuses these credentials."""
+        """Raise ArchiveError when every node refuses these credentials, OtherClusterError as readers do."""
+        self._cluster.check()
         self._refusals.check()
 
     def _survey(self, now_ns: int) -> int:
@@ -93,7 +97,7 @@ class StartSearch:
             self._next_node += 1
             self._asked_ns = now_ns
             try:
-                self._source = LogSource(self._client, settings, now_ns)
+                self._source = LogSource(self._client, settings, now_ns, cluster=self._cluster)
             except OrdoError as error:
                 self.problem = str(error)
         source = self._source
@@ -159,7 +163,9 @@ class StartSearch:
     def _read(self, now_ns: int) -> int:
         if self._follower is None:
             self._is_later, self._reached = False, self._starts[self._middle]
-            self._follower = LogFollower(self._client, self._nodes, self._reached, self._silence_s)
+            self._follower = LogFollower(
+                self._client, self._nodes, self._reached, self._silence_s, cluster=self._cluster
+            )
         follower = self._follower
         count = follower.work(now_ns)
         follower.check_allowed()

@@ -30,6 +30,7 @@
     |  |  |- NoQuorumError         no member leads
     |  |  `- OutcomeUnknownError   an order was given, and whether it is carried out is not known
     |  |- NotPermittedError        the credentials do not suffice for what was asked
+    |  |- OtherClusterError        a node is of another cluster than what is kept, or was read before
     |  |- SessionClosedError       the session is closed
     |  |- SessionRejectedError     the cluster refused the session
     |  |- QueryFailedError         the service answers no such query, or failed at it
@@ -373,6 +374,13 @@ class NotPermittedError(ClusterError):
     """The credentials do not suffice for what was asked.
 
     What to do: Give a token or credentials of the role that the message names (SECURITY.md).
+    """
+
+
+class OtherClusterError(ClusterError):
+    """A node is of another cluster than what is kept here, or was read or sent before. Nothing of both was mixed.
+
+    What to do: Give the addresses of one cluster, or begin anew, with another folder, file or position (ACCIDENTS.md).
     """
 
 

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.archive.client.settings import ArchiveClientSettings
-from ordo.archive.protocol import codecs
+from ordo.archive.protocol import codecs, own_codecs
 from ordo.archive.protocol.codes import PROTOCOL_VERSION, ErrorCode, RecordingSignal, ResponseCode
 from ordo.archive.protocol.driver_requests import DriverRequests
 from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, DecodeError, OrdoError, UnknownRecordingError
@@ -34,7 +34,6 @@ RESPONSES_PER_CYCLE_MAX = 64
 QUEUED_ERRORS_MAX = 64
 FORGOTTEN_MAX = 64
 ARCHIVE_ID_VERSION = 0x010B00
-CLIENT_NAME = "ordo"
 
 
 class ClientState(Enum):
@@ -99,6 +98,8 @@ class ArchiveSession:
         self.error: OrdoError | None = None
         self.control_session_id = -1
         self.archive_id = -1
+        self.log_identity: Any = None
+        """Which cluster's log the archive has, as it said last (LogIdentity); None: it has said nothing of it."""
         self.late_errors: deque[tuple[int, OrdoError]] = deque(maxlen=QUEUED_ERRORS_MAX)
         self.on_signal = on_signal
         self._now_ns = now_ns
@@ -208,7 +209,7 @@ class ArchiveSession:
             version=PROTOCOL_VERSION,
             response_channel=self._response_channel(self._subscription),
             encoded_credentials=self.settings.read_credentials(),
-            client_info=f"name={self.settings.name} implementation={CLIENT_NAME}",
+            client_info=f"name={self.settings.name} implementation={own_codecs.IMPLEMENTATION}",
         )
         if self._publication.offer(message) <= 0:
             return 0
@@ -308,7 +309,7 @@ class ArchiveSession:
     def _on_message(self, payload: bytes, _: Header) -> None:
         """Handle a message; anybody may have sent it, so what cannot be decoded is dropped."""
         try:
-            found = decode_one_of(codecs.SCHEMAS, payload)
+            found = decode_one_of(own_codecs.CLIENT_SCHEMAS, payload)
         except DecodeError:
             return
         if found is not None:
@@ -319,6 +320,9 @@ class ArchiveSession:
             self._on_connect_response(value)
         elif message is codecs.CHALLENGE and self.state is ClientState.AWAITING_RESPONSE:
             self._on_challenge(value)
+        elif message is own_codecs.LOG_IDENTITY:
+            if value.session_id == self.control_session_id:
+                self.log_identity = value
         elif getattr(value, "control_session_id", None) != self.control_session_id:
             return
         elif message is codecs.CONTROL_RESPONSE:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ordo.archive.protocol import codecs
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.archive.protocol.own_codecs import ToldIdentity
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.native.counters import Counter
@@ -149,6 +150,9 @@ class AccessPolicy(Protocol):
     def replay_limit(self, recording_id: int) -> Counter | None:
         """Return the counter that a replay of a recording may not pass, or None when there is no bound."""
 
+    def log_identity(self) -> ToldIdentity | None:
+        """Return which cluster's log the archive has; None: of none, or that is not certain yet."""
+
 
 class FullAccess:
     """The policy of an archive of its own: clients may do everything, or what their roles say."""
@@ -179,6 +183,9 @@ class FullAccess:
         pass
 
     def replay_limit(self, recording_id: int) -> Counter | None:
+        return None
+
+    def log_identity(self) -> ToldIdentity | None:
         return None
 
 
@@ -242,6 +249,9 @@ class ReadOnlyAccess:
         pass
 
     def replay_limit(self, recording_id: int) -> Counter | None:
+        return None
+
+    def log_identity(self) -> ToldIdentity | None:
         return None
 
 

@@ -62,6 +62,7 @@ class QueryRequests:
         _check_count(request.record_count)
 
         def steps() -> Listing:
+            yield self._identity(session, request)
             count = 0
             recording_id = max(0, request.from_recording_id)
             while recording_id < self._archive.catalog.next_recording_id:
@@ -78,9 +79,17 @@ class QueryRequests:
 
         return steps()
 
+    def _identity(self, session: ControlSession, request: Any) -> bytes | None:
+        """Return which cluster's log this is, for a client that understands it: it is told before what is listed."""
+        told = self._access.log_identity() if session.is_of_ordo else None
+        return None if told is None else session.responses.log_identity(request.correlation_id, told)
+
     def _list_one(self, session: ControlSession, request: records.ListRecordingRequest) -> None:
         session.check_no_listing()
         responses = session.responses
+        identity = self._identity(session, request)
+        if identity is not None:
+            responses.send(identity)
         descriptor = self._archive.catalog.find(request.recording_id)
         if descriptor is None:
             responses.send(responses.recording_unknown(request.correlation_id, request.recording_id))

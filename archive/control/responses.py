@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ordo.archive.protocol import codecs
+from ordo.archive.protocol import codecs, own_codecs
 from ordo.archive.protocol.codes import PROTOCOL_VERSION, RecordingSignal, ResponseCode
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import ArchiveError, OrdoError, StorageFullError
@@ -138,6 +138,12 @@ class ResponsePublisher:
         del fields["state"]
         return codecs.RECORDING_DESCRIPTOR.encode(
             control_session_id=self.control_session_id, correlation_id=correlation_id, **fields
+        )
+
+    def log_identity(self, correlation_id: int, told: own_codecs.ToldIdentity) -> bytes:
+        """Return an encoded LogIdentity."""
+        return own_codecs.LOG_IDENTITY.encode(
+            session_id=self.control_session_id, correlation_id=correlation_id, **told._asdict()
         )
 
     def send_signal(

@@ -10,6 +10,7 @@ from ordo.archive.channels import bounded_channel, strip_channel
 from ordo.archive.control.admission import Admission, Verdict
 from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.responses import ResponsePublisher, error_text
+from ordo.archive.protocol import own_codecs
 from ordo.archive.protocol.codes import PROTOCOL_MAJOR_VERSION, ErrorCode, ResponseCode
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
 from ordo.runtime.errors import ArchiveError
@@ -117,6 +118,11 @@ class ControlSession:
     @property
     def is_done(self) -> bool:
         return self.state is SessionState.DONE
+
+    @property
+    def is_of_ordo(self) -> bool:
+        """Whether the client understands messages of Ordo's own schema."""
+        return own_codecs.is_of_ordo(self.client_info)
 
     def activate(self) -> bool:
         """Note that the client was heard; return whether its requests are served."""

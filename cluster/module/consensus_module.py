@@ -75,6 +75,7 @@ from ordo.sequencer.leader_ingress import LeaderIngress
 from ordo.sequencer.sequencer import Sequencer
 
 if TYPE_CHECKING:
+    from ordo.archive.protocol.own_codecs import ToldIdentity
     from ordo.cluster.module.state.config import ModuleConfig
     from ordo.cluster.wire import records
     from ordo.runtime.sbe import Message
@@ -470,6 +471,10 @@ class ConsensusModule(LogHost):
         return len(self.services.timers) > 0
 
     # -- from the Sequencer ----------------------------------------------------------------------------------------
+
+    def told_identity(self) -> ToldIdentity | None:
+        """Return what readers and clients are told of whose log this member has."""
+        return self.rules.identity.told(self.executor.position)
 
     def on_stranger(self, source_identity: str, message: bytes) -> None:
         self.backups.on_message(message, source_identity, self.cluster_time)

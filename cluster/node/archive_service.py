@@ -9,6 +9,7 @@ from ordo.archive.control.access import ReadOnlyAccess, check_log_right
 from ordo.archive.control.conductor import ControlConductor
 from ordo.archive.control.config import ControlConfig
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.archive.protocol.own_codecs import ToldIdentity
 from ordo.cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID, is_feed, topic_of
 from ordo.runtime.errors import ArchiveError
 from ordo.runtime.security.authentication import Right
@@ -48,9 +49,11 @@ class CommittedLogAccess(ReadOnlyAccess):
         *,
         authenticator: Authenticator | None = None,
         member_ports: Callable[[], Collection[int]] = tuple,
+        log_identity: Callable[[], ToldIdentity | None] = lambda: None,
     ) -> None:
-        """`member_ports`: gives the ports where members of the cluster listen."""
+        """`member_ports`: gives the ports where members of the cluster listen; `log_identity`: whose log this is."""
         super().__init__(authenticator)
+        self._log_identity = log_identity
         self._member_ports = member_ports
         self._archive = archive
         self._commit_position = commit_position
@@ -94,6 +97,9 @@ class CommittedLogAccess(ReadOnlyAccess):
         is_log = self._archive.descriptor(recording_id).stream_id == LOG_STREAM_ID
         return self._commit_position if is_log else None
 
+    def log_identity(self) -> ToldIdentity | None:
+        return self._log_identity()
+
     def check_destination(self, channel: str, port: int, stream_id: int) -> None:
         """Whoever had a member's archive send a stream of the cluster to another member could pass for the first.
 
@@ -122,6 +128,7 @@ def serve_archive(
     subscribers_max: int,
     authenticator: Authenticator | None,
     member_ports: Callable[[], Collection[int]],
+    log_identity: Callable[[], ToldIdentity | None],
     on_error: Callable[[Exception], object],
 ) -> ControlConductor:
     """Return the agent that serves a node's archive at its member's archive endpoint; not started yet."""
@@ -140,5 +147,6 @@ def serve_archive(
         subscribers_max,
         authenticator=authenticator,
         member_ports=member_ports,
+        log_identity=log_identity,
     )
     return ControlConductor(archive, client, random, config, access=access, on_error=on_error)

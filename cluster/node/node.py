@@ -260,6 +260,7 @@ class Node:
             subscribers_max=self.config.node.subscribers_max,
             authenticator=self._authenticator,
             member_ports=self._member_ports,
+            log_identity=self.module.told_identity,
             on_error=on_error,
         )
 

@@ -7,10 +7,12 @@ of the log's publication. The identity is the hash of both, or what a ClusterIde
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.wire import codecs
+from ordo.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
@@ -75,3 +77,56 @@ def find_origin(record: bytes) -> Origin | None:
     if found is None or not is_first_record(*found):
         return None
     return Origin(identity_of(found[1]), found[1].log_position)
+
+
+class Log(NamedTuple):
+    """What a member, or who reads a log, knows of it."""
+
+    identity: bytes
+    """Empty: it has not come to it."""
+    position: int
+    """Where the identity begins; without one: from where on the log was read."""
+    executed_position: int
+    """Up to here it is committed, and read."""
+
+    def __str__(self) -> str:
+        return self.identity.hex()[:12] or "none"
+
+
+def are_of_two_clusters(one: Log, other: Log) -> bool:
+    """Return whether two logs cannot be one, by the identities that they have, and how far they were read.
+
+    Where they differ, or one has none, it counts only if that one was read up to where the newer identity begins: what
+    has not come so far may get it still.
+    """
+    if one.identity == other.identity:
+        return False
+    if one.identity and other.identity:
+        older, newer = sorted((one, other), key=lambda log: log.position)
+        return max(older.executed_position, older.position) >= newer.position
+    lacking, known = (other, one) if one.identity else (one, other)
+    return lacking.position < known.position <= lacking.executed_position
+
+
+def told_log(values: Any) -> Log | None:
+    """Return what a LogIdentity says of a node's log; None where it says nothing that can be."""
+    if values is None or values.identity_position < 0 or values.executed_position < 0:
+        return None
+    identity = pack_identity(values)
+    return Log(identity, values.identity_position, values.executed_position) if identity else None
+
+
+def identity_text(origin: Origin) -> str:
+    """Return an identity as files and programs outside keep it: its digits, and where it begins."""
+    return f"{origin.identity.hex()}@{origin.position}"
+
+
+def parse_identity(text: str) -> Origin:
+    """Return what `identity_text` wrote. Raises ConfigurationError."""
+    digits, _, position = text.partition("@")
+    if not re.fullmatch(f"[0-9a-f]{{{2 * IDENTITY_BYTES}}}", digits) or not re.fullmatch(r"[0-9]{1,18}", position):
+        raise ConfigurationError(
+            f"{text[:100]!r} names no cluster: allowed are {2 * IDENTITY_BYTES} hexadecimal digits, @ and a position, "
+            "as a reader's `cluster` says it"
+        )
+    return Origin(bytes.fromhex(digits), int(position))

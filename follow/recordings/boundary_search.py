@@ -6,6 +6,7 @@ For the error that refuses a position, and for orders that are to move somebody 
 from __future__ import annotations
 
 from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.transport.client.client import TransportClient
 
@@ -29,15 +30,19 @@ class BoundarySearch:
         now_ns: int,
         *,
         topic: str | None = None,
+        cluster: KnownCluster | None = None,
     ) -> None:
-        """`topic`: in the recording of a topic instead of the log's. Raises TransportError, ChannelError."""
+        """`topic`: in the recording of a topic instead of the log's; `cluster` as LogSource has it.
+
+        Raises TransportError, ChannelError.
+        """
         self.position = position
         self.before: int | None = None
         self.after: int | None = None
         self.is_known = False
         """Whether the node has said all that there is to say; where it has not, `source.reason` says why."""
         self.is_done = False
-        self.source = LogSource(client, settings, now_ns, topic=topic)
+        self.source = LogSource(client, settings, now_ns, topic=topic, cluster=cluster)
         self._deadline_ns = now_ns + PATIENCE_NS
 
     @property

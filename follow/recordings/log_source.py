@@ -16,6 +16,8 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import REFUSALS, ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
 from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import told_log
 from ordo.cluster.wire.streams import LOG_STREAM_ID, topic_of
 from ordo.follow.recordings.live_stream import LivePatience, LiveStream
 from ordo.runtime.errors import ArchiveError, OrdoError
@@ -63,13 +65,15 @@ class LogSource:
         topic: str | None = None,
         record_filter: Mapping[str, str] | None = None,
         patience: LivePatience | None = None,
+        cluster: KnownCluster | None = None,
     ) -> None:
         """`recording_id`: another recording than the log; `topic`: that of a topic of the feeds.
 
         `stream_id`: that of the replay; None: that of the recording, where it is recorded again. `record_filter`:
         what the archive is to leave out, as parameters of the replay's channel (`ordo.follow.entries.record_filter`).
         `patience`: of a reader that goes over to the stream that the node's readers share; None: it keeps its own
-        replay. Raises TransportError, ChannelError.
+        replay. `cluster`: the one that the node must be of, for which it has the error then; None: any. Raises
+        TransportError, ChannelError.
         """
         self.address = settings.control_channel
         self.state = SourceState.CONNECTING
@@ -103,9 +107,9 @@ class LogSource:
         self._subscription: Subscription | None = None
         self._image: Image | None = None
         self._replay_id = -1
-        self._retry_ns = 0
-        self._image_deadline_ns = 0
+        self._retry_ns = self._image_deadline_ns = 0
         self._patience = patience
+        self._cluster = cluster or KnownCluster()
         self._live: LiveStream | None = None
         self._has_caught_up = False
 
@@ -171,6 +175,9 @@ class LogSource:
         if reply.error is not None:
             self._end_with(reply.error)
             return
+        if not self._cluster.admits(told_log(self._session.log_identity), self.address):
+            self.end("is of another cluster")
+            return
         self.is_leader = self._writes_log(reply.items)
         items = [one for one in reply.items if self._topic is None or self._is_topic(one)]
         if not items:
@@ -215,6 +222,7 @@ class LogSource:
             self.is_too_old = True
             self.end(f"has the log from position={self.start_position} on only")
             return
+        self._cluster.adopt(told_log(self._session.log_identity), self.address)
         self.position = position
         self._length = length_bytes
         self.state = SourceState.SUBSCRIBING

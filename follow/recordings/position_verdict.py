@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.recordings.boundary_search import HINT, BoundarySearch
 from ordo.follow.recordings.log_source import LogSource
 from ordo.runtime.errors import ArchiveError, OrdoError
@@ -52,10 +53,17 @@ class EndVotes:
 class PositionVerdict:
     """`note` what a source says, `work` once a duty cycle; `check` raises what is final."""
 
-    def __init__(self, client: TransportClient, nodes: Sequence[ArchiveClientSettings], what: str = "the log") -> None:
+    def __init__(
+        self,
+        client: TransportClient,
+        nodes: Sequence[ArchiveClientSettings],
+        what: str = "the log",
+        cluster: KnownCluster | None = None,
+    ) -> None:
         self._client = client
         self._nodes = {one.control_channel: one for one in nodes}
         self._what = what
+        self._cluster = cluster
         self._votes = EndVotes(nodes)
         self._between: set[str] = set()
         self._too_old: set[str] = set()
@@ -102,7 +110,9 @@ class PositionVerdict:
 
     def _begin_search(self, source: LogSource, position: int, now_ns: int, topic: str | None) -> None:
         try:
-            self._search = BoundarySearch(self._client, self._nodes[source.address], position, now_ns, topic=topic)
+            self._search = BoundarySearch(
+                self._client, self._nodes[source.address], position, now_ns, topic=topic, cluster=self._cluster
+            )
         except OrdoError:
             self._refuse_between(position, HINT)
 

@@ -17,6 +17,8 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.cluster.client.connection.endpoints import check_list
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Origin
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.recording_follower import Refusals
 from ordo.runtime.closing import Closing
@@ -77,6 +79,8 @@ class Survey:
     """The nodes that answered in time, the one with the most log first."""
     silent: dict[str, str]
     """The others, and why."""
+    origin: Origin | None = None
+    """Which cluster's log it is; None: no node says it."""
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -88,7 +92,7 @@ def survey(addresses: Sequence[str], access: Access | None = None, unawaited: Co
     """Ask all nodes at once how much of the log they have, committed.
 
     Waits until one has answered, then a little for the others, though not for those in `unawaited`. Raises ArchiveError
-    when none of them answers within the access's timeout.
+    when none of them answers within the access's timeout, OtherClusterError when they are of two clusters.
     """
     access = access or Access()
     check_list("addresses", addresses)
@@ -110,6 +114,7 @@ class _Surveyor:
         self._addresses = list(dict.fromkeys(addresses))
         self._unawaited = frozenset(unawaited)
         self._sources: dict[str, LogSource] = {}
+        self._cluster = KnownCluster()
         self._problems: dict[str, str] = {}
         self._refused: set[str] = set()
 
@@ -120,6 +125,7 @@ class _Surveyor:
             now_ns = self._transport.drive()
             self._open(now_ns)
             work_count = sum(source.work(now_ns) for source in self._sources.values())
+            self._check_cluster()
             ready = self._ready()
             if ready:
                 patience_ns = patience_ns or now_ns + round(PATIENCE_S * SECOND_NS)
@@ -134,6 +140,11 @@ class _Surveyor:
             if work_count == 0:
                 self._transport.park(PARK_NS)
 
+    def _check_cluster(self) -> None:
+        if self._cluster.error is not None:
+            self._close()
+        self._cluster.check()
+
     def _open(self, now_ns: int) -> None:
         """Open a source at each node; a new one where the last has ended without an answer."""
         for address in self._addresses:
@@ -144,7 +155,9 @@ class _Surveyor:
                 self._problems[address] = source.reason
                 self._note_refusal(address, source)
             try:
-                self._sources[address] = LogSource(self._transport.client, self._access.settings(address), now_ns)
+                self._sources[address] = LogSource(
+                    self._transport.client, self._access.settings(address), now_ns, cluster=self._cluster
+                )
             except OrdoError as error:
                 self._problems[address] = str(error)
 
@@ -183,6 +196,7 @@ class _Surveyor:
             max(source.end_position for _, source in found),
             tuple(address for address, _ in found),
             silent,
+            self._cluster.origin,
         )
         self._close()
         return result
@@ -228,14 +242,18 @@ class RangeReader(Closing):
         *,
         silence_s: float = 3.0,
         record_filter: Mapping[str, str] | None = None,
+        origin: Origin | None = None,
     ) -> None:
         """`record_filter`: what nodes may leave out, with padding in its place (`ordo.follow.entries.record_filter`).
+
+        `origin`: of a survey; a node of another cluster is refused with an OtherClusterError.
 
         Raises ConfigurationError, TransportError; nodes are asked later.
         """
         check_list("addresses", addresses)
         self.position = start
         self.end = end
+        self._cluster = KnownCluster(origin, "what the survey found")
         self.problem = ""
         """Why the reader left the last node."""
         self._access = access or Access()
@@ -275,11 +293,13 @@ class RangeReader(Closing):
         now_ns = self._transport.drive()
         work_count = sum(source.work(now_ns) for source in self._closing)
         self._closing = [source for source in self._closing if source.is_pending]
+        self._cluster.position = self.position
         if self._source is None and now_ns >= self._pause_until_ns:
             self._open(now_ns)
         source = self._source
         if source is not None:
             work_count += source.work(now_ns)
+            self._cluster.check()
             if source.state is SourceState.READY:
                 source.begin(self.position, self.end - self.position)
                 self._silent_ns = now_ns
@@ -302,7 +322,9 @@ class RangeReader(Closing):
         settings = self._settings[self._next_node % len(self._settings)]
         self._next_node += 1
         self._silent_ns = now_ns
-        self._source = LogSource(self._transport.client, settings, now_ns, record_filter=self._record_filter)
+        self._source = LogSource(
+            self._transport.client, settings, now_ns, record_filter=self._record_filter, cluster=self._cluster
+        )
 
     def _attend(self, source: LogSource, now_ns: int) -> None:
         """Leave a node that has ended its replay, or is silent."""

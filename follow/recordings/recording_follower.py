@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.recordings.live_stream import LivePatience
 from ordo.follow.recordings.log_source import REPLAY_STREAM_ID, LogSource, SourceState
 from ordo.follow.recordings.position_verdict import PositionVerdict
@@ -73,19 +74,23 @@ class RecordingFollower:
         topic: str | None = None,
         record_filter: Mapping[str, str] | None = None,
         goes_live: bool = False,
+        cluster: KnownCluster | None = None,
     ) -> None:
         """Follow from `position`; None begins with what is committed when the first node is reached.
 
         With `is_from_start`, None begins where that node's log begins. `stream_id`, `topic` and `record_filter` are
         those of LogSource. `goes_live`: without a filter it reads, once it has caught up, what the node sends to all
-        such readers alike; it is polled, not recorded.
+        such readers alike; it is polled, not recorded. `cluster`: the one that is known already; nodes of another one
+        are refused (`check_allowed`).
         """
         self.position = position
         self.problem = ""
+        self.cluster = cluster or KnownCluster()
         self.oldest_position: int | None = None
         """Where the log begins now, when `position` is below that at every node."""
         self._refusals = Refusals(nodes)
-        self._verdict = PositionVerdict(client, nodes, "the log" if topic is None else f"topic {topic}")
+        what = "the log" if topic is None else f"topic {topic}"
+        self._verdict = PositionVerdict(client, nodes, what, self.cluster)
         self._is_from_start = is_from_start
         self._stream_id = stream_id
         self._topic = topic
@@ -108,7 +113,11 @@ class RecordingFollower:
         self._too_old: dict[str, int] = {}
 
     def check_allowed(self) -> None:
-        """Raise ArchiveError when every node refuses these credentials, or the position to begin at."""
+        """Raise ArchiveError when every node refuses these credentials, or the position to begin at.
+
+        Raises OtherClusterError when a node is of another cluster than what was read.
+        """
+        self.cluster.check()
         self._refusals.check()
         self._verdict.check()
 
@@ -138,6 +147,8 @@ class RecordingFollower:
         """One duty cycle: finds, leaves and changes nodes. The count of things done."""
         if self._last_progress_ns is None:
             self._last_progress_ns = now_ns
+        if self.position is not None and self._topic is None:
+            self.cluster.position = self.position
         work_count = sum(source.work(now_ns) for source in self._closing)
         self._closing = [source for source in self._closing if source.is_pending]
         if self._verdict.is_searching:
@@ -202,6 +213,7 @@ class RecordingFollower:
             topic=self._topic,
             record_filter=self._record_filter,
             patience=self._patience,
+            cluster=self.cluster,
         )
 
     def _attend_source(self, now_ns: int) -> None:

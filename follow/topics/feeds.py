@@ -118,7 +118,14 @@ class FeedFollower(RecordingFollower):
     def _source_at(self, settings: ArchiveClientSettings, now_ns: int) -> LogSource:
         needs_log = self._beginning.needs_log
         return TopicSource(
-            self._client, settings, now_ns, self.topic, self._stream_id, self._patience, measures_log=needs_log
+            self._client,
+            settings,
+            now_ns,
+            self.topic,
+            self._stream_id,
+            self._patience,
+            measures_log=needs_log,
+            cluster=self.cluster,
         )
 
     def _judge(self, source: LogSource, now_ns: int) -> None:
@@ -232,6 +239,7 @@ class FeedFollower(RecordingFollower):
             message, previous = decode_message(self.topic, record)
             if not self._is_missing and self._admits(message, previous):
                 self._has_begun = True
+                self.cluster.position = message.position
                 self._beginning.note_begun()
                 self.next_sequence = message.sequence + 1
                 handler(message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ordo.archive.client import control_requests
 from ordo.archive.client.session import Reply
 from ordo.archive.client.settings import ArchiveClientSettings
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.follow.recordings.live_stream import LivePatience
 from ordo.follow.recordings.log_source import LogSource, SourceState
@@ -29,9 +30,10 @@ class TopicSource(LogSource):
         patience: LivePatience | None,
         *,
         measures_log: bool,
+        cluster: KnownCluster,
     ) -> None:
-        """Open a session with the node. Raises TransportError, ChannelError."""
-        super().__init__(client, settings, now_ns, stream_id=stream_id, topic=topic, patience=patience)
+        """Open a session with the node, which must be of a cluster. Raises TransportError, ChannelError."""
+        super().__init__(client, settings, now_ns, stream_id=stream_id, topic=topic, patience=patience, cluster=cluster)
         self.measures_log = measures_log
         """Whether the log is measured again and again; switched off once nobody needs it any more."""
         self._found: Reply | None = None

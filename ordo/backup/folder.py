@@ -2,7 +2,7 @@
 
     <folder>/archive/      recordings as in a node: stretches of the log, and the two parts of each snapshot
     <folder>/state.mdb     which recordings are whole snapshots, with their digests (cluster.module.state.state_store)
-    <folder>/backup.json   the cluster that it is of: members, and what they were asked with
+    <folder>/backup.json   the cluster that it is of: its identity, and the members' addresses
     <folder>/status.json   what the running `ordo backup run` does; written once a second
 
 A stretch is one recording of the log. A backup has one as long as the cluster keeps the log for it; when the cluster
@@ -20,7 +20,10 @@ from typing import Any, NamedTuple
 from ordo.archive.archive import Archive
 from ordo.archive.segments.catalog import Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.state.module_snapshot import decode as decode_module
 from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
@@ -79,9 +82,31 @@ class BackupFolder(Closing):
     def contents(self) -> Contents:
         return _contents(self.archive.recordings(), self.store)
 
-    def write_cluster(self, values: dict[str, Any]) -> None:
+    def known_cluster(self) -> KnownCluster:
+        """Return which cluster the backup is of, as far as that is known."""
+        kept, contents = read_json(self.path / CLUSTER).get("cluster"), self.contents()
+        origin = self._origin_of_snapshots(contents) if kept is None else parse_identity(str(kept))
+        known = KnownCluster(
+            origin,
+            "" if origin is None else f"the backup in {self.path}",
+            "give the addresses of that cluster, or another folder",
+        )
+        ends = (*(one.log_position for one in contents.snapshots), *(one.stop_position for one in contents.stretches))
+        known.position = max(ends, default=0)
+        return known
+
+    def _origin_of_snapshots(self, contents: Contents) -> Origin | None:
+        """Of a backup that an earlier release began, which wrote down no identity: what its newest snapshot says."""
+        if not contents.snapshots:
+            return None
+        messages = self.archive.reader(contents.snapshots[-1].module_recording_id, None).messages()
+        said = decode_module([message.payload for message in messages]).identity
+        return None if said is None else Origin(said.identity, said.position)
+
+    def write_cluster(self, endpoints: list[str], origin: Origin | None) -> None:
         """Remember the cluster that the backup is of."""
-        write_json(self.path / CLUSTER, {"format": FORMAT, **values})
+        identity = {} if origin is None else {"cluster": identity_text(origin)}
+        write_json(self.path / CLUSTER, {"format": FORMAT, "endpoints": endpoints, **identity})
 
     def write_status(self, values: dict[str, Any]) -> None:
         write_json(self.path / STATUS, values)

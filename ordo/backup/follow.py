@@ -20,6 +20,7 @@ from ordo.runtime.errors import ConfigurationError, NotPermittedError, OrdoError
 from ordo.runtime.native.time_units import SECOND_NS
 
 if TYPE_CHECKING:
+    from ordo.cluster.wire.log_identity import Origin
     from ordo.transport.client.client import TransportClient
 
 RETRY_INTERVAL_NS = SECOND_NS
@@ -60,6 +61,8 @@ class Backup:
         self._status_ns = 0
         self.problem = ""
         """What failed last, in a line."""
+        self._cluster = folder.known_cluster()
+        self._written: tuple[list[str], Origin | None] | None = None
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -91,7 +94,10 @@ class Backup:
     # -- the duty cycle --------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> int:
-        """One duty cycle; returns the number of things done. Raises StorageError, NotPermittedError."""
+        """One duty cycle; returns the number of things done.
+
+        Raises StorageError, NotPermittedError; OtherClusterError when a member is of another cluster than the backup.
+        """
         work_count = self._work_query(now_ns)
         if self._log is not None:
             work_count += self._log.work(now_ns)
@@ -99,6 +105,8 @@ class Backup:
             work_count += self._snapshot.work(now_ns)
             if self._snapshot.is_done:
                 self._take_snapshot(self._snapshot, now_ns)
+        self._cluster.check()
+        self._write_cluster()
         if now_ns >= self._status_ns:
             self._status_ns = now_ns + STATUS_INTERVAL_NS
             self._folder.write_status(self.status())
@@ -167,16 +175,23 @@ class Backup:
         if self._log is None:
             stretches = self._folder.contents().stretches
             newest = stretches[-1] if stretches else None
-            self._log = LogCopy(self._folder.archive, self._client, nodes, newest, self._report)
+            self._log = LogCopy(self._folder.archive, self._client, nodes, newest, self._report, self._cluster)
         else:
             self._log.change_nodes(nodes)
         offered, address = answer.snapshot, answer.archive
         if offered is not None and address is not None and offered.log_position > self._newest_position:
             settings = self._archive_settings(address)
-            self._snapshot = SnapshotCopy(self._folder.archive, self._client, settings, offered)
+            self._snapshot = SnapshotCopy(self._folder.archive, self._client, settings, offered, self._cluster)
 
     def _archive_settings(self, address: str) -> ArchiveClientSettings:
         return ArchiveClientSettings.at(address, message_timeout_s=5.0, credentials=self._credentials, name="backup")
+
+    def _write_cluster(self) -> None:
+        """Write down whose backup this is, before anything is recorded, and once a member's archive has shown it."""
+        now = (self._remembered, self._cluster.origin)
+        if self._remembered and now != self._written and self._log is not None and self._log.end_position >= 0:
+            self._folder.write_cluster(*now)
+            self._written = now
 
     def _take_members(self, answer: Description) -> None:
         """Take the members' addresses; those given first that are no members follow."""
@@ -184,7 +199,6 @@ class Backup:
         addresses = [*found, *(one for one in self._given if one not in found)]
         if addresses != self._remembered:
             self._remembered = self._addresses = addresses
-            self._folder.write_cluster({"endpoints": addresses})
 
     def _take_snapshot(self, copy: SnapshotCopy, now_ns: int) -> None:
         self._snapshot = None

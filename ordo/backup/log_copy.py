@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.backup.folder import Report
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.follower import LogFollower
 from ordo.runtime.errors import ArchiveError, OrdoError, StorageError
 
@@ -36,12 +37,17 @@ class LogCopy:
         nodes: Sequence[ArchiveClientSettings],
         stretch: RecordingDescriptor | None,
         report: Report,
+        cluster: KnownCluster,
     ) -> None:
-        """`stretch`: the newest of the backup; None begins with the oldest log that the first node has."""
+        """`stretch`: the newest of the backup; None begins with the oldest log that the first node has.
+
+        `cluster`: the one that the backup is of.
+        """
         self._archive = archive
         self._client = client
         self._nodes = list(nodes)
         self._report = report
+        self._cluster = cluster
         self._recording: Recording | None = None
         self._source: LogSource | None = None
         self._failure: Exception | None = None
@@ -50,7 +56,15 @@ class LogCopy:
         self._follower = self._follow(None if stretch is None else stretch.stop_position)
 
     def _follow(self, position: int | None) -> LogFollower:
-        return LogFollower(self._client, self._nodes, position, SILENCE_S, is_from_start=True, stream_id=None)
+        return LogFollower(
+            self._client,
+            self._nodes,
+            position,
+            SILENCE_S,
+            is_from_start=True,
+            stream_id=None,
+            cluster=self._cluster,
+        )
 
     @property
     def position(self) -> int:

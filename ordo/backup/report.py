@@ -22,10 +22,11 @@ SILENCE_MAX_S = 10.0
 def describe_backup(path: Path) -> dict[str, Any]:
     """Return the status as JSON has it. Raises ConfigurationError where there is no backup."""
     contents = look(path)
-    told = _read_status(path)
+    told, cluster = _read_status(path), read_json(path / CLUSTER)
     return {
         "folder": str(path),
-        "endpoints": read_json(path / CLUSTER).get("endpoints", []),
+        "cluster": cluster.get("cluster", ""),
+        "endpoints": cluster.get("endpoints", []),
         "log": [
             {"start": one.start_position, "end": None if one.is_active else one.stop_position}
             for one in contents.stretches
@@ -59,6 +60,8 @@ def describe_lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield the status as lines for people."""
     running = found["running"]
     yield f"state      {running.get('state', 'never ran')}"
+    if found["cluster"]:
+        yield f"cluster    {found['cluster']}"
     for name in ("source", "position", "cluster_position", "problem"):
         if running.get(name) not in (None, "", -1):
             yield f"{name.replace('_', ' '):17}{running[name]}"

@@ -9,6 +9,7 @@ from ordo.backup.query import OfferedSnapshot
 from ordo.cluster.module.state.module_snapshot import decode as decode_module
 from ordo.cluster.module.state.recovery import check_parts
 from ordo.cluster.module.state.state_store import SnapshotEntry
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.snapshot_digest import combine, digest_of
 from ordo.follow.recordings.log_source import LogSource, SourceState
@@ -58,9 +59,10 @@ class _Part:
         settings: ArchiveClientSettings,
         recording_id: int,
         now_ns: int,
+        cluster: KnownCluster,
     ) -> None:
         self._archive = archive
-        self._source = LogSource(client, settings, now_ns, recording_id=recording_id, stream_id=None)
+        self._source = LogSource(client, settings, now_ns, recording_id=recording_id, stream_id=None, cluster=cluster)
         self._recording: Recording | None = None
         self._failure: Exception | None = None
         self._progress = (0, now_ns)
@@ -115,8 +117,14 @@ class SnapshotCopy:
     """One snapshot on its way: the services' parts, then the module's. `work` until `checked` or `problem` is there."""
 
     def __init__(
-        self, archive: Archive, client: TransportClient, settings: ArchiveClientSettings, offered: OfferedSnapshot
+        self,
+        archive: Archive,
+        client: TransportClient,
+        settings: ArchiveClientSettings,
+        offered: OfferedSnapshot,
+        cluster: KnownCluster,
     ) -> None:
+        """`cluster`: the one that the backup is of."""
         self.offered = offered
         self.entry: SnapshotEntry | None = None
         self.checked: CheckedSnapshot | None = None
@@ -124,6 +132,7 @@ class SnapshotCopy:
         self._archive = archive
         self._client = client
         self._settings = settings
+        self._cluster = cluster
         self._parts: list[_Part] = []
 
     @property
@@ -148,7 +157,7 @@ class SnapshotCopy:
         sources = (*self.offered.service_recording_ids, self.offered.module_recording_id)
         if len(self._parts) < len(sources):
             recording_id = sources[len(self._parts)]
-            self._parts.append(_Part(self._archive, self._client, self._settings, recording_id, now_ns))
+            self._parts.append(_Part(self._archive, self._client, self._settings, recording_id, now_ns, self._cluster))
             return 1
         self._check()
         return 1

@@ -12,8 +12,10 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.control.access import FullAccess
 from ordo.archive.control.queries import QueryRequests
 from ordo.archive.protocol.codes import ErrorCode
+from ordo.archive.protocol.own_codecs import ToldIdentity
 from ordo.cluster.node.archive_service import CommittedLogAccess
 from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.follow.executed_follower import ExecutedFollower
@@ -36,8 +38,10 @@ class LogNode:
 
     def __init__(self, world: LogWorld, address: str, is_follower: bool) -> None:
         self.commit: Counter = local_counter(0)
+        self.told: ToldIdentity | None = None
+        """What it says of whose log it has."""
         self.server: Server = world.server(address, sessions_max=8)
-        access = CommittedLogAccess(self.server.archive, self.commit, 20, 20)
+        access = CommittedLogAccess(self.server.archive, self.commit, 20, 20, log_identity=lambda: self.told)
         self.server.conductor._access = access
         self.server.conductor.replays._access = access
         queries = QueryRequests(self.server.archive, self.server.conductor.recordings, access)
@@ -73,9 +77,11 @@ class LogWorld(ControlWorld):
         self.seen = []
         self.follow(position, silence_s)
 
-    def follow(self, position: int | None, silence_s: float = 0.5) -> None:
+    def follow(self, position: int | None, silence_s: float = 0.5, cluster: KnownCluster | None = None) -> None:
         settings = [node.settings for node in self.nodes_of_log]
-        self.follower = LogFollower(self.client_node.client, settings, position, silence_s, goes_live=True)
+        self.follower = LogFollower(
+            self.client_node.client, settings, position, silence_s, goes_live=True, cluster=cluster
+        )
 
     def stop_reading(self) -> None:
         """Until no node replays anything."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from ordo.archive.protocol.own_codecs import ToldIdentity
 from ordo.cluster.module.state.folder_rows import FolderRows
 from ordo.cluster.module.state.host import AppendingHost
 from ordo.cluster.wire import ordo_codecs
@@ -54,6 +55,8 @@ class ClusterIdentity:
         self._events: list[LogIdentity] = []
         """Of this member's durable log, committed or not."""
         self.origin: Origin | None = rows.origin
+        self._is_settled = False
+        """The log, or a snapshot, repeats the identity in an event: all members have that one."""
 
     def start(self, of_snapshot: LogIdentity | None, first: Origin | None) -> None:
         """Set what is known before the log is read.
@@ -65,6 +68,7 @@ class ClusterIdentity:
         """
         if of_snapshot is not None:
             self._events.append(of_snapshot)
+            self._is_settled = True
         for name, found in (
             ("log", first),
             ("snapshot", None if of_snapshot is None else Origin(of_snapshot.identity, of_snapshot.position)),
@@ -105,6 +109,20 @@ class ClusterIdentity:
             self._adopt(Origin(identity_of(record.values), record.values.log_position))
         elif record.table is ordo_codecs.CLUSTER_IDENTITY_EVENT:
             self._adopt(Origin(pack_identity(record.values), record.position))
+            self._is_settled = True
+
+    def told(self, executed_position: int) -> ToldIdentity | None:
+        """Return what readers and clients are told of this member's log.
+
+        None before an event has said it: until then members may know different ones, and a leader may yet draw another.
+        """
+        if self.origin is None or not self._is_settled:
+            return None
+        return ToldIdentity(
+            **unpack_identity(self.origin.identity),
+            identity_position=self.origin.position,
+            executed_position=max(executed_position, self.origin.position),
+        )
 
     def at(self, log_position: int) -> LogIdentity | None:
         """Return what the newest ClusterIdentityEvent up to a position said, for a snapshot there."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from ordo.cluster.module.state.folder_rows import NO_START, Claim, Start
 from ordo.cluster.module.state.host import MemberHost
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.log_identity import pack_identity, unpack_identity
+from ordo.cluster.wire.log_identity import Log, are_of_two_clusters, pack_identity, unpack_identity
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.sentinels import NULL_VALUE
@@ -47,20 +47,6 @@ class StandingsHost(MemberHost, Protocol):
     def executed_position(self) -> int: ...
 
 
-class Log(NamedTuple):
-    """What a member knows of its own log."""
-
-    identity: bytes
-    """Empty: it has not come to it."""
-    position: int
-    """Where the identity begins; without one: from where on the member has read the log."""
-    executed_position: int
-    """Up to here it is committed, and read."""
-
-    def __str__(self) -> str:
-        return self.identity.hex()[:12] or "none"
-
-
 class Shown(NamedTuple):
     """What a member shows of its data."""
 
@@ -78,21 +64,6 @@ def shown_by(values: records.MemberProof | records.MemberStanding) -> Shown | No
         Start(values.start_number, values.start_draw),
         Distrust(values.distrust & int(EVERYTHING)),
     )
-
-
-def are_of_two_clusters(one: Log, other: Log) -> bool:
-    """Return whether two logs cannot be one, by the identities that they have, and how far they were read.
-
-    Where they differ, or one has none, it counts only if that one was read up to where the newer identity begins: what
-    has not come so far may get it still.
-    """
-    if one.identity == other.identity:
-        return False
-    if one.identity and other.identity:
-        older, newer = sorted((one, other), key=lambda log: log.position)
-        return max(older.executed_position, older.position) >= newer.position
-    lacking, known = (other, one) if one.identity else (one, other)
-    return lacking.position < known.position <= lacking.executed_position
 
 
 class Standings:

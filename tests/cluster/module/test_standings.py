@@ -13,13 +13,21 @@ import pytest
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.module.log.log_executor import LogRecord
 from ordo.cluster.module.members.cluster_identity import ClusterIdentity
-from ordo.cluster.module.members.standings import EVERYTHING, Log, Standings, are_of_two_clusters
+from ordo.cluster.module.members.standings import EVERYTHING, Standings
 from ordo.cluster.module.state.folder_rows import NO_START, Claim, Owner, Start, claim
 from ordo.cluster.module.state.peer_notes import PEER_NOTES_NAME, ROWS_MAX, PeerNotes
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.levels import IDENTITY_LEVEL
-from ordo.cluster.wire.log_identity import LogIdentity, Origin, find_origin, identity_of, pack_identity
+from ordo.cluster.wire.log_identity import (
+    Log,
+    LogIdentity,
+    Origin,
+    are_of_two_clusters,
+    find_origin,
+    identity_of,
+    pack_identity,
+)
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.io.storage import FileStorage

@@ -1,0 +1,58 @@
+"""Which cluster somebody outside reads from or talks to, so that no other one is taken for it.
+
+Positions, numbers and answers of one cluster mean nothing at another. Addresses are used again, lists of addresses mix
+two clusters, and what was kept of one is used with another.
+"""
+
+from __future__ import annotations
+
+from ordo.cluster.wire.log_identity import Log, Origin, are_of_two_clusters
+from ordo.runtime.errors import OtherClusterError
+
+GIVE_ONE = "give the addresses of one cluster"
+
+
+class KnownCluster:
+    """The first cluster that was met, or the one that something kept is of.
+
+    A node that does not say which cluster's log it has is let in: members of earlier releases do not.
+    """
+
+    def __init__(self, origin: Origin | None = None, whose: str = "", remedy: str = GIVE_ONE) -> None:
+        """`whose`: what is of the cluster `origin`; empty: the node that was met first. `remedy`: ends the error."""
+        self.origin = origin
+        self.position = 0
+        """Up to here its log was read, or acknowledged, by who knows it."""
+        self.error: OtherClusterError | None = None
+        self._whose = whose
+        self._remedy = remedy
+
+    def check(self) -> None:
+        """Raise OtherClusterError once a node of another cluster was met."""
+        if self.error is not None:
+            raise self.error
+
+    def admits(self, told: Log | None, address: str) -> bool:
+        """Return whether a node may be of this cluster. The first that says whose log it has decides."""
+        if told is None:
+            return True
+        own = self.origin
+        if own is None:
+            self.adopt(told, address)
+            return True
+        if not are_of_two_clusters(Log(own.identity, own.position, self.position), told):
+            return True
+        self.error = self.error or OtherClusterError(
+            f"{address} is of the cluster with identity {told}, and {self._whose} of the one with identity {own}: "
+            f"{self._remedy}"
+        )
+        return False
+
+    def adopt(self, told: Log | None, address: str) -> None:
+        """Take a node's word, now that it is read: from a position on a restored cluster is one of its own."""
+        own = self.origin
+        if told is None or (own is not None and (told.identity == own.identity or told.position <= own.position)):
+            return
+        if own is None and not self._whose:
+            self._whose = f"{address}, which was met first,"
+        self.origin = Origin(told.identity, told.position)

@@ -1,0 +1,182 @@
+"""Nodes of two clusters under one reader: the second one is refused, with a line that says whose each is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ordo.archive.client import control_requests
+from ordo.archive.protocol.own_codecs import LOG_IDENTITY, ToldIdentity
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Log, Origin, identity_text, parse_identity, told_log, unpack_identity
+from ordo.follow.executed_follower import ExecutedFollower
+from ordo.follow.position_check import PositionCheck
+from ordo.follow.start_search import StartSearch
+from ordo.runtime.errors import ConfigurationError, OtherClusterError
+from tests.sequencer.test_log_follower import LogWorld
+from tests.transport.driver_world import S
+
+ONE, OTHER = b"1" * 16, b"2" * 16
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[LogWorld]:
+    world = LogWorld(tmp_path)
+    world.start()
+    assert world.follower is not None
+    world.follower.close()
+    world.follower = None
+    yield world
+    if world.follower is not None:
+        world.follower.close()
+    world.close()
+
+
+def told(identity: bytes, position: int = 0, executed_position: int = 1 << 40) -> ToldIdentity:
+    return ToldIdentity(**unpack_identity(identity), identity_position=position, executed_position=executed_position)
+
+
+def tell(world: LogWorld, *said: ToldIdentity | None) -> None:
+    for node, one in zip(world.nodes_of_log, said, strict=True):
+        node.told = one
+
+
+def is_refused(world: LogWorld) -> bool:
+    assert world.follower is not None
+    return world.follower.cluster.error is not None
+
+
+def test_a_reader_that_changes_to_a_node_of_another_cluster_ends(world: LogWorld) -> None:
+    tell(world, told(ONE), told(OTHER), told(OTHER))
+    world.commit(world.append(range(50)))
+    world.follow(0)
+    world.until(lambda: len(world.seen) == 50)
+    world.commit(world.append(range(50, 90), nodes=[1, 2]), nodes=[1, 2])
+    world.until(lambda: is_refused(world), timeout_ns=5 * S)
+    world.run(S)
+    assert world.numbers == list(range(50))
+    assert world.follower is not None
+    first, second = (node.settings.control_channel for node in world.nodes_of_log[:2])
+    wanted = (
+        f"{second} is of the cluster with identity {OTHER.hex()[:12]}, and {first}, which was met first, of the one "
+        f"with identity {ONE.hex()[:12]}: give the addresses of one cluster"
+    )
+    with pytest.raises(OtherClusterError, match=re.escape(wanted)):
+        world.follower.check_allowed()
+
+
+@pytest.mark.parametrize("said", [(None, None, None), (told(ONE), None, None), (None, told(ONE), told(ONE))])
+def test_nodes_that_do_not_say_whose_log_they_have_are_read(
+    world: LogWorld, said: tuple[ToldIdentity | None, ...]
+) -> None:
+    """Those of an earlier release, or below the protocol level."""
+    tell(world, *said)
+    world.commit(world.append(range(50)))
+    world.follow(0)
+    world.until(lambda: len(world.seen) == 50)
+    assert world.follower is not None
+    for index in (0, 1):
+        dead = world.nodes_of_log[index]
+        if world.follower.source_address == dead.settings.control_channel:
+            world.crash(dead)
+    world.commit(world.append(range(50, 90), nodes=[2]), nodes=[2])
+    world.until(lambda: len(world.seen) == 90, timeout_ns=20 * S)
+    world.follower.check_allowed()
+
+
+@pytest.mark.parametrize(("read", "is_two"), [(20, False), (60, True)])
+def test_a_restored_cluster_is_another_one_from_where_it_began(world: LogWorld, read: int, is_two: bool) -> None:
+    """Up to there both logs are the same; a reader that has come further has read another one."""
+    restored_position = world.append(range(50), nodes=[0, 1])
+    end = world.append(range(50, 80), nodes=[0, 1])
+    positions = [message.position for message in world.nodes_of_log[0].server.archive.reader(0).messages()]
+    world.commit(end, nodes=[0, 1])
+    tell(world, told(OTHER, restored_position), told(OTHER, restored_position), None)
+    world.follow(positions[read], cluster=KnownCluster(Origin(ONE, 0), "the kept position"))
+    assert world.follower is not None
+    world.until(lambda: is_refused(world) or len(world.seen) == 79 - read)
+    assert is_refused(world) is is_two
+    if not is_two:
+        assert world.follower.cluster.origin == Origin(OTHER, restored_position)
+        world.follower.check_allowed()
+    else:
+        assert world.seen == []
+
+
+def test_a_kept_position_is_not_read_on_at_another_cluster(world: LogWorld) -> None:
+    tell(world, *[told(OTHER)] * 3)
+    world.commit(world.append(range(50)))
+    world.follow(world.nodes_of_log[0].commit.value, cluster=KnownCluster(Origin(ONE, 0), "the kept position"))
+    world.until(lambda: is_refused(world))
+    assert world.follower is not None
+    with pytest.raises(OtherClusterError, match="and the kept position of the one with identity 313131313131"):
+        world.follower.check_allowed()
+
+
+@pytest.mark.parametrize("kind", ["time", "position", "requests"])
+def test_what_is_found_at_one_cluster_is_not_used_at_another(world: LogWorld, kind: str) -> None:
+    """Where a time is, whether a position is a boundary, and which requests were executed before."""
+    end = world.append(range(50))
+    world.commit(end)
+    tell(world, *[told(OTHER)] * 3)
+    known, client = KnownCluster(Origin(ONE, 0), "the session"), world.client_node.client
+    settings = [node.settings for node in world.nodes_of_log]
+    makers: dict[str, Callable[[], StartSearch | PositionCheck | ExecutedFollower]] = {
+        "time": lambda: StartSearch(client, settings, 20, 0.5, known),
+        "position": lambda: PositionCheck(client, settings, end, known),
+        "requests": lambda: ExecutedFollower(client, settings, end, 0.5, cluster=known),
+    }
+    made = makers[kind]()
+    world.until(lambda: made.work(world.clock.now()) < 0 or known.error, timeout_ns=5 * S)
+    with pytest.raises(OtherClusterError, match="the session"):
+        made.check_allowed()
+    made.close()
+
+
+def test_clients_of_aeron_are_told_nothing_of_it(world: LogWorld) -> None:
+    """They take a message of a schema that they do not know for an error."""
+    tell(world, *[told(ONE)] * 3)
+    server = world.nodes_of_log[0].server
+    caller = world.remote_caller(server)
+    (session,) = server.conductor.sessions.values()
+    session.client_info = "name=java version=1.49.0 commit=abc"
+    calls = (control_requests.list_recordings(), control_requests.list_recordings(from_recording_id=0, count=1))
+    for call in calls:
+        caller.call(call)
+    assert caller.session.log_identity is None
+    session.client_info = "name=log-reader implementation=ordo"
+    for call in calls:
+        caller.session.log_identity = None
+        caller.call(call)
+        assert told_log(caller.session.log_identity) == Log(ONE, 0, 1 << 40)
+
+
+def test_what_cannot_be_an_identity_counts_for_nothing() -> None:
+    for fields in ({"identity_position": -1}, {"executed_position": -1}, unpack_identity(b"")):
+        values = LOG_IDENTITY.encode(**{**told(ONE)._asdict(), "session_id": 1, "correlation_id": 2, **fields})
+        assert told_log(LOG_IDENTITY.decode(values)) is None
+    assert told_log(None) is None
+
+
+def test_an_identity_is_kept_as_text() -> None:
+    origin = Origin(bytes(range(16)), 4096)
+    assert identity_text(origin) == "000102030405060708090a0b0c0d0e0f@4096"
+    assert parse_identity(identity_text(origin)) == origin
+    for text in ("", "000102@4", identity_text(origin)[:-4], identity_text(origin) + "x", "0" * 32 + "@-1"):
+        with pytest.raises(ConfigurationError, match="names no cluster"):
+            parse_identity(text)
+
+
+def test_a_reader_that_has_gone_over_to_a_restored_cluster_stays_there() -> None:
+    known = KnownCluster()
+    first, restored = Log(ONE, 0, 2000), Log(OTHER, 1000, 3000)
+    assert known.admits(first, "a")
+    known.position = 500
+    assert known.admits(restored, "b"), "up to 1000 both are one log"
+    assert known.admits(first, "a"), "it was not read yet"
+    known.adopt(restored, "b")
+    known.position = 900
+    assert not known.admits(first, "a")
