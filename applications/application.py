@@ -350,13 +350,15 @@ class Application:
 
     def _open_session(self) -> OutputClient:
         settings = self._settings
-        return OutputClient(
+        session = OutputClient(
             list(settings.endpoints),
             settings=_with_identity(settings.client, settings.group),
             transport=self._transport,
             make_requests=REQUESTS[settings.mode],
             incarnation=self._incarnation,
         )
+        session.known_cluster = self._follower.cluster
+        return session
 
     def _lose_session(self, error: OrdoError, now_ns: int) -> None:
         self.trouble = error.message

@@ -17,6 +17,7 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.sessions.consumer_codec import (
     AnswerFlag,
     CommandFlag,
@@ -164,14 +165,23 @@ class ConsumerMember(Generic[Item]):
         self._start_position = settings.start_position
         self._search: StartSearch | None = None
         self._check: PositionCheck | None = None
+        self._cluster = KnownCluster()
+        """Of the session and of the log: a position in one means nothing in another."""
         self._start_error: ArchiveError | None = None
         """Why no consumer is to be begun there; one that is there already goes on where it stands."""
         if self._start_position > 0:
-            self._check = PositionCheck(transport.client, settings.archive_settings(), self._start_position)
+            self._check = PositionCheck(
+                transport.client, settings.archive_settings(), self._start_position, self._cluster
+            )
         if settings.start == "first" or isinstance(settings.start, datetime):
             time = round(settings.start.timestamp() * 1000) if isinstance(settings.start, datetime) else None
             self._search = StartSearch(
-                transport.client, settings.archive_settings(), time, settings.silence_s, decides=settings.decides
+                transport.client,
+                settings.archive_settings(),
+                time,
+                settings.silence_s,
+                self._cluster,
+                decides=settings.decides,
             )
 
     # State
@@ -301,7 +311,7 @@ class ConsumerMember(Generic[Item]):
             settings=replace(settings.client, client_name=name, reconnect=False),
             transport=self._transport,
         )
-        session.on_answer = self._on_answer
+        session.on_answer, session.known_cluster = self._on_answer, self._cluster
         return session
 
     def _drop_session(self) -> None:
@@ -351,6 +361,7 @@ class ConsumerMember(Generic[Item]):
             kinds=settings.kinds,
             record_filter=settings.record_filter(),
             repeats=settings.repeats,
+            cluster=self._cluster,
         )
 
     def _stop_reading(self) -> None:

@@ -172,7 +172,14 @@ class ConsumerOrders(Closing):
         """Where the log begins, or its oldest snapshot is; retention may have let go of the beginning."""
         from ordo.follow.start_search import StartSearch
 
-        search = StartSearch(self._transport.client, self._archives(), None, SILENCE_S, decides=True)
+        search = StartSearch(
+            self._transport.client,
+            self._archives(),
+            None,
+            SILENCE_S,
+            self._session.known_cluster,
+            decides=True,
+        )
         self._look_up(search, lambda: search.position is not None)
         assert search.position is not None
         return search.position
@@ -180,7 +187,7 @@ class ConsumerOrders(Closing):
     def _check_position(self, position: int) -> None:
         from ordo.follow.position_check import PositionCheck
 
-        check = PositionCheck(self._transport.client, self._archives(), position)
+        check = PositionCheck(self._transport.client, self._archives(), position, self._session.known_cluster)
         self._look_up(check, lambda: check.is_done)
         if check.error is not None:
             raise check.error

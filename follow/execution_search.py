@@ -173,7 +173,9 @@ class ExecutionSearch:
     def _begin_look_later(self, now_ns: int) -> None:
         assert self.position is not None
         try:
-            self._snapshots = SnapshotSearch(self._client, self._node, self.position, now_ns, is_oldest=True)
+            self._snapshots = SnapshotSearch(
+                self._client, self._node, self.position, now_ns, self._cluster, is_oldest=True
+            )
             self._state = SearchState.LOOKING_LATER
         except OrdoError as error:
             self._leave_node(str(error))

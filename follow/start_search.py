@@ -132,7 +132,9 @@ class StartSearch:
         """Look for the oldest snapshot of the node, where its log has lost its beginning."""
         if self._decides and self._begin > 0:
             try:
-                self._snapshots = SnapshotSearch(self._client, settings, self._begin, now_ns, is_oldest=True)
+                self._snapshots = SnapshotSearch(
+                    self._client, settings, self._begin, now_ns, self._cluster, is_oldest=True
+                )
             except OrdoError as error:
                 self._survey_anew(str(error))
         elif not self._starts:

@@ -5,7 +5,7 @@ Clients of Aeron would take a message of another schema for an error, so they ar
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ordo.archive.protocol import codecs
 from ordo.runtime.sbe import Message
@@ -14,7 +14,7 @@ SCHEMA_ID = 901
 SCHEMA_VERSION = 1
 IMPLEMENTATION = "ordo"
 
-LOG_IDENTITY = Message(
+LOG_IDENTITY: Message[Any] = Message(
     "LogIdentity",
     85,
     SCHEMA_ID,
@@ -45,5 +45,5 @@ class ToldIdentity(NamedTuple):
 
 
 def is_of_ordo(client_info: str) -> bool:
-    """Return whether a client that describes itself so understands messages of schema 901."""
-    return f"implementation={IMPLEMENTATION}" in client_info.split()
+    """Return whether a client, of an archive or a cluster, that describes itself so understands schema 901."""
+    return not {f"implementation={IMPLEMENTATION}", f"commit={IMPLEMENTATION}"}.isdisjoint(client_info.split())

@@ -14,20 +14,24 @@ from ordo.cluster.client.requests.relay import RelayedRequests
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
 from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.client.settings import ClientSettings, to_ns
+from ordo.cluster.wire import codecs
+from ordo.cluster.wire.log_identity import identity_text, told_log
 from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
     ConfigurationError,
     OrdoError,
     RequestOutcome,
-    SessionClosedError,
 )
 from ordo.runtime.payloads import to_bytes
 from ordo.service_api.service import OfferResult
 
 if TYPE_CHECKING:
+    from ordo.cluster.client.connection.connect import SessionConnect
+    from ordo.cluster.client.connection.ingress import IngressPublications
     from ordo.cluster.client.connection.loop import ClientLoop
     from ordo.cluster.client.connection.session_view import SessionLink
+    from ordo.cluster.wire.known_cluster import KnownCluster
     from ordo.follow.topics.feeds import FeedReader, FeedStart
     from ordo.service_api.service import Payload
     from ordo.transport.client.client_transport import ClientTransport
@@ -44,12 +48,15 @@ class ClientCalls(RequestCalls):
     state: Any
     session_id: int
     leader_member_id: int
+    known_cluster: KnownCluster
+    """The cluster whose sessions this client has: another one, at addresses that it has now, is refused."""
     ingress_endpoints: dict[int, str]
     ingress_trouble: str
     """Why the leader takes no messages for now; empty: it does."""
     _loop: ClientLoop
     _link: SessionLink
     _transport: ClientTransport
+    _ingress_publications: IngressPublications
     _requests: ClientRequests | None
     _relay: RelayedRequests | None
     _acknowledgements: Acknowledgements | None
@@ -76,7 +83,10 @@ class ClientCalls(RequestCalls):
     def _drive(self) -> int:
         raise NotImplementedError
 
-    def _closed_error(self) -> SessionClosedError:
+    def _become_closed(self, reason: str) -> None:
+        raise NotImplementedError
+
+    def _closed_error(self) -> ClusterError:
         raise NotImplementedError
 
     def _work_at_polls(self) -> None:
@@ -286,6 +296,7 @@ class ClientCalls(RequestCalls):
         """
         from ordo.follow.topics.feeds import FeedReader  # with the archive's client, which few clients need
 
+        known = self.known_cluster
         return FeedReader(
             list(archives) or self._archive_endpoints(),
             topic,
@@ -294,6 +305,7 @@ class ClientCalls(RequestCalls):
             credentials=self.settings.credentials,
             key_file=self.settings.key_file,
             trusted_file=self.settings.trusted_file,
+            cluster=None if known.origin is None else identity_text(known.origin),
         )
 
     def _archive_endpoints(self) -> list[str]:
@@ -355,6 +367,23 @@ class ClientCalls(RequestCalls):
             self._work_at_polls()
         return self._relay
 
+    def _demand_known_cluster(self, connect: SessionConnect) -> None:
+        """Give up a session of another cluster than the one that is known. Raises OtherClusterError."""
+        known, told, opened = self.known_cluster, told_log(connect.told), connect.opened
+        address = connect.endpoints.get(connect.member_id) or self._ingress_publications.channel
+        if known.admits(told, address):
+            known.adopt(told, address)
+            known.position = max(known.position, 0 if told is None else told.executed_position)
+            if self._requests is not None:
+                self._requests.note_cluster(known)
+            return
+        publication = self._ingress_publications.get(connect.member_id)
+        if publication is not None:
+            ids = {"leadership_term_id": opened.leadership_term_id, "cluster_session_id": opened.cluster_session_id}
+            publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**ids))
+        self._become_closed(str(known.error))
+        known.check()
+
     def _make_requests(self, journal: Journal | None) -> ClientRequests:
         settings = self.settings
         if journal is None and settings.journal:
@@ -374,6 +403,7 @@ class ClientCalls(RequestCalls):
             journal=journal,
             wait=self._await_request,
         )
+        self.known_cluster = requests.known_cluster or self.known_cluster
         self._loop.set_on_answer(requests.on_answer)
         self._work_at_polls()
         return requests

@@ -23,7 +23,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ordo.cluster.client.acknowledgements import Acknowledged, Acknowledgements, Unsequenced
+from ordo.cluster.client.acknowledgements import Acknowledged, Unsequenced
 from ordo.cluster.client.connection.connect import SessionConnect
 from ordo.cluster.client.connection.endpoints import Endpoints, EndpointSource, NamedEndpoints, check_own_driver
 from ordo.cluster.client.connection.ingress import IngressPublications, parse_endpoints
@@ -34,11 +34,11 @@ from ordo.cluster.client.message_calls import TICK_INTERVAL_NS, UNHEARD_NS, Clie
 from ordo.cluster.client.query import ClientQueries, PendingQuery, QueryReply
 from ordo.cluster.client.requests.journal import Journal
 from ordo.cluster.client.requests.relay import RelayedRequests
-from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.client.session_states import ClientEvent, ClientState
 from ordo.cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_notice
 from ordo.cluster.wire.sessions.message_limit import decode_message_limit
 from ordo.cluster.wire.streams import EGRESS_POLICY_KEY
@@ -169,9 +169,7 @@ class ClusterClient(ClientCalls, Closing):
         journal: Journal | None = None,
         wait: bool = True,
     ) -> None:
-        self._requests: ClientRequests | None = None
-        self._relay: RelayedRequests | None = None
-        self._acknowledgements: Acknowledgements | None = None
+        self._requests = self._relay = self._acknowledgements = None
         self.settings = _choose_settings(settings, egress_channel)
         self._make_loop(on_message, on_messages)
         self._named = NamedEndpoints(ingress_endpoints, self.settings.ingress_channel)
@@ -185,6 +183,7 @@ class ClusterClient(ClientCalls, Closing):
         self.close_reason = self.ingress_trouble = ""
         self._image: Any = None
         self._connect: SessionConnect | None = None
+        self.known_cluster = KnownCluster()
         self._owns_transport = transport is None
         self._transport = transport or _open_transport(aeron_dir, self.settings)
         self._link = SessionLink(self, self._named.by_id)
@@ -493,6 +492,7 @@ class ClusterClient(ClientCalls, Closing):
         """Take the new session into use at once, since a NewLeaderEvent may follow immediately."""
         opened = connect.opened
         self._connect = None
+        self._demand_known_cluster(connect)
         self._attempts = connect.attempts
         self.ingress_endpoints = connect.endpoints
         self._image = connect.image
@@ -678,11 +678,11 @@ class ClusterClient(ClientCalls, Closing):
         wanted = self.settings.reconnect
         if wanted is None:
             wanted = any(one is not None for one in (self._requests, self._relay, self._acknowledgements))
-        return wanted and not self._is_ending
+        return wanted and not self._is_ending and self.known_cluster.error is None
 
-    def _closed_error(self) -> SessionClosedError:
+    def _closed_error(self) -> ClusterError:
         why = self.close_reason or "it was closed by this client"
-        return SessionClosedError(f"session {self.session_id} is over: {why}")
+        return self.known_cluster.error or SessionClosedError(f"session {self.session_id} is over: {why}")
 
     def _ids(self) -> dict[str, int]:
         return {"leadership_term_id": self.leadership_term_id, "cluster_session_id": self.session_id}
@@ -721,6 +721,7 @@ class ClusterClient(ClientCalls, Closing):
         elif table is ordo_codecs.QUERY_RESPONSE:
             self._queries.on_response(values, self._transport.clock.now())
         elif table is ordo_codecs.MESSAGES_MARKED and self._acknowledgements is not None:
+            self.known_cluster.position = max(self.known_cluster.position, values.log_position)
             self._acknowledgements.on_marked(values, self._transport.clock.now())
         elif table is ordo_codecs.IDENTITY_OPENED:
             requests = self._relay or self._requests

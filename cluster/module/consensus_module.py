@@ -369,6 +369,7 @@ class ConsensusModule(LogHost):
             draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
             cluster_id=config.cluster_id,
             identities_per_principal=config.identities_per_principal_max,
+            told_identity=self.told_identity,
         )
         self.services = Services(self, self.sessions, config.service_count)
         self._leader_ingress = LeaderIngress(

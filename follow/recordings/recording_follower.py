@@ -148,7 +148,7 @@ class RecordingFollower:
         if self._last_progress_ns is None:
             self._last_progress_ns = now_ns
         if self.position is not None and self._topic is None:
-            self.cluster.position = self.position
+            self.cluster.position = max(self.cluster.position, self.position)
         work_count = sum(source.work(now_ns) for source in self._closing)
         self._closing = [source for source in self._closing if source.is_pending]
         if self._verdict.is_searching:

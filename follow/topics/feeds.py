@@ -19,6 +19,8 @@ from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import check_list
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.codecs import HEADER_LENGTH_BYTES
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import identity_text, parse_identity
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.recording_follower import RecordingFollower
 from ordo.follow.recordings.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
@@ -86,9 +88,14 @@ class FeedFollower(RecordingFollower):
         from_position: FeedStart,
         from_sequence: int | None,
         silence_s: float,
+        cluster: KnownCluster | None = None,
     ) -> None:
         is_live = from_position == "live" and from_sequence is None
-        super().__init__(client, nodes, None, silence_s, is_from_start=not is_live, topic=topic, goes_live=True)
+        super().__init__(
+            client, nodes, None, silence_s, is_from_start=not is_live, topic=topic, goes_live=True, cluster=cluster
+        )
+        if isinstance(from_position, int):
+            self.cluster.position = max(self.cluster.position, from_position)
         self.topic = topic
         self.next_sequence = from_sequence
         """Of the message to be handed out next; None: any."""
@@ -288,6 +295,9 @@ class FeedReader(RecordingReader[FeedMessage]):
 
     One that has caught up shares a stream with the others of its node (docs/LOG.md). One that is slow holds up nobody
     but itself: it reads from the disk of its node.
+
+    Nodes of two clusters are refused, and with `cluster`, which is what an earlier reader's `cluster` said, those of
+    another one: positions and sequence numbers mean something in one cluster only.
     """
 
     _follower: FeedFollower
@@ -305,6 +315,7 @@ class FeedReader(RecordingReader[FeedMessage]):
         message_timeout_s: float = 5.0,
         key_file: str = "",
         trusted_file: str = "",
+        cluster: str | None = None,
     ) -> None:
         """`credentials`: with the role log, where the cluster authenticates.
 
@@ -313,6 +324,7 @@ class FeedReader(RecordingReader[FeedMessage]):
         Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
         """
         _check(addresses, topic, from_position, from_sequence)
+        known = None if cluster is None else KnownCluster(parse_identity(cluster), "the kept position")
         settings = [
             ArchiveClientSettings.at(
                 address, message_timeout_s=message_timeout_s, name="feed-reader", credentials=credentials
@@ -324,13 +336,19 @@ class FeedReader(RecordingReader[FeedMessage]):
             if aeron_dir
             else ClientTransport.embedded("feed-reader", encryption=Encryption.chosen(key_file, trusted_file))
         )
-        follower = FeedFollower(transport.client, settings, topic, from_position, from_sequence, silence_s)
+        follower = FeedFollower(transport.client, settings, topic, from_position, from_sequence, silence_s, known)
         super().__init__(transport, follower)
 
     @property
     def topic(self) -> str:
         """The name of the topic that is read."""
         return self._follower.topic
+
+    @property
+    def cluster(self) -> str | None:
+        """Which cluster's topic it reads, to be kept with a position; None until a node says it, or where none does."""
+        origin = self._follower.cluster.origin
+        return None if origin is None else identity_text(origin)
 
     @property
     def next_sequence(self) -> int | None:

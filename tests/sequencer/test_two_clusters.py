@@ -125,7 +125,7 @@ def test_what_is_found_at_one_cluster_is_not_used_at_another(world: LogWorld, ki
     known, client = KnownCluster(Origin(ONE, 0), "the session"), world.client_node.client
     settings = [node.settings for node in world.nodes_of_log]
     makers: dict[str, Callable[[], StartSearch | PositionCheck | ExecutedFollower]] = {
-        "time": lambda: StartSearch(client, settings, 20, 0.5, known),
+        "time": lambda: StartSearch(client, settings, 20, 0.5, known, decides=False),
         "position": lambda: PositionCheck(client, settings, end, known),
         "requests": lambda: ExecutedFollower(client, settings, end, 0.5, cluster=known),
     }

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from ordo.cluster.client.connection.ingress import NULL_MEMBER_ID, IngressPublications, parse_endpoints
-from ordo.cluster.wire import codecs
+from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
 from ordo.runtime.errors import ClusterTimeoutError, SessionRejectedError
 
@@ -86,6 +86,9 @@ class SessionConnect:
         self._correlation_id = -1
         self.attempts: dict[int, int] = {}
         """By correlation id: the member that was asked."""
+        self.told: Any = None
+        """Which cluster's log the member has that opened the session; None where it does not say."""
+        self._told: dict[int, Any] = {}
         self._challenge_session_id = -1
         self._tried: set[int] = set()
         self._redirected = False
@@ -181,6 +184,10 @@ class SessionConnect:
     def on_event(self, table: Any, values: Any, image: Any, now_ns: int) -> None:
         """Take an egress message. Of requests that were given up, only the session counts."""
         correlation_id = getattr(values, "correlation_id", None)
+        if table is ordo_codecs.LOG_IDENTITY:
+            if correlation_id in self.attempts:
+                self._told[correlation_id] = values
+            return
         is_awaited = self.state is ConnectState.AWAIT_RESPONSE and correlation_id == self._correlation_id
         if not is_awaited:
             is_open = table is codecs.SESSION_EVENT and values.code == EventCode.OK
@@ -206,6 +213,7 @@ class SessionConnect:
     def _on_session_event(self, event: records.SessionEvent, image: Any, now_ns: int) -> None:
         if event.code == EventCode.OK:
             self.state, self.opened, self.image = ConnectState.DONE, event, image
+            self.told = self._told.get(event.correlation_id)
             self._ingress.close_others(self.member_id)
             if not self._are_ids_known:
                 self._learn_member_id(event.leader_member_id)

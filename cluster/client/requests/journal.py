@@ -6,6 +6,7 @@
     REQUEST     i64 number, payload
     CONFIRMED   i64 number: everything up to it was answered, and the application has seen it
     REQUEST_BY_ID   i64 number, u8 length of the id, id, payload
+    CLUSTER     16 bytes identity of the cluster, i64 where that begins in its log, i64 up to where the log is known
 
 Little endian. A request is in the file before it is sent. What is torn at the end was not sent, and is cut off. The
 file is written anew when most of it is of no use any more.
@@ -22,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Origin as LogOrigin
 from ordo.runtime.agents.use import Origin, watch
 from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
 
@@ -30,11 +33,13 @@ OPENED = 2
 REQUEST = 3
 CONFIRMED = 4
 REQUEST_BY_ID = 5
+CLUSTER = 6
 COMPACT_BYTES_MIN = 1 << 20
 _HEAD = struct.Struct("<II")
 _IDENTITY = struct.Struct("<B16sq")
 _OPENED = struct.Struct("<Bqqq")
 _NUMBER = struct.Struct("<Bq")
+_CLUSTER = struct.Struct("<B16sqq")
 _NUMBER_AND_LENGTH = struct.Struct("<BqB")
 
 
@@ -51,6 +56,10 @@ class JournalState:
     requests: dict[int, bytes] = field(default_factory=dict)
     ids: dict[int, bytes] = field(default_factory=dict)
     """Of those requests that have one."""
+    cluster: LogOrigin | None = None
+    """Which cluster they are for; None: it has not said."""
+    known_position: int = 0
+    """Up to here the client knows of its log."""
 
 
 class JournalStore(Protocol):
@@ -179,8 +188,23 @@ class Journal:
 
     def begin_again(self, identity: bytes, incarnation: int) -> None:
         """Empty the journal, for a client that starts with a new identity."""
-        self._state = JournalState(identity, incarnation)
+        before = self._state
+        self._state = JournalState(identity, incarnation, cluster=before.cluster, known_position=before.known_position)
         self._write_anew()
+
+    def known_cluster(self) -> KnownCluster:
+        """Return which cluster the journal is of, as far as that is known."""
+        state = self._state
+        whose = "" if state.cluster is None else "the journal"
+        known = KnownCluster(state.cluster, whose, "give the addresses of that cluster, or another journal")
+        known.position = max(state.known_position, state.open_position)
+        return known
+
+    def note_cluster(self, origin: LogOrigin, known_position: int) -> None:
+        """Note which cluster the requests are for, and up to where its log is known."""
+        state = self._state
+        state.cluster, state.known_position = origin, known_position
+        self._append(_CLUSTER.pack(CLUSTER, *origin, known_position))
 
     def open(self, open_position: int, length_bytes_max: int, number: int) -> None:
         state = self._state
@@ -221,6 +245,7 @@ class Journal:
             _IDENTITY.pack(IDENTITY, state.identity, state.incarnation),
             _OPENED.pack(OPENED, state.open_position, state.length_bytes_max, state.number),
             _NUMBER.pack(CONFIRMED, state.confirmed),
+            *([] if state.cluster is None else [_CLUSTER.pack(CLUSTER, *state.cluster, state.known_position)]),
             *(_pack_request(one, payload, state.ids.get(one)) for one, payload in sorted(state.requests.items())),
         ]
         data = b"".join(map(_frame, bodies))
@@ -283,5 +308,8 @@ def _apply(state: JournalState, body: bytes) -> None:
         end = _NUMBER_AND_LENGTH.size + length_bytes
         state.number = max(state.number, number)
         state.ids[number], state.requests[number] = body[_NUMBER_AND_LENGTH.size : end], body[end:]
+    elif body[0] == CLUSTER:
+        _, identity, position, state.known_position = _CLUSTER.unpack(body)
+        state.cluster = LogOrigin(identity, position)
     elif body[0] == CONFIRMED:
         _drop_confirmed(state, _NUMBER.unpack(body)[1])

@@ -32,6 +32,7 @@ from ordo.service_api.requests import OpenStatus
 if TYPE_CHECKING:
     from ordo.cluster.client.requests.journal import Journal
     from ordo.cluster.wire import records
+    from ordo.cluster.wire.known_cluster import KnownCluster
 
 NO_EPOCH = (-1, -1)
 RETRY_DOUBLINGS_MAX = 3
@@ -84,6 +85,8 @@ class ClientRequests(RequestWindow):
         self._failure: OrdoError | None = None
         self.trouble = "no answer"
         self.recovered: list[PendingRequest] = []
+        self.known_cluster: KnownCluster | None = None
+        """That of the journal."""
         if journal is not None:
             self._recover(journal)
 
@@ -92,6 +95,7 @@ class ClientRequests(RequestWindow):
         self.identity, self._incarnation = state.identity, state.incarnation
         self._known_position, self._length_bytes_max = state.open_position, state.length_bytes_max
         self._number, self._confirmed = state.number, state.confirmed
+        self.known_cluster = journal.known_cluster()
         for number, payload in sorted(state.requests.items()):
             pending = PendingRequest(payload, None, self._wait, state.ids.get(number))
             pending.number = number
@@ -265,6 +269,11 @@ class ClientRequests(RequestWindow):
         self._doublings = 0
         self._retry_ns = 0
         pending.finish(None, _error_of(status, payload.decode(errors="replace"), log_position))
+
+    def note_cluster(self, known: KnownCluster) -> None:
+        """Note which cluster the session is of; the journal keeps it."""
+        if self._journal is not None and known.origin is not None:
+            self._journal.note_cluster(known.origin, known.position)
 
     def timeout(self, pending: PendingRequest) -> ClusterTimeoutError:
         """Return the error of a wait that was too short; the request goes on."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ordo.archive.protocol.own_codecs import LOG_IDENTITY, ToldIdentity, is_of_ordo
 from ordo.cluster.module.sessions.identity_bounds import IdentityBounds
 from ordo.cluster.module.sessions.response_channels import (
     SHARED_MEMORY,
@@ -116,6 +117,8 @@ class SessionRequest:
     """It came with credentials, at which nobody looks."""
     wants_principal: bool = False
     """The client asks for a mark of its principal."""
+    is_of_ordo: bool = False
+    """Its client understands messages of Ordo's own schema."""
 
     @property
     def key_name(self) -> str:
@@ -156,8 +159,9 @@ class SessionRequests:
         draw_session_id: Callable[[], int],
         cluster_id: int = 0,
         identities_per_principal: int = 0,
+        told_identity: Callable[[], ToldIdentity | None] = lambda: None,
     ) -> None:
-        """Take the member's parts.
+        """Take the member's parts. `told_identity`: which cluster's log it has.
 
         `session_timeout` is in cluster time units; `bounds` count open and pending sessions. A client is told
         `message_bytes_max`, which is what the leader's log takes, when its session is open.
@@ -168,6 +172,7 @@ class SessionRequests:
         self._client = client
         self._open = open_sessions
         self._authenticator = authenticator
+        self._told_identity = told_identity
         self._checks_credentials = getattr(authenticator, "checks_credentials", True)
         self._session_timeout = session_timeout
         self._bounds = bounds
@@ -246,6 +251,7 @@ class SessionRequests:
             cluster_time + self._session_timeout,
         )
         session.wants_principal = is_wanted(request.client_info)
+        session.is_of_ordo = is_of_ordo(request.client_info or "")
         session.is_unchecked = bool(request.encoded_credentials) and not self._checks_credentials
         self._requests[publication.registration_id] = session
         if leading:
@@ -301,6 +307,10 @@ class SessionRequests:
             return
         self._forget(request)
         self._open.admit(session, request.publication, request.image, cluster_time)
+        told = self._told_identity() if request.is_of_ordo else None
+        if told is not None:
+            ids = {"session_id": session.id, "correlation_id": session.correlation_id}
+            self._open.tell(session, LOG_IDENTITY.encode(**ids, **told._asdict()))
         detail, member_id = encode_message_limit(self._message_bytes_max()), leadership.member_id
         if request.wants_principal:
             detail = f"{detail} {encode_mark(session.encoded_principal)}".rstrip()

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from ordo.backup.folder import CLUSTER, read_json
+from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.reader import LogReader
 from ordo.runtime.errors import OtherClusterError
@@ -90,6 +92,16 @@ def test_a_position_that_was_kept_is_of_one_cluster(two: tuple[Shown, Shown]) ->
         with pytest.raises(OtherClusterError) as caught:
             next(reader.entries(timeout_s=60))
         demand_both(caught.value.message, one, other)
+
+
+def test_a_journal_is_used_with_its_own_cluster_only(two: tuple[Shown, Shown], tmp_path: Path) -> None:
+    one, other = two
+    settings = ClientSettings(journal=str(tmp_path / "journal"))
+    ClusterClient([one.ingress], settings=settings).close()
+    with pytest.raises(OtherClusterError) as caught:
+        ClusterClient([other.ingress], settings=settings)
+    demand_both(caught.value.message, one, other)
+    ClusterClient([one.ingress], settings=settings).close()
 
 
 def test_a_backup_goes_on_with_its_own_cluster_only(two: tuple[Shown, Shown], tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""A client whose addresses lead to another cluster than before: it ends, and says whose each is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordo.archive.protocol.own_codecs import LOG_IDENTITY, is_of_ordo
+from ordo.cluster.client.requests.journal import Journal, JournalFile
+from ordo.cluster.client.session import CLIENT_INFO
+from ordo.cluster.wire.log_identity import Log, Origin, unpack_identity
+from ordo.runtime.errors import OtherClusterError
+from tests.cluster.client.session_members import Member, SessionWorld
+from tests.cluster.client.test_staying import close_session
+
+ONE, OTHER = b"1" * 16, b"2" * 16
+BOTH = "of the cluster with identity 323232323232, and .* of the one with identity 313131313131"
+
+
+class TellingWorld(SessionWorld):
+    """Members that say whose log they have, before they open a session."""
+
+    told: Log | None = Log(ONE, 0, 5000)
+
+    def _open(self, member: Member, request: Any, correlation_id: int) -> None:
+        if self.told is not None:
+            member.send(
+                request.response_channel,
+                LOG_IDENTITY.encode(
+                    session_id=len(self.sessions) + 1,
+                    correlation_id=correlation_id,
+                    identity_position=self.told.position,
+                    executed_position=self.told.executed_position,
+                    **unpack_identity(self.told.identity),
+                ),
+            )
+        super()._open(member, request, correlation_id)
+
+
+@pytest.fixture
+def world() -> Iterator[TellingWorld]:
+    world = TellingWorld()
+    yield world
+    world.close()
+
+
+def test_a_client_that_stays_does_not_go_over_to_another_cluster(world: TellingWorld) -> None:
+    client = world.client(reconnect=True)
+    first = client.session_id
+    world.told = Log(OTHER, 0, 5000)
+    close_session(world, first, "TIMEOUT")
+    with pytest.raises(OtherClusterError, match=BOTH):
+        world.run(client, lambda: False)
+    for _ in range(1000):
+        world.step()
+    assert world.leader.names_received().count("SessionCloseRequest") == 1, "that session is given back at once"
+    with pytest.raises(OtherClusterError, match=BOTH):
+        client.offer(b"1")
+    with pytest.raises(OtherClusterError, match=BOTH):
+        client.poll()
+    client.close()
+    assert "SessionMessageHeader" not in world.leader.names_received()
+
+
+@pytest.mark.parametrize("told", [None, Log(ONE, 0, 9000), Log(ONE, 700, 9000), Log(OTHER, 6000, 9000)])
+def test_a_client_stays_with_what_may_be_its_cluster(world: TellingWorld, told: Log | None) -> None:
+    """A member that does not say it, and a cluster that was restored from later than what this client knows."""
+    client = world.client(reconnect=True)
+    first, world.told = client.session_id, told
+    close_session(world, first, "TIMEOUT")
+    world.run(client, lambda: client.is_connected and client.session_id not in (-1, first))
+    client.close()
+
+
+@pytest.mark.parametrize(("restored_position", "is_refused"), [(4000, True), (6000, False)])
+def test_a_journal_is_of_one_cluster(
+    world: TellingWorld, tmp_path: Path, restored_position: int, is_refused: bool
+) -> None:
+    path = tmp_path / "journal"
+    world.client(journal=str(path)).close()
+    world.told = Log(OTHER, restored_position, 9000)
+    if is_refused:
+        with pytest.raises(OtherClusterError, match=r"the journal of the one .*: give the addresses of that"):
+            world.client(journal=str(path))
+        world.told = Log(ONE, 0, 9000)
+    world.client(journal=str(path)).close()
+    journal = Journal(JournalFile(str(path)))
+    state = journal.recover(bytes(16), 1)
+    journal.close()
+    expected = Origin(ONE, 0) if is_refused else Origin(OTHER, restored_position)
+    assert (state.cluster, state.known_position) == (expected, 9000)
+
+
+@pytest.mark.parametrize(
+    ("client_info", "is_ordo"),
+    [
+        (CLIENT_INFO.format("desk", "0.3.0"), True),
+        ("name=log-reader implementation=ordo", True),
+        ("name=ordo version=1.49.0 commit=6f1c1d", False),
+        ("", False),
+    ],
+)
+def test_only_clients_of_ordo_are_told(client_info: str, is_ordo: bool) -> None:
+    assert is_of_ordo(client_info) is is_ordo
