@@ -294,7 +294,7 @@ CLUSTER_IDENTITY_EVENT: Message[records.ClusterIdentityEvent] = _message(
 )
 """A record of the log, and a message of the consensus module's snapshot: which cluster's log this is. `member_id`: the
 leader. `log_position`: of the record, in a snapshot; -1 in the log."""
-LOG_IDENTITY = own_codecs.LOG_IDENTITY
+LOG_IDENTITY: Message[records.LogIdentity] = own_codecs.LOG_IDENTITY
 """To clients of Ordo: egress, before the event that opens a session; and from a node's archive."""
 MEMBERSHIP_REQUEST: Message[records.MembershipRequest] = _message(
     "MembershipRequest", 22, "correlation_id i64; member_id i32; change i32", "member ascii"

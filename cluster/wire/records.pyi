@@ -514,6 +514,14 @@ class ClusterIdentityEvent(NamedTuple):
     log_position: int
     member_id: int
 
+class LogIdentity(NamedTuple):
+    session_id: int
+    correlation_id: int
+    identity_high: int
+    identity_low: int
+    identity_position: int
+    executed_position: int
+
 class MembershipRequest(NamedTuple):
     correlation_id: int
     member_id: int
