@@ -1,7 +1,7 @@
 """Types of decoded messages, out of the tables of the schemas: `python -m tools.records` writes them.
 
-At run time a table makes the named tuples that it decodes to when it first needs them. mypy, pyright and editors know
-them by these stubs, which have no module: they are imported under TYPE_CHECKING only.
+At run time a table makes the named tuples that it decodes to when it first needs them. mypy, pyright, editors and the
+API reference know them by these modules, which the product imports under TYPE_CHECKING only: it starts sooner so.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from collections.abc import Iterator, Mapping
 from ordo.runtime.sbe import Message
 from tools.source import ROOT, Problem
 
-STUBS: dict[str, tuple[str, ...]] = {
-    "archive/protocol/records.pyi": ("archive/protocol/codecs.py",),
-    "cluster/wire/records.pyi": ("cluster/wire/codecs.py", "cluster/wire/ordo_codecs.py"),
+RECORDS: dict[str, tuple[str, ...]] = {
+    "archive/protocol/records.py": ("archive/protocol/codecs.py",),
+    "cluster/wire/records.py": ("cluster/wire/codecs.py", "cluster/wire/ordo_codecs.py"),
 }
-"""Stub to the modules whose tables it describes."""
+"""Module to those whose tables it describes."""
 
 _HEAD = '''"""What messages decode to, by the tables of {origin}.
 
 Written by `make fix`; do not edit.
 """
+
+from __future__ import annotations
 
 from typing import NamedTuple
 '''
@@ -42,7 +44,9 @@ def _hidden(field: str) -> str:
 
 def _class(name: str, types: Mapping[str, str]) -> str:
     fields = "".join(f"    {field}: {kind}{_hidden(field)}\n" for field, kind in types.items())
-    return f"\nclass {name}(NamedTuple):\n{fields}" if fields else f"\nclass {name}(NamedTuple): ...\n"
+    return f'\n\nclass {name}(NamedTuple):\n    """The fields of a decoded {name}."""\n' + (
+        f"\n{fields}" if fields else ""
+    )
 
 
 def _classes(table: Message) -> Iterator[str]:
@@ -58,7 +62,7 @@ def _classes(table: Message) -> Iterator[str]:
 
 
 def render(modules: tuple[str, ...]) -> str:
-    """Return the stub for the tables of some modules. Raises ValueError where two of them have one name."""
+    """Return the module for the tables of some modules. Raises ValueError where two of them have one name."""
     found = [table for module in modules for table in tables(module).values()]
     names = [table.name for table in found]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -83,10 +87,10 @@ def _untyped(module: str) -> Iterator[Problem]:
 
 
 def check() -> list[Problem]:
-    """Return the stubs that do not say what the tables say, and the tables that do not refer to them."""
+    """Return the modules that do not say what the tables say, and the tables that do not refer to them."""
     problems = []
-    for stub, modules in STUBS.items():
-        path = ROOT / stub
+    for name, modules in RECORDS.items():
+        path = ROOT / name
         if not path.exists() or path.read_text() != render(modules):
             problems.append(Problem(path, 1, "not what the tables say; write it with `make fix`"))
         problems += [problem for module in modules for problem in _untyped(module)]
@@ -94,5 +98,5 @@ def check() -> list[Problem]:
 
 
 if __name__ == "__main__":
-    for stub_name, sources in STUBS.items():
-        (ROOT / stub_name).write_text(render(sources))
+    for record_module, sources in RECORDS.items():
+        (ROOT / record_module).write_text(render(sources))

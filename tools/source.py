@@ -18,7 +18,7 @@ PACKAGES = (
 """The folders of the product, by their place in the repository."""
 
 SUPPORT = ("tests", "benchmarks", "examples", "tools")
-GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$")
+GENERATED = re.compile(r"(_pb2(_grpc)?\.pyi?|/(wire|protocol)/records\.py)$")
 
 _HEADER = re.compile(r"^(?P<indent>\s*)(?:async\s+)?(?P<kind>def|cdef|cpdef)\s+(?P<rest>.*)$")
 _NAME = re.compile(r"(?P<name>\w+)\s*\(")
@@ -60,7 +60,7 @@ def files(*suffixes: str, packages: tuple[str, ...] = PACKAGES + SUPPORT) -> Ite
     """The source files of the packages, generated ones aside, in order."""
     for package in packages:
         for path in sorted((ROOT / package).rglob("*")):
-            if path.suffix in suffixes and "__pycache__" not in path.parts and not GENERATED.search(path.name):
+            if path.suffix in suffixes and "__pycache__" not in path.parts and not GENERATED.search(path.as_posix()):
                 yield path
 
 

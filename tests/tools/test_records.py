@@ -20,42 +20,54 @@ CAR = Message(
 )
 
 
-@pytest.mark.parametrize("stub", records.STUBS)
-def test_each_record_has_the_fields_that_its_table_decodes(stub: str) -> None:
+@pytest.mark.parametrize("module", records.RECORDS)
+def test_each_record_has_the_fields_that_its_table_decodes(module: str) -> None:
     classes = {
         node.name: [field.target.id for field in node.body if isinstance(field, ast.AnnAssign)]  # type: ignore[union-attr]
-        for node in ast.parse((source.ROOT / stub).read_text()).body
+        for node in ast.parse((source.ROOT / module).read_text()).body
         if isinstance(node, ast.ClassDef)
     }
-    tables = [table for module in records.STUBS[stub] for table in records.tables(module).values()]
+    tables = [table for origin in records.RECORDS[module] for table in records.tables(origin).values()]
     assert tables
     for table in tables:
         assert classes[table.name] == list(make_record(table)._fields), table.name
 
 
-def test_a_stub_says_the_type_of_each_field(monkeypatch: pytest.MonkeyPatch) -> None:
+ENTRY = """class CarFuelFiguresEntry(NamedTuple):
+    \"\"\"The fields of a decoded CarFuelFiguresEntry.\"\"\"
+
+    speed: int
+    usage: str
+"""
+RECORD = """class Car(NamedTuple):
+    \"\"\"The fields of a decoded Car.\"\"\"
+
+    serial: int
+    index: int  # type: ignore[assignment]
+    fuel_figures: list[CarFuelFiguresEntry]
+    code: bytes
+"""
+
+
+def test_a_module_says_the_type_of_each_field(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "tables", lambda module: {"CAR": CAR})
     text = records.render(("cars.py",))
-    assert "class CarFuelFiguresEntry(NamedTuple):\n    speed: int\n    usage: str\n" in text
-    assert (
-        "class Car(NamedTuple):\n    serial: int\n    index: int  # type: ignore[assignment]\n"
-        "    fuel_figures: list[CarFuelFiguresEntry]\n    code: bytes\n"
-    ) in text
+    assert ENTRY in text and RECORD in text
     with pytest.raises(ValueError, match="two messages of one name: Car"):
         records.render(("cars.py", "cars.py"))
 
 
-def test_stubs_that_lag_and_tables_without_a_type_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_that_lag_and_tables_without_a_type_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cars.py").write_text("CAR: Message[records.Lorry] = 1\n")
     for module in (records, source):
         monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setattr(records, "STUBS", {"cars.pyi": ("cars.py",)})
+    monkeypatch.setattr(records, "RECORDS", {"records.py": ("cars.py",)})
     monkeypatch.setattr(records, "tables", lambda module: {"CAR": CAR})
     found = [str(problem) for problem in records.check()]
     assert found == [
-        "cars.pyi:1: not what the tables say; write it with `make fix`",
+        "records.py:1: not what the tables say; write it with `make fix`",
         "cars.py:1: CAR is declared as Message[records.Lorry], must be Message[records.Car]",
     ]
-    (tmp_path / "cars.pyi").write_text(records.render(("cars.py",)))
+    (tmp_path / "records.py").write_text(records.render(("cars.py",)))
     (tmp_path / "cars.py").write_text("CAR: Message[records.Car] = 1\n")
     assert not records.check()

@@ -3,9 +3,14 @@
 Written by `make fix`; do not edit.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
+
 class AuthConnectRequest(NamedTuple):
+    """The fields of a decoded AuthConnectRequest."""
+
     correlation_id: int
     response_stream_id: int
     version: int
@@ -13,30 +18,48 @@ class AuthConnectRequest(NamedTuple):
     encoded_credentials: bytes
     client_info: str
 
+
 class ChallengeResponse(NamedTuple):
+    """The fields of a decoded ChallengeResponse."""
+
     control_session_id: int
     correlation_id: int
     encoded_credentials: bytes
 
+
 class KeepAliveRequest(NamedTuple):
+    """The fields of a decoded KeepAliveRequest."""
+
     control_session_id: int
     correlation_id: int
+
 
 class CloseSessionRequest(NamedTuple):
+    """The fields of a decoded CloseSessionRequest."""
+
     control_session_id: int
 
+
 class ArchiveIdRequest(NamedTuple):
+    """The fields of a decoded ArchiveIdRequest."""
+
     control_session_id: int
     correlation_id: int
 
+
 class StartRecordingRequest(NamedTuple):
+    """The fields of a decoded StartRecordingRequest."""
+
     control_session_id: int
     correlation_id: int
     stream_id: int
     source_location: int
     channel: str
 
+
 class StartRecordingRequest2(NamedTuple):
+    """The fields of a decoded StartRecordingRequest2."""
+
     control_session_id: int
     correlation_id: int
     stream_id: int
@@ -44,23 +67,35 @@ class StartRecordingRequest2(NamedTuple):
     auto_stop: int
     channel: str
 
+
 class StopRecordingRequest(NamedTuple):
+    """The fields of a decoded StopRecordingRequest."""
+
     control_session_id: int
     correlation_id: int
     stream_id: int
     channel: str
 
+
 class StopRecordingSubscriptionRequest(NamedTuple):
+    """The fields of a decoded StopRecordingSubscriptionRequest."""
+
     control_session_id: int
     correlation_id: int
     subscription_id: int
 
+
 class StopRecordingByIdentityRequest(NamedTuple):
+    """The fields of a decoded StopRecordingByIdentityRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
 
+
 class ExtendRecordingRequest(NamedTuple):
+    """The fields of a decoded ExtendRecordingRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
@@ -68,7 +103,10 @@ class ExtendRecordingRequest(NamedTuple):
     source_location: int
     channel: str
 
+
 class ExtendRecordingRequest2(NamedTuple):
+    """The fields of a decoded ExtendRecordingRequest2."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
@@ -77,7 +115,10 @@ class ExtendRecordingRequest2(NamedTuple):
     auto_stop: int
     channel: str
 
+
 class ReplayRequest(NamedTuple):
+    """The fields of a decoded ReplayRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
@@ -88,7 +129,10 @@ class ReplayRequest(NamedTuple):
     replay_token: int
     replay_channel: str
 
+
 class BoundedReplayRequest(NamedTuple):
+    """The fields of a decoded BoundedReplayRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
@@ -100,23 +144,35 @@ class BoundedReplayRequest(NamedTuple):
     replay_token: int
     replay_channel: str
 
+
 class StopReplayRequest(NamedTuple):
+    """The fields of a decoded StopReplayRequest."""
+
     control_session_id: int
     correlation_id: int
     replay_session_id: int
 
+
 class StopAllReplaysRequest(NamedTuple):
+    """The fields of a decoded StopAllReplaysRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
 
+
 class ListRecordingsRequest(NamedTuple):
+    """The fields of a decoded ListRecordingsRequest."""
+
     control_session_id: int
     correlation_id: int
     from_recording_id: int
     record_count: int
 
+
 class ListRecordingsForUriRequest(NamedTuple):
+    """The fields of a decoded ListRecordingsForUriRequest."""
+
     control_session_id: int
     correlation_id: int
     from_recording_id: int
@@ -124,12 +180,18 @@ class ListRecordingsForUriRequest(NamedTuple):
     stream_id: int
     channel: str
 
+
 class ListRecordingRequest(NamedTuple):
+    """The fields of a decoded ListRecordingRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
 
+
 class FindLastMatchingRecordingRequest(NamedTuple):
+    """The fields of a decoded FindLastMatchingRecordingRequest."""
+
     control_session_id: int
     correlation_id: int
     min_recording_id: int
@@ -137,7 +199,10 @@ class FindLastMatchingRecordingRequest(NamedTuple):
     stream_id: int
     channel: str
 
+
 class ListRecordingSubscriptionsRequest(NamedTuple):
+    """The fields of a decoded ListRecordingSubscriptionsRequest."""
+
     control_session_id: int
     correlation_id: int
     pseudo_index: int
@@ -146,72 +211,111 @@ class ListRecordingSubscriptionsRequest(NamedTuple):
     stream_id: int
     channel: str
 
+
 class RecordingPositionRequest(NamedTuple):
+    """The fields of a decoded RecordingPositionRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
+
 
 class StartPositionRequest(NamedTuple):
+    """The fields of a decoded StartPositionRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
+
 
 class StopPositionRequest(NamedTuple):
+    """The fields of a decoded StopPositionRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
+
 
 class MaxRecordedPositionRequest(NamedTuple):
+    """The fields of a decoded MaxRecordedPositionRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
 
+
 class TruncateRecordingRequest(NamedTuple):
+    """The fields of a decoded TruncateRecordingRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
     position: int
 
+
 class PurgeRecordingRequest(NamedTuple):
+    """The fields of a decoded PurgeRecordingRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
+
 
 class DetachSegmentsRequest(NamedTuple):
+    """The fields of a decoded DetachSegmentsRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
     new_start_position: int
+
 
 class DeleteDetachedSegmentsRequest(NamedTuple):
+    """The fields of a decoded DeleteDetachedSegmentsRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
 
+
 class PurgeSegmentsRequest(NamedTuple):
+    """The fields of a decoded PurgeSegmentsRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
     new_start_position: int
 
+
 class AttachSegmentsRequest(NamedTuple):
+    """The fields of a decoded AttachSegmentsRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
 
+
 class MigrateSegmentsRequest(NamedTuple):
+    """The fields of a decoded MigrateSegmentsRequest."""
+
     control_session_id: int
     correlation_id: int
     source_recording_id: int
     target_recording_id: int
 
+
 class UpdateChannelRequest(NamedTuple):
+    """The fields of a decoded UpdateChannelRequest."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
     channel: str
 
+
 class ReplicateRequest(NamedTuple):
+    """The fields of a decoded ReplicateRequest."""
+
     control_session_id: int
     correlation_id: int
     source_recording_id: int
@@ -220,7 +324,10 @@ class ReplicateRequest(NamedTuple):
     source_control_channel: str
     live_destination: str
 
+
 class TaggedReplicateRequest(NamedTuple):
+    """The fields of a decoded TaggedReplicateRequest."""
+
     control_session_id: int
     correlation_id: int
     source_recording_id: int
@@ -231,7 +338,10 @@ class TaggedReplicateRequest(NamedTuple):
     source_control_channel: str
     live_destination: str
 
+
 class ReplicateRequest2(NamedTuple):
+    """The fields of a decoded ReplicateRequest2."""
+
     control_session_id: int
     correlation_id: int
     source_recording_id: int
@@ -248,12 +358,18 @@ class ReplicateRequest2(NamedTuple):
     encoded_credentials: bytes
     source_response_channel: str
 
+
 class StopReplicationRequest(NamedTuple):
+    """The fields of a decoded StopReplicationRequest."""
+
     control_session_id: int
     correlation_id: int
     replication_id: int
 
+
 class ControlResponse(NamedTuple):
+    """The fields of a decoded ControlResponse."""
+
     control_session_id: int
     correlation_id: int
     relevant_id: int
@@ -261,13 +377,19 @@ class ControlResponse(NamedTuple):
     version: int
     error_message: str
 
+
 class Challenge(NamedTuple):
+    """The fields of a decoded Challenge."""
+
     control_session_id: int
     correlation_id: int
     version: int
     encoded_challenge: bytes
 
+
 class RecordingDescriptor(NamedTuple):
+    """The fields of a decoded RecordingDescriptor."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
@@ -285,14 +407,20 @@ class RecordingDescriptor(NamedTuple):
     original_channel: str
     source_identity: str
 
+
 class RecordingSubscriptionDescriptor(NamedTuple):
+    """The fields of a decoded RecordingSubscriptionDescriptor."""
+
     control_session_id: int
     correlation_id: int
     subscription_id: int
     stream_id: int
     stripped_channel: str
 
+
 class RecordingSignalEvent(NamedTuple):
+    """The fields of a decoded RecordingSignalEvent."""
+
     control_session_id: int
     correlation_id: int
     recording_id: int
@@ -300,5 +428,8 @@ class RecordingSignalEvent(NamedTuple):
     position: int
     signal: int
 
+
 class Ping(NamedTuple):
+    """The fields of a decoded Ping."""
+
     control_session_id: int
