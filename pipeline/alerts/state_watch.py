@@ -12,7 +12,7 @@ from ordo.pipeline.alerts.alerts import Alert
 from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
 from ordo.pipeline.recordings.planner import read_runs, whole_runs
 from ordo.pipeline.recordings.predicates import Predicates
-from ordo.pipeline.recordings.recordings import Recording, open_recordings, with_owners
+from ordo.pipeline.recordings.recordings import Recording, check_one_cluster, open_recordings, with_owners
 from ordo.pipeline.replaying.replay_cluster import snapshot_position
 
 UNKNOWN = -1
@@ -30,9 +30,14 @@ class StateWatch:
         """By recording; None: it was told."""
 
     def look(self) -> list[Alert]:
-        """Positions at which snapshots of a service differ, and snapshots that are damaged, each once."""
+        """Positions at which snapshots of a service differ, and snapshots that are damaged, each once.
+
+        Raises OtherClusterError for folders of members of two clusters.
+        """
         digests: dict[tuple[int, int], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-        for recording in with_owners(open_recordings(self._folders, "all", self._commit, storage=self._storage)):
+        recordings = open_recordings(self._folders, "all", self._commit, storage=self._storage)
+        check_one_cluster(recordings)
+        for recording in with_owners(recordings):
             found = self._digest(recording)
             if found is not None:
                 service_id = UNKNOWN if recording.owner is None else recording.owner.service_id

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ordo.runtime.errors import OrdoError
+from ordo.runtime.errors import OrdoError, OtherClusterError
 
 
 class PipelineError(OrdoError):
@@ -73,10 +73,12 @@ class CorruptRecordingError(PipelineError):
 _OWN = re.compile(r"^ordo\.[\w.]*?(\w+Error): (.+)$", re.MULTILINE)
 
 
-def own_error(error: Exception) -> PipelineError | None:
+def own_error(error: Exception) -> OrdoError | None:
     """Return Ordo's own error that a library (Spark, DuckDB, delta-rs) put into its text; None where it did not."""
     found = _OWN.findall(str(error))
     if not found:
         return None
     name, text = found[-1]
+    if name == OtherClusterError.__name__:
+        return OtherClusterError(text)
     return CorruptRecordingError(text) if name == CorruptRecordingError.__name__ else PipelineError(text)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Origin
 from ordo.pipeline.decoding.errors import DataLossError, PipelineError
-from ordo.pipeline.recordings.recordings import Recording
+from ordo.pipeline.recordings.recordings import Recording, check_one_cluster
+
+EXPORT_ELSEWHERE = "export each cluster into a folder of its own"
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,19 @@ def chunks(recordings: list[Recording], exported: dict[str, int], chunk_bytes: i
             end = min(recording.limit, (position // chunk_bytes + 1) * chunk_bytes)
             yield Chunk(recording, position, end)
             position = end
+
+
+def checked_origin(
+    recordings: list[Recording], exported: dict[str, int], origin: Origin | None, target: str
+) -> Origin | None:
+    """Return which cluster's log an export has from now on; None: neither it nor the folders say.
+
+    Raises OtherClusterError for folders of another cluster than the export, or of two.
+    """
+    known = KnownCluster(origin, f"the export {target}" if origin is not None else "", EXPORT_ELSEWHERE)
+    known.position = max((exported.get(entry.key, 0) for entry in recordings if entry.is_log), default=0)
+    check_one_cluster(recordings, known)
+    return known.origin
 
 
 def check_columns(names: Iterable[str], *chosen: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """Export: a log as Parquet, again and again, each time only what is new.
 
     <target>/node=node0/recording=0/from_position=0/day=2026-01-31/part-....parquet
-    <target>/_ordo_export.json        how far each recording was exported
+    <target>/_ordo_export.json        how far each recording was exported, and which cluster's log it is
 
 A chunk covers the positions from `from_position` to where the next one begins, and is written whole before the state
 file says so. A run that was interrupted leaves a chunk the state file does not know; the next run writes it again over
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ordo.pipeline.export.chunks import Chunk, check_columns, chunks
+from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
+from ordo.pipeline.export.chunks import Chunk, check_columns, checked_origin, chunks
 from ordo.pipeline.export.target import open_target
 from ordo.pipeline.recordings.recordings import open_recordings
 
@@ -32,11 +34,29 @@ def with_day(log: DataFrame) -> DataFrame:
 
 def read_state(spark: SparkSession, target: str) -> dict[str, int]:
     """Position up to which each recording was exported."""
-    return _parse_state(open_target(spark, target, STATE_NAME).read())
+    return ExportState.parse(open_target(spark, target, STATE_NAME).read()).exported
 
 
-def _parse_state(text: str | None) -> dict[str, int]:
-    return {} if text is None else {key: int(position) for key, position in json.loads(text)["exported"].items()}
+@dataclass
+class ExportState:
+    """What the state file says."""
+
+    exported: dict[str, int]
+    """By recording, the position up to which it was exported."""
+    origin: Origin | None = None
+    """Which cluster's log it is; None: no folder has said it."""
+
+    @classmethod
+    def parse(cls, text: str | None) -> ExportState:
+        """Read the file of any release; None is that of a new export."""
+        found = {} if text is None else json.loads(text)
+        exported = {key: int(position) for key, position in found.get("exported", {}).items()}
+        return cls(exported, parse_identity(found["cluster"]) if "cluster" in found else None)
+
+    def text(self) -> str:
+        """As the file has it."""
+        identity = {} if self.origin is None else {"cluster": identity_text(self.origin)}
+        return json.dumps({"exported": self.exported, **identity}, indent=2) + "\n"
 
 
 def export(
@@ -56,15 +76,21 @@ def export(
 ) -> dict[str, int]:
     """Write what is new below `target`, a folder or what Hadoop's file systems reach.
 
-    Returns the position each recording is exported to.
+    Returns the position each recording is exported to. Raises OtherClusterError for the log of another cluster than
+    what is there.
 
     `transform` is applied to each chunk before it is written; `partition_by` and `sort_by` name columns of its result.
     Rows are sorted within each file. `storage` has the options of the file system of copies in object storage.
     `on_progress(chunk, done_bytes, total_bytes)` is called after each chunk.
     """
-    state = open_target(spark, target, STATE_NAME)
-    exported = _parse_state(state.read())
-    pending = list(chunks(open_recordings(directories, recording, commit, storage=storage), exported, chunk_bytes))
+    file = open_target(spark, target, STATE_NAME)
+    state = ExportState.parse(file.read())
+    exported = state.exported
+    recordings = open_recordings(directories, recording, commit, storage=storage)
+    before, state.origin = state.origin, checked_origin(recordings, exported, state.origin, target)
+    pending = list(chunks(recordings, exported, chunk_bytes))
+    if exported and state.origin != before:
+        file.write(state.text())
     total = sum(chunk.end - chunk.start for chunk in pending)
     done = 0
     for chunk in pending:
@@ -74,7 +100,7 @@ def export(
             frame = frame.sortWithinPartitions(*partition_by, *sort_by)
         frame.write.mode("overwrite").partitionBy(*partition_by).parquet(f"{target.rstrip('/')}/{chunk.path}")
         exported[chunk.recording.key] = chunk.end
-        state.write(json.dumps({"exported": exported}, indent=2) + "\n")
+        file.write(state.text())
         done += chunk.end - chunk.start
         on_progress(chunk, done, total)
     return exported

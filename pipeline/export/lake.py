@@ -1,13 +1,15 @@
 """A log into a Delta table (delta-rs), again and again, each time only what is new; without Spark.
 
 Each chunk is one commit, and the commit says up to which position of which recording the table goes (a transaction
-identifier of Delta, `ordo:<node>/<recording>`). So there is no state beside the table: whatever is interrupted, the
-rows are there once, and of two exports at the same time one is refused. Payload columns that a newer schema brings are
-added to the table; rows that were there before have null in them.
+identifier of Delta, `ordo:<node>/<recording>`), and the first one which cluster's log it is, as numbers of such
+identifiers (`ordo.cluster:<part>`). So there is no state beside the table: whatever is interrupted, the rows are there
+once, and of two exports at the same time one is refused. Payload columns that a newer schema brings are added to the
+table; rows that were there before have null in them.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +17,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ordo.cluster.wire.log_identity import Origin
 from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
 from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
-from ordo.pipeline.export.chunks import Chunk, check_columns, chunks
+from ordo.pipeline.export.chunks import Chunk, check_columns, checked_origin, chunks
 from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.sql.local import LocalLog, load_library, read_part
 
+CLUSTER_PARTS = (*(f"ordo.cluster:{part}" for part in range(4)), "ordo.cluster:position")
+_IDENTITY = struct.Struct(">4I")
 CHUNK_BYTES = 128 << 20
 """Of the log; a commit is in memory, decoded and once more as Parquet, before its files are whole."""
 
@@ -53,15 +58,17 @@ def export_delta(
     """Append what is new, and return the position up to which the table has each recording.
 
     Raises PipelineError when another export to the same table has come between; what that one wrote stands.
+    OtherClusterError for the log of another cluster than that of the table.
     """
     delta = load_delta()
     recordings = open_recordings(folders, recording, commit, storage=options.source_storage)
     known = _positions(delta, table, [entry.key for entry in recordings], options)
+    origin = checked_origin(recordings, known, _read_origin(_find(delta, table, options.storage)), table)
     pending = list(chunks(recordings, known, options.chunk_bytes))
     total, done = sum(chunk.end - chunk.start for chunk in pending), 0
     scans: Scans = {}
     for chunk in pending:
-        _append(delta, table, chunk, options, commit, scans)
+        _append(delta, table, chunk, options, commit, scans, origin)
         known[chunk.recording.key] = chunk.end
         done += chunk.end - chunk.start
         on_progress(chunk, done, total)
@@ -87,6 +94,22 @@ def _positions(delta: Any, table: str, keys: Iterable[str], options: LakeOptions
     return {key: position for key, position in found.items() if position is not None}
 
 
+def _read_origin(there: Any) -> Origin | None:
+    """Return which cluster's log a table has, as its commits say; None: those of an earlier release do not."""
+    numbers = [None if there is None else there.transaction_version(name) for name in CLUSTER_PARTS]
+    found = [number for number in numbers if number is not None]
+    return Origin(_IDENTITY.pack(*found[:-1]), found[-1]) if len(found) == len(numbers) else None
+
+
+def _transactions(delta: Any, there: Any, chunk: Chunk, origin: Origin | None) -> list[Any]:
+    """Return what a chunk's commit says of the table from then on."""
+    found = [delta.Transaction(_application(chunk.recording.key), chunk.end)]
+    if origin is not None and origin != _read_origin(there):
+        numbers = (*_IDENTITY.unpack(origin.identity), origin.position)
+        found += [delta.Transaction(name, number) for name, number in zip(CLUSTER_PARTS, numbers, strict=True)]
+    return found
+
+
 def _find(delta: Any, table: str, storage: dict[str, str] | None) -> Any:
     """Return the table as it is now; None where there is none."""
     is_there = delta.DeltaTable.is_deltatable(table, storage)
@@ -97,10 +120,18 @@ def _application(key: str) -> str:
     return f"ordo:{key}"
 
 
-def _append(delta: Any, table: str, chunk: Chunk, options: LakeOptions, commit: str, scans: Scans) -> None:
+def _append(
+    delta: Any,
+    table: str,
+    chunk: Chunk,
+    options: LakeOptions,
+    commit: str,
+    scans: Scans,
+    origin: Origin | None,
+) -> None:
     application = _application(chunk.recording.key)
-    properties = delta.CommitProperties(app_transactions=[delta.Transaction(application, chunk.end)])
     there = _find(delta, table, options.storage)
+    properties = delta.CommitProperties(app_transactions=_transactions(delta, there, chunk, origin))
     if there is not None and (there.transaction_version(application) or chunk.recording.start) != chunk.start:
         raise _overtaken(table, chunk)
     how = {"mode": "error"} if there is None else {"mode": "append", "schema_mode": "merge"}

@@ -16,7 +16,7 @@ from ordo.pipeline.decoding.auditor import SegmentAudit
 from ordo.pipeline.jobs import agreement
 from ordo.pipeline.jobs.agreement import AuditedLog
 from ordo.pipeline.jobs.order import check_holes, check_terms, check_times
-from ordo.pipeline.recordings.recordings import Recording, Segment, open_cursor, open_recordings
+from ordo.pipeline.recordings.recordings import Recording, Segment, check_one_cluster, open_cursor, open_recordings
 from ordo.pipeline.spark.tasks import collect_tasks
 
 if TYPE_CHECKING:
@@ -46,8 +46,12 @@ def audit(
     ends of logs that differ from the others' without being damage (`pipeline/jobs/agreement.py`), `shorter` the members
     whose log ends before the longest, and `not_proven` what these folders cannot show. `storage` has the options of the
     file system of copies in object storage; a task fetches the segment that it checks.
+
+    Raises OtherClusterError for folders of members of two clusters, as their stores say; logs that begin differently
+    are for the audit to compare.
     """
     recordings = open_recordings(directories, recording, commit, storage=storage)
+    check_one_cluster(recordings, looks_into_logs=False)
     tasks = [AuditTask(entry.lean, segment) for entry in recordings for segment in entry.segments(entry.start)]
     results = iter(collect_tasks(spark, tasks, audit_segment))
     audited = [(entry, [next(results) for _ in entry.segments(entry.start)]) for entry in recordings]

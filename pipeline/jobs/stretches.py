@@ -9,11 +9,11 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError
+from ordo.pipeline.recordings.member_store import SnapshotOwner
 from ordo.pipeline.recordings.planner import Run, read_runs, whole_runs
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recorded_feeds import feed_runs
 from ordo.pipeline.recordings.recordings import Recording, open_recordings, with_owners
-from ordo.pipeline.recordings.snapshot_owners import SnapshotOwner
 from ordo.pipeline.recordings.time_unit import time_unit_of
 from ordo.pipeline.replaying.replay_cluster import SnapshotState, decode_snapshot, iterate, snapshot_position
 from ordo.pipeline.replaying.skips import find_skips

@@ -19,7 +19,7 @@ from typing import Any
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError
-from ordo.pipeline.recordings.snapshot_owners import SnapshotOwner
+from ordo.pipeline.recordings.member_store import SnapshotOwner
 
 MANIFEST = "manifest.json"
 FORMAT = 1

@@ -16,7 +16,7 @@ from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.recordings.network import SCHEME, NetworkLog, parse_addresses
 from ordo.pipeline.recordings.object_store import parse_storage
 from ordo.pipeline.recordings.predicates import INT64_MAX, Predicates, micros
-from ordo.pipeline.recordings.recordings import Recording, is_copy, open_recordings
+from ordo.pipeline.recordings.recordings import Recording, check_one_cluster, is_copy, open_recordings
 
 TIME_UNITS = {"millis": 0, "micros": 1, "nanos": 2}
 T = TypeVar("T")
@@ -120,8 +120,14 @@ class ReadOptions:
         return options
 
     def open_recordings(self) -> list[Recording]:
-        """Return the recordings that folders and copies have of what is asked for."""
-        return open_recordings(self.directories, self.recording, self.commit, self.node_names, self.storage)
+        """Return the recordings that folders and copies have of what is asked for.
+
+        Raises OtherClusterError for folders of two clusters.
+        """
+        found = open_recordings(self.directories, self.recording, self.commit, self.node_names, self.storage)
+        if len(self.directories) > 1:
+            check_one_cluster(found)
+        return found
 
 
 def _network(values: dict[str, str]) -> NetworkLog | None:

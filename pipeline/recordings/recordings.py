@@ -12,12 +12,15 @@ from typing import Any
 from ordo.archive.segments.catalog import CATALOG_NAME, Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.segments.segments import parse_segment_name, segment_name
 from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Log
 from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
 from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.log_head import HEAD_BYTES, read_head
 from ordo.pipeline.recordings.commit import live_commit_position
+from ordo.pipeline.recordings.member_store import SnapshotOwner, has_store, snapshot_owners, stored_origin
 from ordo.pipeline.recordings.object_store import ObjectFile, Store, StoredRecording
-from ordo.pipeline.recordings.snapshot_owners import SnapshotOwner, snapshot_owners
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.sentinels import NULL_POSITION
 
@@ -214,6 +217,44 @@ def with_owners(recordings: Iterable[Recording]) -> list[Recording]:
         else entry
         for entry in found
     ]
+
+
+def check_one_cluster(
+    recordings: Iterable[Recording], known: KnownCluster | None = None, *, looks_into_logs: bool = True
+) -> None:
+    """Raise OtherClusterError for folders or copies that are of another cluster than the known one, or than the first.
+
+    Those that do not say whose they are pass. `looks_into_logs`: also what was recorded without being committed counts.
+    """
+    known = known or KnownCluster(remedy="give folders of one cluster")
+    folders: dict[str, list[Recording]] = {}
+    for entry in recordings:
+        folders.setdefault(entry.directory, []).append(entry)
+    for directory, entries in folders.items():
+        told = whose_log(directory, entries, looks_into_logs=looks_into_logs)
+        known.admits(told, directory)
+        known.check()
+        known.adopt(told, directory)
+
+
+def whose_log(directory: str, entries: Iterable[Recording], *, looks_into_logs: bool = True) -> Log | None:
+    """Return which cluster's log a folder or copy has: what its member wrote down, or else what the log begins with."""
+    listed = list(entries)
+    if not listed[0].copied and has_store(directory):
+        origin = stored_origin(directory)
+        return None if origin is None else Log(origin.identity, origin.position, origin.position)
+    if not looks_into_logs:
+        return None
+    heads = (_head_of(entry) for entry in listed if entry.is_log)
+    return next((head for head in heads if head is not None), None)
+
+
+def _head_of(recording: Recording) -> Log | None:
+    segment = next(recording.segments(recording.start), None)
+    if segment is None or not segment.present:
+        return None
+    end = min(segment.end, segment.start + HEAD_BYTES)
+    return read_head(open_cursor(segment, recording.descriptor, segment.start, end, False, False))
 
 
 def is_copy(path: str) -> bool:
