@@ -270,6 +270,7 @@ BY_DURABILITY = "tests/archive/test_durability.py"
 BY_JOURNAL = "tests/cluster/client/test_journal.py"
 BY_PLANTED = "tests/simulation/test_planted.py"
 BY_STRACE = "tests/runtime/test_system_syncs.py"
+FETCHED = "the store keeps the same bytes; what a crash undoes is told by the catalog's checksums, and fetched again"
 ELSEWHERE = {
     "archive/inspection/administration.py: storage.sync_directory(directory)": (
         "compact: the file before has the same content; what a crash undoes is the room that was given back"
@@ -289,6 +290,9 @@ ELSEWHERE = {
     "cluster/client/requests/journal.py: self.sync()": "close: what was sent was synced before; the rest nobody has",
     "cluster/client/requests/request_window.pyx: self._journal.sync()": BY_PLANTED,
     "pipeline/export/target.py: os.fsync(file.fileno())": BY_STRACE,
+    "pipeline/recordings/object_copy.py: FileStorage().sync_directory(part)": FETCHED,
+    "pipeline/recordings/object_copy.py: FileStorage().sync_directory(os.path.dirname(os.path.abspath(folder)))": FETCHED,
+    "pipeline/recordings/object_copy.py: os.fsync(file.fileno())": FETCHED,
     "runtime/io/storage.pyx: result = self.sync()": BY_STRACE,
     "runtime/io/storage.pyx: return 0 if fdatasync(self._descriptor) == 0 else -c_errno": BY_STRACE,
     "runtime/io/storage.pyx: if fdatasync(descriptor) != 0:": BY_STRACE,
