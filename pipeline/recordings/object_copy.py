@@ -122,6 +122,7 @@ def fetch_archive(store: Store, folder: str) -> Iterator[StoredSegment]:
     if os.path.exists(folder) and os.listdir(folder):
         raise PipelineError(f"{folder} is not empty; give a new folder")
     part = f"{folder.rstrip('/')}{FETCHING}"
+    parent = os.path.dirname(os.path.abspath(folder))
     shutil.rmtree(part, ignore_errors=True)
     try:
         os.makedirs(part)
@@ -130,7 +131,7 @@ def fetch_archive(store: Store, folder: str) -> Iterator[StoredSegment]:
         if os.path.isdir(folder):
             os.rmdir(folder)
         os.rename(part, folder)
-        FileStorage().sync_directory(os.path.dirname(os.path.abspath(folder)))
+        FileStorage().sync_directory(parent)
     except OSError as error:
         raise PipelineError(f"{folder} cannot be written: {error.strerror}; nothing was fetched") from error
     finally:

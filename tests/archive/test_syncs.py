@@ -291,7 +291,7 @@ ELSEWHERE = {
     "cluster/client/requests/request_window.pyx: self._journal.sync()": BY_PLANTED,
     "pipeline/export/target.py: os.fsync(file.fileno())": BY_STRACE,
     "pipeline/recordings/object_copy.py: FileStorage().sync_directory(part)": FETCHED,
-    "pipeline/recordings/object_copy.py: FileStorage().sync_directory(os.path.dirname(os.path.abspath(folder)))": FETCHED,
+    "pipeline/recordings/object_copy.py: FileStorage().sync_directory(parent)": FETCHED,
     "pipeline/recordings/object_copy.py: os.fsync(file.fileno())": FETCHED,
     "runtime/io/storage.pyx: result = self.sync()": BY_STRACE,
     "runtime/io/storage.pyx: return 0 if fdatasync(self._descriptor) == 0 else -c_errno": BY_STRACE,
