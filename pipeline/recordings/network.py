@@ -15,6 +15,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.cluster.wire.log_identity import Origin
 from ordo.follow.entries import EntryKind, record_filter
 from ordo.follow.recordings.log_source import REPLAY_STREAM_ID
 from ordo.follow.recordings.ranges import Access, BoundaryError, LostRangeError, RangeReader, Survey, survey
@@ -25,7 +26,7 @@ from ordo.pipeline.decoding.errors import DataLossError, PipelineError
 from ordo.pipeline.decoding.scanner import scan_blocks
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.time_unit import time_unit_of_cursors
-from ordo.runtime.errors import OrdoError
+from ordo.runtime.errors import OrdoError, OtherClusterError
 from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
 SCHEME = "ordo://"
@@ -72,9 +73,11 @@ class NetworkLog:
     """What was purged is passed over."""
 
     def survey(self, unawaited: tuple[str, ...] = ()) -> Survey:
-        """Raise PipelineError when no node answers."""
+        """Raise PipelineError when no node answers, OtherClusterError when they are of two clusters."""
         try:
             return survey(self.addresses, self.access, unawaited)
+        except OtherClusterError:
+            raise
         except OrdoError as error:
             raise PipelineError(f"{SCHEME}{','.join(self.addresses)}: {error}") from error
 
@@ -89,6 +92,8 @@ class NetworkRun:
     after: int
     upto: int
     time_unit: int
+    origin: Origin | None = None
+    """Which cluster's log it is, where that is known: no node of another one is read."""
 
     @property
     def term_start(self) -> int:
@@ -140,7 +145,13 @@ def plan_network(
         addresses = (*found.answered[turn:], *found.answered[:turn], *found.silent)
         runs.append(
             NetworkRun(
-                replace(log, addresses=addresses), layout, start - start % FRAME_ALIGNMENT, start, end, time_unit
+                replace(log, addresses=addresses),
+                layout,
+                start - start % FRAME_ALIGNMENT,
+                start,
+                end,
+                time_unit,
+                found.origin,
             )
         )
     return runs
@@ -239,7 +250,9 @@ def _chunks_from(
 ) -> Iterator[Frames]:
     frames = Frames(run.descriptor)
     try:
-        with RangeReader(run.log.addresses, start, run.upto, run.log.access, record_filter=records) as reader:
+        with RangeReader(
+            run.log.addresses, start, run.upto, run.log.access, record_filter=records, origin=run.origin
+        ) as reader:
             for position, block in reader:
                 if position == start and not is_sure and not _begins_message(block):
                     raise BoundaryError(f"the frame at position={start} belongs to a message that began before it")
@@ -273,7 +286,8 @@ def find_time_unit(log: NetworkLog, found: Survey) -> int | None:
     """Return the unit of the cluster's clock, from the first records there are; None for a log that has none yet."""
     layout = layout_of(found)
     start, end = found.start_position, found.end_position
-    run = NetworkRun(replace(log, addresses=found.addresses), layout, start, start, min(end, start + _PROBE_BYTES), 0)
+    asked = replace(log, addresses=found.addresses)
+    run = NetworkRun(asked, layout, start, start, min(end, start + _PROBE_BYTES), 0, found.origin)
     if run.start >= run.upto:
         return None
     for frames in chunks(run, 1):
@@ -293,7 +307,8 @@ def boundary(log: NetworkLog, found: Survey, after: int, upto: int, rows_max: in
     if rows_max is None:
         first = max(first, upto - upto % layout.term_length)
     start = first - first % FRAME_ALIGNMENT
-    run = NetworkRun(replace(log, addresses=found.addresses), layout, start, after, found.end_position, 0)
+    asked = replace(log, addresses=found.addresses)
+    run = NetworkRun(asked, layout, start, after, found.end_position, 0, found.origin)
     end, taken = first, 0
     for frames in chunks(run, 1):
         cursor = frames.cursor()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -31,6 +30,7 @@ from ordo.pipeline.recordings.network import (
 from ordo.pipeline.recordings.options import ReadOptions
 from ordo.pipeline.recordings.reading import read_task
 from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance_network, wants_repeats
+from ordo.pipeline.spark.offsets import Offset, check_survey, positions_of, with_cluster
 from ordo.pipeline.spark.read_limit import default_read_limit
 
 KEY = "log"
@@ -38,8 +38,6 @@ RUNNING_TIMEOUT_S = 5.0
 """How long a running query asks nodes of which none answers, before it says that there is nothing new."""
 PAUSE_S = 0.1
 """How long a run waits before it asks again whether the nodes have come as far as its checkpoint."""
-
-Offset = dict[str, int]
 
 
 @dataclass
@@ -72,8 +70,8 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._survey()
         if start.isdigit():
             check_start(int(start), [found.end_position])
-            return {KEY: int(start)}
-        return {KEY: found.start_position if start == "earliest" else found.end_position}
+            return with_cluster({KEY: int(start)}, found.origin)
+        return with_cluster({KEY: found.start_position if start == "earliest" else found.end_position}, found.origin)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return default_read_limit(self._options)
@@ -83,17 +81,30 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         after = _position_of(start)
-        found = self._survey() if self._frozen is None else self._survey_up_to(after)
+        found = self._of_checkpoint(start, after, self._survey())
+        if self._frozen is not None:
+            found = self._of_checkpoint(start, after, self._await_position(after, found))
         check_not_lost(after, found, self._log.lenient)
         self._check_not_another(after, found)
+        return with_cluster({KEY: self._end_of_batch(after, found, limit)}, found.origin)
+
+    @staticmethod
+    def _of_checkpoint(offset: Offset, position: int, found: Survey) -> Survey:
+        """Return what was found, with the cluster that the checkpoint is of from now on.
+
+        Raises OtherClusterError where the nodes are of another one.
+        """
+        return replace(found, origin=check_survey(offset, position, found))
+
+    def _end_of_batch(self, after: int, found: Survey, limit: ReadLimit) -> int:
         upto = found.end_position if self._frozen is None else min(self._frozen, found.end_position)
         if upto <= after:
-            return {KEY: after}
+            return after
         if isinstance(limit, ReadMaxRows):
-            return {KEY: boundary(self._log, found, after, upto, limit.max_rows)}
+            return boundary(self._log, found, after, upto, limit.max_rows)
         if isinstance(limit, ReadMaxBytes) and upto - after > limit.max_bytes:
-            return {KEY: boundary(self._log, found, after, after + limit.max_bytes)}
-        return {KEY: upto}
+            return boundary(self._log, found, after, after + limit.max_bytes)
+        return upto
 
     def reportLatestOffset(self) -> Offset:
         return {KEY: self._survey().end_position}
@@ -102,7 +113,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after, upto = _position_of(start), _position_of(end)
         if upto <= after:
             return []
-        found = self._seen or self._survey()
+        found = self._of_checkpoint(end, after, self._seen or self._survey())
         check_not_lost(after, found, self._log.lenient)
         if self._time_unit is None:
             self._time_unit = find_time_unit(self._log, found)
@@ -144,17 +155,18 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._seen
         return self._seen
 
-    def _survey_up_to(self, after: int) -> Survey:
+    def _await_position(self, after: int, found: Survey) -> Survey:
         """Return what the nodes have in a run that ends with what is there now.
 
         A node that has just started is given time. Raises DataLossError when that is less than was delivered.
         """
         deadline_s = time.monotonic() + self._log.access.timeout_s
-        while (found := self._survey()).end_position < after and self._options.fail_on_data_loss:
+        while found.end_position < after and self._options.fail_on_data_loss:
             if time.monotonic() >= deadline_s:
                 raise DataLossError(describe_beyond(", ".join(found.answered), after, found.end_position))
             time.sleep(PAUSE_S)
             self._frozen = None
+            found = self._survey()
         if self._frozen is None:
             self._frozen = found.end_position
         return found
@@ -177,13 +189,14 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
 
-def _position_of(offset: dict[str, Any]) -> int:
-    if set(offset) != {KEY}:
+def _position_of(offset: Offset) -> int:
+    positions = positions_of(offset)
+    if set(positions) != {KEY}:
         raise DataLossError(
-            f"the checkpoint is of {', '.join(sorted(offset))}, and this stream reads a log over the network; begin "
+            f"the checkpoint is of {', '.join(sorted(positions))}, and this stream reads a log over the network; begin "
             f"with a new checkpoint, and option startingPosition=<position>"
         )
-    return int(offset[KEY])
+    return positions[KEY]
 
 
 def check_start(position: int, ends: Sequence[int]) -> None:

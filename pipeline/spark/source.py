@@ -54,6 +54,7 @@ from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read
 from ordo.pipeline.recordings.recordings import Recording
 from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance, begin_scan, key_of, wants_repeats
 from ordo.pipeline.spark.network_stream import NetworkStreamReader, check_start, describe_beyond
+from ordo.pipeline.spark.offsets import Offset, check_folders, positions_of, with_cluster
 from ordo.pipeline.spark.pushdown import push
 from ordo.pipeline.spark.read_limit import default_read_limit
 
@@ -225,17 +226,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seen: list[Recording] | None = None
         self._scans: dict[str, RepeatScan | None] = {}
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> Offset:
         start = self._options.starting_position
         recordings = self._recordings()
         if start.isdigit():
             check_start(int(start), [recording.limit for recording in recordings])
-        return {
+        positions = {
             recording.key: {"earliest": recording.start, "latest": max(recording.start, recording.limit)}[start]
             if not start.isdigit()
             else int(start)
             for recording in recordings
         }
+        return with_cluster(positions, check_folders({}, recordings))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return default_read_limit(self._options)
@@ -243,8 +245,9 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._frozen = self._limits(self._recordings())
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         recordings = self._recordings()
+        origin, start = check_folders(start, recordings), positions_of(start)
         self._check_loss(start, recordings)
         available = self._limits(recordings) if self._frozen is None else self._frozen
         begin = {recording.key: start.get(recording.key, recording.start) for recording in recordings}
@@ -255,15 +258,17 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if any(recording.copied for recording in recordings):
                 raise PipelineError("option maxRecordsPerTrigger: not for a copy in object storage; maxBytesPerTrigger")
             wanted = _bounded_rows(recordings, begin, wanted, limit.max_rows)
-        return {**start, **wanted}
+        return with_cluster({**start, **wanted}, origin)
 
-    def reportLatestOffset(self) -> dict[str, int]:
+    def reportLatestOffset(self) -> Offset:
         return self._limits(self._recordings())
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         options = self._options
         tasks: list[tuple[Run, ...]] = []
         recordings = self._recordings()
+        check_folders(end, recordings)
+        start, end = positions_of(start), positions_of(end)
         self._check_loss(start, recordings)
         for recording in recordings:
             first = start.get(recording.key, recording.start)

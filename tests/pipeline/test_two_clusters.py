@@ -9,20 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import ordo
+from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.log_identity import Origin, find_origin, unpack_identity
+from ordo.cluster.wire.log_identity import Origin, find_origin, identity_text, unpack_identity
+from ordo.follow.recordings.ranges import Survey
 from ordo.pipeline.alerts.state_watch import StateWatch
 from ordo.pipeline.export.chunks import checked_origin
-from ordo.pipeline.export.export import ExportState
+from ordo.pipeline.export.export import ExportState, export, read_export
 from ordo.pipeline.export.lake import CLUSTER_PARTS, LakeOptions, export_delta
 from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
 from ordo.pipeline.jobs.audit import audit
+from ordo.pipeline.pipeline_commands import plain_error
+from ordo.pipeline.recordings.network import NetworkLog, plan_network
 from ordo.pipeline.recordings.options import ReadOptions
 from ordo.pipeline.recordings.recordings import open_recordings, whose_log
+from ordo.pipeline.spark.network_stream import NetworkPartition, NetworkStreamReader
+from ordo.pipeline.spark.source import LogStreamReader
 from ordo.runtime.errors import OtherClusterError
 from ordo.runtime.io.storage import FileStorage
 
@@ -163,17 +171,17 @@ def export_table(folder: str, target: str) -> dict[str, int]:
     return export_delta([folder], target, LakeOptions())
 
 
-@pytest.mark.parametrize("export", [export_state_only, export_table])
-def test_an_export_goes_on_with_its_own_cluster_only(export: Export, one: str, other: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [export_state_only, export_table])
+def test_an_export_goes_on_with_its_own_cluster_only(run: Export, one: str, other: str, tmp_path: Path) -> None:
     target = str(tmp_path / "target")
-    before = export(one, target)
+    before = run(one, target)
     with pytest.raises(OtherClusterError) as caught:
-        export(other, target)
+        run(other, target)
     remedy = "export each cluster into a folder of its own"
     assert re.fullmatch(
         f"{re.escape(other)} {refused(OTHER, f'the export {target}', ONE, remedy)}", caught.value.message
     )
-    assert export(one, target) == before, "nothing of it was written"
+    assert run(one, target) == before, "nothing of it was written"
 
 
 def test_a_table_without_an_identity_takes_it_at_the_next_run(one: str, other: str, tmp_path: Path) -> None:
@@ -204,3 +212,101 @@ def test_an_export_goes_on_with_the_cluster_that_was_restored_from_it(one: str, 
             checked_origin(recordings, {"node0/0": exported}, ONE, "target")
     else:
         assert checked_origin(recordings, {"node0/0": exported}, ONE, "target") == (LATER, 1 << 20)
+
+
+def stream(*folders: str) -> LogStreamReader:
+    given = {"paths": json.dumps(folders), "startingPosition": "earliest"}
+    return LogStreamReader(ReadOptions.parse(given), ("position",))
+
+
+def test_a_stream_goes_on_with_its_own_cluster_only(one: str, other: str) -> None:
+    reader = stream(one)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert start["cluster"] == end["cluster"] == identity_text(ONE)
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert len(reader.partitions(start, end)) == 1
+    wanted = refused(OTHER, "the checkpoint", ONE, "begin with a new checkpoint")
+    for action in (
+        lambda: stream(other).latestOffset(end, ReadAllAvailable()),
+        lambda: stream(other).partitions(start, end),
+    ):
+        with pytest.raises(OtherClusterError, match=f"^{re.escape(other)} {wanted}$"):
+            action()
+
+
+def test_a_checkpoint_without_an_identity_takes_it_at_the_next_batch(one: str, tmp_path: Path) -> None:
+    """One of an earlier release; and of folders that do not say whose they are it stays as it is."""
+    (log,) = open_recordings([one])
+    end = stream(one).latestOffset({log.key: 0}, ReadAllAvailable())
+    assert end == {log.key: log.limit, "cluster": identity_text(ONE)}
+    unsaid = write_log(tmp_path / "unsaid", [], 20)
+    assert stream(unsaid).latestOffset(end, ReadAllAvailable())["cluster"] == end["cluster"]
+    assert set(stream(unsaid).initialOffset()) == {log.key}
+
+
+def survey_of(origin: Origin | None, end_position: int = 1 << 20) -> Survey:
+    descriptor = RecordingDescriptor(
+        0, 0, -1, 0, -1, 0, 1 << 20, 1 << 16, 1408, 1, 100, "aeron:ipc", "aeron:ipc", "aeron:ipc"
+    )
+    return Survey(descriptor, 0, end_position, ("node0:9014",), {}, origin)
+
+
+def network_stream(found: Survey) -> NetworkStreamReader:
+    class Log(NetworkLog):
+        def survey(self, unawaited: tuple[str, ...] = ()) -> Survey:
+            return found
+
+    return NetworkStreamReader(Log(found.answered), ReadOptions.parse({"path": "ordo://node0:9014"}), ("position",))
+
+
+def test_a_stream_over_the_network_goes_on_with_its_own_cluster_only() -> None:
+    reader = network_stream(survey_of(ONE))
+    end = reader.latestOffset({"log": 0}, ReadAllAvailable())
+    assert end == {"log": 1 << 20, "cluster": identity_text(ONE)}
+    assert network_stream(survey_of(None)).latestOffset(end, ReadAllAvailable()) == end, "an earlier release's nodes"
+    wanted = refused(OTHER, "the checkpoint", ONE, "begin with a new checkpoint")
+    with pytest.raises(OtherClusterError, match=f"^node0:9014 {wanted}$"):
+        network_stream(survey_of(OTHER)).latestOffset(end, ReadAllAvailable())
+    with pytest.raises(OtherClusterError, match=wanted):
+        network_stream(survey_of(OTHER)).partitions({"log": 0}, end)
+    shorter = network_stream(survey_of(OTHER, 1 << 10))
+    shorter.prepareForTriggerAvailableNow()
+    with pytest.raises(OtherClusterError, match=wanted):
+        shorter.latestOffset(end, ReadAllAvailable())
+
+
+def test_tasks_read_no_node_of_another_cluster_than_the_plan() -> None:
+    log = NetworkLog(("node0:9014",))
+    runs = plan_network(log, survey_of(ONE), 0, 1 << 20, 0, 1 << 16, None)
+    assert len(runs) == 16 and {run.origin for run in runs} == {ONE}
+    reader = network_stream(survey_of(None))
+    reader._time_unit = 0
+    parts = reader.partitions({"log": 0}, {"log": 1 << 20, "cluster": identity_text(ONE)})
+    assert {part.run.origin for part in parts if isinstance(part, NetworkPartition)} == {ONE}, "by the checkpoint"
+
+
+@pytest.mark.spark
+def test_on_spark_the_line_comes_through(spark: SparkSession, one: str, other: str, tmp_path: Path) -> None:
+    """A batch read, an export and a stream, whose errors Spark wraps."""
+    with pytest.raises(Exception, match="first") as caught:
+        spark.read.format("ordo").load([one, other]).count()
+    assert isinstance(plain_error(caught.value), OtherClusterError)
+    target, checkpoint = str(tmp_path / "target"), str(tmp_path / "checkpoint")
+    before = export(spark, [one], target)
+    with pytest.raises(OtherClusterError, match=refused(OTHER, f"the export {target}", ONE, "export each cluster")):
+        export(spark, [other], target)
+    assert export(spark, [one], target) == before and read_export(spark, target).count() == 10
+
+    def run(folder: str) -> None:
+        log = spark.readStream.format("ordo").option("startingPosition", "earliest").load(folder)
+        writer = log.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run(one)
+    run(one)
+    with pytest.raises(Exception, match="the checkpoint of the one") as stopped:
+        run(other)
+    error = plain_error(stopped.value)
+    assert isinstance(error, OtherClusterError)
+    assert re.search(refused(OTHER, "the checkpoint", ONE, "begin with a new checkpoint"), error.message)
