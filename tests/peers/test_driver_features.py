@@ -41,7 +41,7 @@ def ends(request: pytest.FixtureRequest, client: TransportClient, start_driver: 
     driver = start_driver(cubic_measures_rtt=True)
     with driver.connect() as ours:
         yield (client, ours) if request.param else (ours, client)
-    assert not driver.errors
+    assert not [error for error in driver.errors if "image rejected" not in str(error)], "it is asked to reject some"
 
 
 def connect_streams(ends: Ends, channel: str, heard: str) -> tuple[ExclusivePublication, Subscription]:
