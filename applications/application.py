@@ -30,6 +30,7 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.sessions.instance_codec import INSTANCE_BYTES_MAX
 from ordo.consumers.names import check_group
 from ordo.follow.entries import EntryKind, LogEntry
@@ -153,10 +154,7 @@ class Application:
         self._checkpoints = Checkpoints(storage, settings.folder)
         try:
             self.executor = self._make_executor(versions, self._load_state(find_snapshot))
-            position = self.executor.position
-            self._follower = LogFollower(
-                transport.client, settings.archive_settings(), position, settings.silence_s, goes_live=True
-            )
+            self._follower = self._follow()
         except BaseException:
             self._checkpoints.close()
             raise
@@ -168,7 +166,7 @@ class Application:
         self._has_caught_up = False
         """The last cycle has executed all that had come of the log."""
         self._session_due_ns = self._chores_due_ns = 0
-        self._saved_position = position
+        self._saved = (self.executor.position, self._follower.cluster.origin)
         self._checkpoint_due_ns = transport.clock.now() + round(settings.checkpoint_interval_s * SECOND_NS)
         self._now_ns = self._heard_ns = transport.clock.now()
         self._is_closed = False
@@ -184,6 +182,18 @@ class Application:
         if checkpoint is not None:
             return self.differences.restore(checkpoint)
         return None if find_snapshot is None else find_snapshot()
+
+    def _follow(self) -> LogFollower:
+        """Follow the log from where the state is, of the cluster that the checkpoint is of, as far as it says."""
+        settings, position, origin = self._settings, self.executor.position, self._checkpoints.origin
+        known = KnownCluster(
+            origin,
+            "" if origin is None else f"the checkpoint in {settings.folder}",
+            "give the endpoints of that cluster, or another folder",
+        )
+        known.position = position
+        archives, client = settings.archive_settings(), self._transport.client
+        return LogFollower(client, archives, position, settings.silence_s, goes_live=True, cluster=known)
 
     def _make_executor(self, versions: AppVersions, snapshot: list[bytes] | None) -> AppExecutor:
         group = self._settings.group
@@ -256,7 +266,7 @@ class Application:
         """Run one duty cycle and return the number of things done.
 
         Raises what the service raised, and OrdoError when the instance cannot go on: its position is deleted
-        everywhere, or its outputs differ from those in the log.
+        everywhere, its outputs differ from those in the log, or the members are of another cluster than its checkpoint.
         """
         with self._transport.use:
             self._demand_open()
@@ -416,9 +426,10 @@ class Application:
         """Make the state of now durable. Raises StorageError, and what the service raises."""
         self._transport.use.check()
         self._checkpoint_due_ns = self._transport.clock.now() + round(self._settings.checkpoint_interval_s * SECOND_NS)
-        if self.position != self._saved_position:
-            self._checkpoints.save(chain(self.differences.snapshot(), self.executor.take_snapshot()))
-            self._saved_position = self.position
+        now = (self.position, self._follower.cluster.origin)
+        if now != self._saved:
+            self._checkpoints.save(chain(self.differences.snapshot(), self.executor.take_snapshot()), now[1])
+            self._saved = now
 
     def close(self, *, save: bool = True) -> None:
         """End the instance, by default with a checkpoint.

@@ -1,4 +1,7 @@
-"""Where an instance of an application keeps its state between two lives: one checkpoint, replaced as a whole."""
+"""Where an instance of an application keeps its state between two lives: one checkpoint, replaced as a whole.
+
+With it stands which cluster's log it is of. Checkpoints of earlier releases are without.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,14 @@ import os
 from collections.abc import Iterable
 from zlib import crc32
 
+from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
 from ordo.runtime.errors import StorageDamagedError
 from ordo.runtime.io.storage import Storage
 
 STORE_NAME = "checkpoint.mdb"
 COUNT_KEY = b"count"
 DIGEST_KEY = b"crc32"
+CLUSTER_KEY = b"cluster"
 
 
 def _key(index: int) -> bytes:
@@ -40,12 +45,26 @@ class Checkpoints:
         messages = [self._store.get(_key(index)) for index in range(int(count))]
         found = [message for message in messages if message is not None]
         if len(found) != len(messages) or self._store.get(DIGEST_KEY) != _digest(found):
-            raise StorageDamagedError(
-                f"the checkpoint in {self.folder} is damaged: with an empty folder the instance begins anew"
-            )
+            raise self._damage()
         return found
 
-    def save(self, messages: Iterable[bytes]) -> None:
+    @property
+    def origin(self) -> Origin | None:
+        """Which cluster's log the checkpoint is of; None: it does not say. Raises StorageDamagedError."""
+        row = self._store.get(CLUSTER_KEY)
+        if row is None:
+            return None
+        digest, _, text = row.partition(b" ")
+        if digest != _digest([text]):
+            raise self._damage()
+        return parse_identity(text.decode())
+
+    def _damage(self) -> StorageDamagedError:
+        return StorageDamagedError(
+            f"the checkpoint in {self.folder} is damaged: with an empty folder the instance begins anew"
+        )
+
+    def save(self, messages: Iterable[bytes], origin: Origin | None = None) -> None:
         """Replace the checkpoint in one durable transaction. Raises StorageError."""
         found = list(messages)
         before = int(self._store.get(COUNT_KEY) or 0)
@@ -56,6 +75,11 @@ class Checkpoints:
                 transaction.delete(_key(index))
             transaction.put(COUNT_KEY, b"%d" % len(found))
             transaction.put(DIGEST_KEY, _digest(found))
+            if origin is None:
+                transaction.delete(CLUSTER_KEY)
+            else:
+                text = identity_text(origin).encode()
+                transaction.put(CLUSTER_KEY, b"%s %s" % (_digest([text]), text))
 
     def close(self) -> None:
         self._store.close()

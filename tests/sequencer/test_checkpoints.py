@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ordo.applications.application import ApplicationSettings
-from ordo.applications.checkpoints import STORE_NAME, Checkpoints
+from ordo.applications.application import Application, ApplicationSettings
+from ordo.applications.checkpoints import CLUSTER_KEY, STORE_NAME, Checkpoints
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.client.connection.endpoints import archive_endpoint
-from ordo.runtime.errors import ConfigurationError, StorageDamagedError, StorageInUseError
+from ordo.cluster.wire.log_identity import Log, Origin
+from ordo.runtime.errors import ConfigurationError, OtherClusterError, StorageDamagedError, StorageInUseError
 from ordo.runtime.io.storage import FileStorage
+from ordo.transport.client.client_transport import ClientTransport
+from tests.sequencer.applications import Numbered
+
+ONE, OTHER = Origin(b"1" * 16, 0), Origin(b"2" * 16, 0)
 
 
 def test_the_last_one_comes_back(tmp_path: Path) -> None:
@@ -41,6 +48,58 @@ def test_damage_is_told(tmp_path: Path) -> None:
     with pytest.raises(StorageDamagedError, match="is damaged"):
         checkpoints.load()
     checkpoints.close()
+
+
+def test_a_checkpoint_says_of_which_cluster_it_is(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(FileStorage(open_lmdb), str(tmp_path))
+    checkpoints.save([b"a"])
+    assert checkpoints.origin is None, "as those of earlier releases"
+    checkpoints.save([b"b"], ONE)
+    assert checkpoints.load() == [b"b"] and checkpoints.origin == ONE
+    checkpoints.close()
+    with open_lmdb(str(tmp_path / STORE_NAME)) as store, store.transaction() as transaction:
+        row = store.get(CLUSTER_KEY)
+        assert row is not None
+        transaction.put(CLUSTER_KEY, row.replace(b"31", b"32", 1))
+    checkpoints = Checkpoints(FileStorage(open_lmdb), str(tmp_path))
+    with pytest.raises(StorageDamagedError, match="is damaged"):
+        checkpoints.origin  # noqa: B018
+    checkpoints.close()
+
+
+@pytest.fixture
+def transport() -> Iterator[ClientTransport]:
+    transport = ClientTransport.embedded("application")
+    yield transport
+    transport.close()
+
+
+def application(transport: ClientTransport, folder: Path) -> Application:
+    settings = ApplicationSettings(group="g", endpoints=["127.0.0.1:9"], folder=str(folder))
+    return Application(Numbered, settings, transport=transport, storage=FileStorage(open_lmdb))
+
+
+def test_an_instance_goes_on_with_its_own_cluster_only(transport: ClientTransport, tmp_path: Path) -> None:
+    """A node tells its log's identity to the instance's readers and sessions, which share what they know."""
+    first = application(transport, tmp_path)
+    first._follower.cluster.adopt(Log(ONE.identity, ONE.position, 96), "node0")
+    first.close()
+    second = application(transport, tmp_path)
+    assert second._follower.cluster.origin == ONE, "saved, although nothing was executed"
+    assert second._follower.cluster.admits(Log(ONE.identity, 0, 1 << 20), "node0")
+    assert not second._follower.cluster.admits(Log(OTHER.identity, 0, 1 << 20), "node9")
+    wanted = (
+        f"node9 is of the cluster with identity {OTHER}, and the checkpoint in {tmp_path} of the one with identity "
+        f"{ONE}: give the endpoints of that cluster, or another folder"
+    )
+    with pytest.raises(OtherClusterError, match=f"^{re.escape(wanted)}$"):
+        for _ in range(1000):
+            second.work()
+            transport.park(1_000_000)
+    second.close()
+    third = application(transport, tmp_path)
+    assert third._follower.cluster.origin == ONE
+    third.close()
 
 
 def test_settings_are_checked() -> None:

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from ordo.applications.application import Application, ApplicationSettings
+from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import CLUSTER, read_json
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.reader import LogReader
+from ordo.pipeline.recordings.network import NetworkLog, chunks, plan_network
+from ordo.pipeline.sql.local import read
 from ordo.runtime.errors import OtherClusterError
-from tests.cluster.integration.agreement import await_value
+from ordo.runtime.io.storage import FileStorage
+from ordo.service_api.service import ClusteredService
+from ordo.transport.client.client_transport import ClientTransport
+from tests.cluster.integration.agreement import await_that, await_value
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import LEDGER, clusters_of
 from tests.cluster.integration.writer import Writer
@@ -120,3 +129,52 @@ def test_a_backup_goes_on_with_its_own_cluster_only(two: tuple[Shown, Shown], tm
     assert re.search(f"^cluster    {one.identity}$", shown.stdout, re.MULTILINE), shown
     assert ordo(*ran[:-1]).returncode == 0
     assert ordo("backup", "verify", str(folder)).returncode == 0
+
+
+def test_the_pipeline_reads_one_cluster_only(two: tuple[Shown, Shown]) -> None:
+    one, other = two
+    folders = [str(shown.cluster.data_dir(0) / "archive") for shown in two]
+    with pytest.raises(OtherClusterError) as caught:
+        read(folders)
+    demand_both(caught.value.message, one, other)
+    with pytest.raises(OtherClusterError) as caught:
+        read(f"ordo://{one.archive},{other.archive}")
+    assert one.short in caught.value.message and other.short in caught.value.message
+    log = NetworkLog((one.archive,))
+    found = log.survey()
+    (run,) = plan_network(log, found, 0, found.end_position, 0, 1 << 30, None)
+    assert sum(frames.length_bytes for frames in chunks(run)) >= found.end_position
+    with pytest.raises(OtherClusterError) as caught:
+        list(chunks(replace(run, log=NetworkLog((other.archive,)))))
+    demand_both(caught.value.message, one, other)
+
+
+class Silent(ClusteredService):
+    """An application that keeps nothing."""
+
+    def on_session_message(self, *_: object) -> None:
+        return None
+
+
+def test_an_instance_goes_on_with_its_own_cluster_only(two: tuple[Shown, Shown], tmp_path: Path) -> None:
+    one, other = two
+    folder = tmp_path / "app"
+
+    def run(shown: Shown, position: int) -> int:
+        """Work until the log was executed up to a position; return where the instance was at first."""
+        settings = ApplicationSettings(group="silent", endpoints=[shown.ingress], folder=str(folder))
+        with closing(ClientTransport.embedded("app")) as transport:
+            instance = Application(Silent, settings, transport=transport, storage=FileStorage(open_lmdb))
+            began = instance.position
+            try:
+                await_that(lambda: instance.work() >= 0 and instance.position >= position, "the log, executed")
+            finally:
+                instance.close()
+            return began
+
+    assert run(one, one.end) == 0
+    with pytest.raises(OtherClusterError) as caught:
+        run(other, 1 << 40)
+    demand_both(caught.value.message, one, other)
+    assert str(folder) in caught.value.message
+    assert run(one, one.end) >= one.end
