@@ -18,6 +18,7 @@ from ordo.applications.canary import CanaryExecutor, Difference, SilentRequests
 from ordo.applications.checkpoints import Checkpoints
 from ordo.applications.difference_reports import DifferenceReports
 from ordo.applications.elected_outputs import ElectedRequests
+from ordo.applications.group_snapshots import GroupSnapshot
 from ordo.applications.instance_reports import InstanceReports, InstanceState
 from ordo.applications.outputs import (
     GROUP_INCARNATION,
@@ -31,6 +32,7 @@ from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Origin
 from ordo.cluster.wire.sessions.instance_codec import INSTANCE_BYTES_MAX
 from ordo.consumers.names import check_group
 from ordo.follow.entries import EntryKind, LogEntry
@@ -128,7 +130,7 @@ class Application:
         on_entry: Callable[[LogEntry], object] | None = None,
         on_difference: Callable[[Difference], object] | None = None,
         on_query_error: Callable[[Exception], object] = lambda error: None,
-        find_snapshot: Callable[[], list[bytes] | None] | None = None,
+        find_snapshot: Callable[[], GroupSnapshot | None] | None = None,
         on_refused: Callable[[RefusedOutput], None] | None = None,
     ) -> None:
         """`make_service`: of the settings' version, or for each version of the code that this instance has.
@@ -153,8 +155,9 @@ class Application:
         """What this instance, where it is a canary, has found and told."""
         self._checkpoints = Checkpoints(storage, settings.folder)
         try:
-            self.executor = self._make_executor(versions, self._load_state(find_snapshot))
-            self._follower = self._follow()
+            state, cluster = self._load_state(find_snapshot)
+            self.executor = self._make_executor(versions, state)
+            self._follower = self._follow(cluster)
         except BaseException:
             self._checkpoints.close()
             raise
@@ -166,34 +169,37 @@ class Application:
         self._has_caught_up = False
         """The last cycle has executed all that had come of the log."""
         self._session_due_ns = self._chores_due_ns = 0
-        self._saved = (self.executor.position, self._follower.cluster.origin)
+        self._saved = (self.position, self.origin)
         self._checkpoint_due_ns = transport.clock.now() + round(settings.checkpoint_interval_s * SECOND_NS)
         self._now_ns = self._heard_ns = transport.clock.now()
         self._is_closed = False
         self.trouble = ""
         """Why the last session was lost."""
 
-    def _load_state(self, find_snapshot: Callable[[], list[bytes] | None] | None) -> list[bytes] | None:
-        """Return what this instance continues from.
+    def _load_state(
+        self, find_snapshot: Callable[[], GroupSnapshot | None] | None
+    ) -> tuple[list[bytes] | None, KnownCluster]:
+        """Return what this instance continues from, and which cluster's log that is of, as far as it says.
 
         Its checkpoint, or a snapshot of its group; None for an empty state.
         """
-        checkpoint = self._checkpoints.load()
+        settings, checkpoint = self._settings, self._checkpoints.load()
         if checkpoint is not None:
-            return self.differences.restore(checkpoint)
-        return None if find_snapshot is None else find_snapshot()
-
-    def _follow(self) -> LogFollower:
-        """Follow the log from where the state is, of the cluster that the checkpoint is of, as far as it says."""
-        settings, position, origin = self._settings, self.executor.position, self._checkpoints.origin
-        known = KnownCluster(
-            origin,
-            "" if origin is None else f"the checkpoint in {settings.folder}",
-            "give the endpoints of that cluster, or another folder",
+            kept = f"the checkpoint in {settings.folder}"
+            return self.differences.restore(checkpoint), _known_cluster(self._checkpoints.origin, kept, "folder")
+        snapshot = None if find_snapshot is None else find_snapshot()
+        if snapshot is None:
+            return None, KnownCluster()
+        return snapshot.messages, _known_cluster(
+            snapshot.origin, f"the snapshot of group {settings.group}", "archive for snapshots"
         )
-        known.position = position
+
+    def _follow(self, cluster: KnownCluster) -> LogFollower:
+        """Follow the log from where the state is."""
+        settings, position = self._settings, self.executor.position
+        cluster.position = position
         archives, client = settings.archive_settings(), self._transport.client
-        return LogFollower(client, archives, position, settings.silence_s, goes_live=True, cluster=known)
+        return LogFollower(client, archives, position, settings.silence_s, goes_live=True, cluster=cluster)
 
     def _make_executor(self, versions: AppVersions, snapshot: list[bytes] | None) -> AppExecutor:
         group = self._settings.group
@@ -212,6 +218,11 @@ class Application:
     def position(self) -> int:
         """After the last record that was executed, in bytes."""
         return self.executor.position
+
+    @property
+    def origin(self) -> Origin | None:
+        """Which cluster's log this instance executes, as its members tell it; None: not yet, or they do not."""
+        return self._follower.cluster.origin
 
     @property
     def outputs_executed(self) -> int:
@@ -426,7 +437,7 @@ class Application:
         """Make the state of now durable. Raises StorageError, and what the service raises."""
         self._transport.use.check()
         self._checkpoint_due_ns = self._transport.clock.now() + round(self._settings.checkpoint_interval_s * SECOND_NS)
-        now = (self.position, self._follower.cluster.origin)
+        now = (self.position, self.origin)
         if now != self._saved:
             self._checkpoints.save(chain(self.differences.snapshot(), self.executor.take_snapshot()), now[1])
             self._saved = now
@@ -452,6 +463,12 @@ class Application:
             if session is not None:
                 session.close()
             self._checkpoints.close()
+
+
+def _known_cluster(origin: Origin | None, kept: str, place: str) -> KnownCluster:
+    """Return the cluster that something kept is of, as far as it says. `place`: where another one may be kept."""
+    whose = "" if origin is None else kept
+    return KnownCluster(origin, whose, f"give the endpoints of that cluster, or another {place}")
 
 
 def _with_identity(settings: ClientSettings, group: str) -> ClientSettings:

@@ -4,8 +4,9 @@ A snapshot is a recording of its own:
 
     JSON: group, position, length_bytes, crc32 | pieces of up to PIECE_BYTES: each message behind its u32 length
 
-A recording that ends before, because its instance died, is none. The archive is one that is served (`ordo archive
-serve`); it hears the recordings at the port behind that of its control.
+The JSON also has `cluster`, the identity of the log's cluster, where that was known. A recording that ends before,
+because its instance died, is none. The archive is one that is served (`ordo archive serve`); it hears the recordings at
+the port behind that of its control.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from ordo.applications.outputs import group_identity
 from ordo.archive.client.client import ArchiveClient
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import ArchiveTimeoutError, ConfigurationError
 from ordo.transport.streams.publication import Publication
@@ -31,6 +33,14 @@ KEPT = 2
 """Snapshots of a group; older ones are deleted."""
 PARK_NS = 100_000
 _LENGTH = struct.Struct("<I")
+
+
+class GroupSnapshot(NamedTuple):
+    """The state of a group, as an instance left it."""
+
+    messages: list[bytes]
+    origin: Origin | None = None
+    """Which cluster's log it is of; None: it does not say."""
 
 
 class GroupSnapshots(Closing):
@@ -52,15 +62,15 @@ class GroupSnapshots(Closing):
         )
         self._client = ArchiveClient(settings)
 
-    def newest(self) -> list[bytes] | None:
+    def newest(self) -> GroupSnapshot | None:
         """Return the newest snapshot that is whole, as `store` took it; None when there is none.
 
         Raises ArchiveError.
         """
         for found in reversed(self._recordings()):
-            messages = _join(self._group, (one.payload for one in self._client.replay(found.recording_id)))
-            if messages is not None:
-                return messages
+            snapshot = _join(self._group, (one.payload for one in self._client.replay(found.recording_id)))
+            if snapshot is not None:
+                return snapshot
         return None
 
     def age_ms(self, now_ms: int) -> int | None:
@@ -68,10 +78,15 @@ class GroupSnapshots(Closing):
         found = self._recordings()
         return now_ms - found[-1].start_timestamp if found else None
 
-    def store(self, messages: Iterable[bytes], position: int) -> None:
-        """Add a snapshot, and delete those that are too many. Raises ArchiveError, ArchiveTimeoutError."""
+    def store(self, messages: Iterable[bytes], position: int, origin: Origin | None = None) -> None:
+        """Add a snapshot, and delete those that are too many. Raises ArchiveError, ArchiveTimeoutError.
+
+        `origin`: which cluster's log it is of; None: that is not known.
+        """
         body = b"".join(part for message in messages for part in (_LENGTH.pack(len(message)), message))
         head = {"group": self._group, "position": position, "length_bytes": len(body), "crc32": crc32(body)}
+        if origin is not None:
+            head["cluster"] = identity_text(origin)
         client = self._client
         channel = f"{self._channel}|term-length={TERM_LENGTH}"
         publication = client.transport.add_exclusive_publication(channel, STREAM_ID)
@@ -116,18 +131,19 @@ class GroupSnapshots(Closing):
             self._client.park(PARK_NS)
 
 
-def find_snapshot(address: str, group: str, credentials: bytes | Callable[[], bytes] = b"") -> list[bytes] | None:
+def find_snapshot(address: str, group: str, credentials: bytes | Callable[[], bytes] = b"") -> GroupSnapshot | None:
     """Return the newest snapshot of a group in an archive; None when there is none. Raises OrdoError."""
     with GroupSnapshots(address, group, credentials=credentials) as snapshots:
         return snapshots.newest()
 
 
-def _join(group: str, payloads: Iterator[bytes]) -> list[bytes] | None:
-    """Return the messages of a recording; None for one that is not whole, or of something else."""
+def _join(group: str, payloads: Iterator[bytes]) -> GroupSnapshot | None:
+    """Return the snapshot of a recording; None for one that is not whole, or of something else."""
     try:
         head: Any = json.loads(next(payloads, b""))
         wanted = head["group"], head["length_bytes"], head["crc32"]
-    except (ValueError, KeyError, TypeError):
+        origin = parse_identity(str(head["cluster"])) if "cluster" in head else None
+    except (ValueError, KeyError, TypeError, ConfigurationError):
         return None
     body = b"".join(payloads)
     if wanted != (group, len(body), crc32(body)):
@@ -137,4 +153,4 @@ def _join(group: str, payloads: Iterator[bytes]) -> list[bytes] | None:
         (length,) = _LENGTH.unpack_from(body, offset)
         messages.append(body[offset + _LENGTH.size : offset + _LENGTH.size + length])
         offset += _LENGTH.size + length
-    return messages
+    return GroupSnapshot(messages, origin)

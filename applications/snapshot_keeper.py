@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ordo.applications.application import Application
-from ordo.applications.group_snapshots import GroupSnapshots, find_snapshot
+from ordo.applications.group_snapshots import GroupSnapshot, GroupSnapshots, find_snapshot
 from ordo.runtime.errors import ConfigurationError, OrdoError
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.reporting.logging import get_logger
@@ -39,15 +39,15 @@ class SnapshotKeeper:
         self._due_ns: int | None = None
         self._stored_position = -1
 
-    def find(self) -> list[bytes] | None:
+    def find(self) -> GroupSnapshot | None:
         """Return the newest snapshot of the group; None when there is none.
 
         Raises ArchiveError, ArchiveTimeoutError.
         """
-        messages = find_snapshot(self._place.archive, self._group, self._place.credentials)
-        if messages is not None:
+        snapshot = find_snapshot(self._place.archive, self._group, self._place.credentials)
+        if snapshot is not None:
             get_logger().info("app.snapshot_taken_up", group=self._group, archive=self._place.archive)
-        return messages
+        return snapshot
 
     def work(self, application: Application, transport: ClientTransport) -> None:
         """Leave a snapshot when it is time, and the other instances have left none.
@@ -73,6 +73,6 @@ class SnapshotKeeper:
             age_ms = snapshots.age_ms(now_ms)
             if age_ms is not None and age_ms < place.interval_s * 1000:
                 return
-            snapshots.store(application.executor.take_snapshot(), application.position)
+            snapshots.store(application.executor.take_snapshot(), application.position, application.origin)
             self._stored_position = application.position
             get_logger().info("app.snapshot_left", group=self._group, position=application.position)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from ordo.applications.application import Application, ApplicationSettings
 from ordo.applications.checkpoints import CLUSTER_KEY, STORE_NAME, Checkpoints
+from ordo.applications.group_snapshots import GroupSnapshot
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.client.connection.endpoints import archive_endpoint
 from ordo.cluster.wire.log_identity import Log, Origin
@@ -74,9 +75,12 @@ def transport() -> Iterator[ClientTransport]:
     transport.close()
 
 
-def application(transport: ClientTransport, folder: Path) -> Application:
+def application(
+    transport: ClientTransport, folder: Path, find_snapshot: Callable[[], GroupSnapshot] | None = None
+) -> Application:
     settings = ApplicationSettings(group="g", endpoints=["127.0.0.1:9"], folder=str(folder))
-    return Application(Numbered, settings, transport=transport, storage=FileStorage(open_lmdb))
+    storage = FileStorage(open_lmdb)
+    return Application(Numbered, settings, transport=transport, storage=storage, find_snapshot=find_snapshot)
 
 
 def test_an_instance_goes_on_with_its_own_cluster_only(transport: ClientTransport, tmp_path: Path) -> None:
@@ -85,7 +89,7 @@ def test_an_instance_goes_on_with_its_own_cluster_only(transport: ClientTranspor
     first._follower.cluster.adopt(Log(ONE.identity, ONE.position, 96), "node0")
     first.close()
     second = application(transport, tmp_path)
-    assert second._follower.cluster.origin == ONE, "saved, although nothing was executed"
+    assert second.origin == ONE, "saved, although nothing was executed"
     assert second._follower.cluster.admits(Log(ONE.identity, 0, 1 << 20), "node0")
     assert not second._follower.cluster.admits(Log(OTHER.identity, 0, 1 << 20), "node9")
     wanted = (
@@ -98,7 +102,25 @@ def test_an_instance_goes_on_with_its_own_cluster_only(transport: ClientTranspor
             transport.park(1_000_000)
     second.close()
     third = application(transport, tmp_path)
-    assert third._follower.cluster.origin == ONE
+    assert third.origin == ONE
+    third.close()
+
+
+def test_a_groups_snapshot_is_of_one_cluster_too(transport: ClientTransport, tmp_path: Path) -> None:
+    first = application(transport, tmp_path / "first")
+    messages = list(first.executor.take_snapshot())
+    first.close()
+    second = application(transport, tmp_path / "second", lambda: GroupSnapshot(messages, ONE))
+    assert second.origin == ONE
+    assert not second._follower.cluster.admits(Log(OTHER.identity, 0, 1 << 20), "node9")
+    wanted = (
+        f"and the snapshot of group g of the one with identity {ONE}: give the endpoints of that cluster, or another"
+    )
+    with pytest.raises(OtherClusterError, match=re.escape(wanted)):
+        second._follower.check_allowed()
+    second.close()
+    third = application(transport, tmp_path / "third", lambda: GroupSnapshot(messages))
+    assert third.origin is None, "one of an earlier release"
     third.close()
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import structlog
 
-from ordo.applications.group_snapshots import KEPT, PIECE_BYTES, GroupSnapshots, find_snapshot
+from ordo.applications.group_snapshots import KEPT, PIECE_BYTES, GroupSnapshot, GroupSnapshots, find_snapshot
 from ordo.applications.snapshot_keeper import SnapshotKeeper, SnapshotPlace
+from ordo.cluster.wire.log_identity import Origin
 from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
 from ordo.runtime.native.clock import VirtualClock
 from tests.archive.served import Served
@@ -28,16 +29,16 @@ def test_the_newest_whole_snapshot_of_a_group_is_found(served: Served, monkeypat
     with GroupSnapshots(served.address, "pricing") as snapshots, GroupSnapshots(served.address, "other") as other:
         assert snapshots.newest() is None and snapshots.age_ms(0) is None
         snapshots.store(first, 100)
-        assert snapshots.newest() == first and other.newest() is None
-        snapshots.store(second, 200)
-        assert find_snapshot(served.address, "pricing") == second
+        assert snapshots.newest() == GroupSnapshot(first) and other.newest() is None
+        snapshots.store(second, 200, Origin(b"1" * 16, 96))
+        assert find_snapshot(served.address, "pricing") == (second, (b"1" * 16, 96))
         age_ms = snapshots.age_ms(round(time.time() * 1000))
         assert age_ms is not None and 0 <= age_ms < 60_000
         for number in range(3):
             snapshots.store([b"%d" % number], 300)
         assert len(snapshots._recordings()) == KEPT
         other.store(second, 1)
-        assert other.newest() == second and snapshots.newest() == [b"2"]
+        assert other.newest() == (second, None) and snapshots.newest() == ([b"2"], None)
 
         def die(*_: object) -> int:
             raise ArchiveError("the instance dies")
@@ -47,7 +48,7 @@ def test_the_newest_whole_snapshot_of_a_group_is_found(served: Served, monkeypat
         with pytest.raises(ArchiveError, match="dies"):
             snapshots.store(first, 400)
         monkeypatch.undo()
-        assert snapshots.newest() == [b"2"], "what is not whole is passed over"
+        assert snapshots.newest() == ([b"2"], None), "what is not whole is passed over"
 
 
 def test_what_is_no_archive_is_said(served: Served, free_port: Callable[[], int]) -> None:
@@ -65,6 +66,7 @@ class Instance:
         self.executor = self
         self.clock = VirtualClock(epoch_offset_ns=time.time_ns() - 120 * 10**9)
         self.position = 100
+        self.origin = Origin(b"1" * 16, 96)
 
     def take_snapshot(self) -> list[bytes]:
         return [b"at %d" % self.position]
@@ -86,10 +88,10 @@ def test_an_instance_leaves_a_snapshot_when_the_newest_is_old(served: Served) ->
     assert work(keeper, one, 1) == ["app.snapshot_left"]
     one.position = 200
     assert work(other, one, 59) == [], "the other instance has just left one"
-    assert other.find() == [b"at 100"]
+    assert other.find() == ([b"at 100"], one.origin)
     assert work(keeper, one, 70) == ["app.snapshot_left"]
     assert work(keeper, one, 90) == [], "nothing has come since"
-    assert keeper.find() == [b"at 200"]
+    assert keeper.find() == ([b"at 200"], one.origin)
 
 
 def test_an_archive_that_cannot_be_reached_ends_nothing(free_port: Callable[[], int]) -> None:
