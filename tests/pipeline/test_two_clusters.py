@@ -22,7 +22,7 @@ from ordo.follow.recordings.ranges import Survey
 from ordo.pipeline.alerts.state_watch import StateWatch
 from ordo.pipeline.export.chunks import checked_origin
 from ordo.pipeline.export.export import ExportState, export, read_export
-from ordo.pipeline.export.lake import CLUSTER_PARTS, LakeOptions, export_delta
+from ordo.pipeline.export.lake import CLUSTER_PARTS, LakeOptions, compact, export_delta
 from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
 from ordo.pipeline.jobs.audit import audit
 from ordo.pipeline.pipeline_commands import plain_error
@@ -191,6 +191,8 @@ def test_a_table_without_an_identity_takes_it_at_the_next_run(one: str, other: s
     assert deltalake.DeltaTable(target).transaction_version(CLUSTER_PARTS[0]) is None
     export_delta([one], target, LakeOptions())
     assert deltalake.DeltaTable(target).transaction_version(CLUSTER_PARTS[0]) == int.from_bytes(ONE.identity[:4])
+    compact(target)
+    deltalake.DeltaTable(target).create_checkpoint()
     with pytest.raises(OtherClusterError, match="export each cluster"):
         export_delta([other], target, LakeOptions())
 
