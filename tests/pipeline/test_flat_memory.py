@@ -27,8 +27,10 @@ from ordo.pipeline.spark.rows import KEPT_MAX, keep_rows, rows_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL, LARGE = 20_000, 300_000
-GROWTH_BYTES_MAX = 36 << 20
-"""What lists of the larger log's rows take is several times as much, and its 72 MB of segments alone are more."""
+GROWTH_BYTES_MAX = 48 << 20
+"""What lists of the larger log's rows take is several times as much, and its 72 MB of segments alone are more.
+
+Delta's writer takes 37 MiB more for 36 commits than for one, and 14 MiB more for 72 than for 36."""
 
 JOB = """
 import sys
