@@ -10,7 +10,7 @@ import pytest
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.conftest import LEDGER, LendCluster
 from tests.cluster.integration.writer import Writer
-from tests.shared_clusters import SHARED, SharedClusters
+from tests.shared_clusters import SHARED, SharedClusters, suspended_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -31,12 +31,19 @@ def lend(clusters: SharedClusters, use: Callable[[LocalCluster], object], has_fa
     return cluster
 
 
+def suspend(cluster: LocalCluster) -> None:
+    """Hold a node's process; the signal takes a moment where the machine is busy."""
+    cluster.send_signal(0, signal.SIGSTOP)
+    pid = cluster.pid(0)
+    cluster.await_value(lambda: any(suspended_in(pid)) or None, "process that is held")
+
+
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
         (lambda cluster: cluster.kill(0), "processes were"),
         (lambda cluster: (cluster.restart(0), cluster.await_leader()), "processes were"),
-        (lambda cluster: cluster.send_signal(0, signal.SIGSTOP), "suspended were"),
+        (suspend, "suspended were"),
         (lambda cluster: cluster.add_member(), "members were"),
     ],
     ids=["kills", "restarts", "suspends", "adds a member"],
