@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, noted_position
+from ordo.cluster.monitoring.counters import counter_value
+from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_error, await_that, demand_agreement, errors_of
 from tests.cluster.integration.command import ordo
@@ -23,6 +26,13 @@ def exchange(cluster: LocalCluster, member_id: int, folder: Path) -> None:
     """Gives a stopped member another data folder."""
     shutil.rmtree(cluster.data_dir(member_id))
     shutil.copytree(folder, cluster.data_dir(member_id))
+
+
+def await_note(cluster: LocalCluster, member_id: int) -> None:
+    """Waits until what a member knows to be committed would outlive its process; it is noted ten times a second."""
+    path = cluster.data_dir(member_id) / "cluster" / COMMIT_NOTE_NAME
+    position = counter_value(cluster.aeron_dir(member_id), CounterType.COMMIT_POSITION)
+    await_that(lambda: noted_position(path.read_bytes()) >= position, f"member {member_id} notes {position}")
 
 
 def await_end(cluster: LocalCluster, member_id: int) -> str:
@@ -151,6 +161,7 @@ def test_a_member_does_not_give_up_what_it_knew_to_be_committed(start_cluster: S
         cluster.stop(two)
         cluster.start_member(one)
         writer.write(500)
+        await_note(cluster, leader)
         cluster.kill(leader)
         cluster.kill(one)
     exchange(cluster, one, old)
