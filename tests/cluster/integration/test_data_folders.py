@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
 
 from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, noted_position
+from ordo.cluster.module.state.peer_notes import PEER_NOTES_NAME
 from ordo.cluster.monitoring.counters import counter_value
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
@@ -33,6 +35,12 @@ def await_note(cluster: LocalCluster, member_id: int) -> None:
     path = cluster.data_dir(member_id) / "cluster" / COMMIT_NOTE_NAME
     position = counter_value(cluster.aeron_dir(member_id), CounterType.COMMIT_POSITION)
     await_that(lambda: noted_position(path.read_bytes()) >= position, f"member {member_id} notes {position}")
+
+
+def noted_start(cluster: LocalCluster, member_id: int, by: int) -> int:
+    """The number of a member's newest start, as another member has noted it; 0 where it has not."""
+    rows = struct.iter_unpack("<iIqqqq8x", (cluster.data_dir(by) / "cluster" / PEER_NOTES_NAME).read_bytes())
+    return max((number for found, _, number, *_ in rows if found == member_id), default=0)
 
 
 def await_end(cluster: LocalCluster, member_id: int) -> str:
@@ -108,9 +116,13 @@ def test_an_old_copy_of_the_own_folder_elects_nobody_until_it_has_caught_up(star
         cluster.stop(one)
         old = cluster.data_dir(one).with_suffix(".old")
         shutil.copytree(cluster.data_dir(one), old)
+        before = noted_start(cluster, one, by=two)
         cluster.start_member(one)
         writer.write(500)
         demand_agreement(cluster, [writer])
+        await_that(
+            lambda: noted_start(cluster, one, by=two) > before, f"member {two} notes that {one} has started again"
+        )
         cluster.stop(two)
         writer.write(500)
         cluster.kill(leader)
