@@ -40,6 +40,13 @@ def write(client: ClusterClient, length_bytes: int) -> int:
     return client.sequenced_position
 
 
+def read_one(client: ClusterClient, consumer: Consumer) -> int:
+    """Writes until the consumer has an entry; returns its position."""
+    while (entry := next(iter(consumer.entries(timeout_s=1)), None)) is None:
+        write(client, 1000)
+    return entry.position
+
+
 def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -> None:
     cluster_options = {"log_term_length": "64k", "segment_length": "64k"}
     snapshot = {"every_bytes": "128k", "keep": 1}
@@ -58,12 +65,8 @@ def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -
             cluster.await_value(lambda: log_start(cluster) or None, "log that goes: there is no consumer")
             begin = log_start(cluster)
             with Consumer(endpoints, "slow") as slow:
-                first = None
-                while first is None:
-                    write(client, 1000)
-                    first = next(iter(slow.entries(timeout_s=1)), None)
+                slow_position = read_one(client, slow)
                 slow.commit()
-            slow_position = first.position
             assert begin < slow_position < begin + 5 * SEGMENT, "first is after the oldest snapshot that there is"
             position = write(client, 5 * SNAPSHOT)
             assert log_start(cluster) <= slow_position, "snapshots are behind it, and the log waits"
