@@ -26,6 +26,11 @@ _INT32: Final = range(-(1 << 31), 1 << 31)
 _INT64: Final = range(-(1 << 63), 1 << 63)
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DURATION_UNITS_NS: Final = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+INTERFACE: Final = re.compile(
+    r"(?:\{[^{}]+\}(?::(?P<named_port>\d{1,5}))?"
+    r"|(?:\[[^\[\]]+\]|(?P<host>[^\[\]{}:/]+))(?::(?P<port>\d{1,5}))?(?P<prefix>/\d{1,3})?)"
+)
+"""An `interface` parameter; `host` is a name or an IPv4 address."""
 _START_KEYS: Final = ("init-term-id", "term-id", "term-offset")
 
 
@@ -195,8 +200,9 @@ def _timestamp_offset(text: str) -> int:
 
 
 def _interface(text: str) -> str:
-    if not re.fullmatch(r"(\{[^{}]+\}(:\d{1,5})?|(\[[^\[\]]+\]|[^\[\]{}:/]+)(:\d{1,5})?(/\d{1,3})?)", text):
-        raise ValueError("address[:port][/prefix] or {interface name}[:port]")
+    parts = INTERFACE.fullmatch(text)
+    if parts is None or int(parts["port"] or parts["named_port"] or 0) > 65535:
+        raise ValueError("address[:port][/prefix] or {interface name}[:port], with a port from 0 to 65535")
     return text
 
 

@@ -77,6 +77,17 @@ def test_a_newer_tag_of_a_socket_that_is_there_is_known_to_spies_and_publication
     assert node.client.add_publication("aeron:udp?tags=2", 10).local_socket_addresses
 
 
+def test_a_name_that_has_moved_still_names_the_socket_that_is_there(world: World) -> None:
+    node = world.node(A, name_table=f"there={B}")
+    channel = "aeron:udp?endpoint=there:3013"
+    first = node.client.add_publication(channel, 23)
+    tagged = node.client.add_publication(f"{channel}|tags=3", 24)
+    node.driver.context.names.table["there"] = "10.0.0.3"
+    for again in (channel, f"{channel}|tags=3"):
+        other = node.client.add_publication(again, 25)
+        assert other.local_socket_addresses == first.local_socket_addresses == tagged.local_socket_addresses
+
+
 # --- sockets ----------------------------------------------------------------------------------------------------------
 
 

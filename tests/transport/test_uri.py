@@ -128,6 +128,8 @@ def test_outside_the_grammar(text: str) -> None:
         ("max-resend", "0"),
         ("max-resend", "257"),
         ("interface", "{eth0"),
+        ("interface", "localhost:65536"),
+        ("interface", "{eth0}:99999"),
         ("gtag", "x"),
         ("reliable", "tru"),
         ("rejoin", "TRUE"),

@@ -62,11 +62,6 @@ class CommitNote:
         self._file.close()
 
 
-def noted_position(content: bytes) -> int:
-    """Return the position that a file's content says; 0 where it says none."""
-    return _newest(content)[1]
-
-
 def _newest(content: bytes) -> tuple[int, int]:
     """Return sequence and position of the newest whole slot; (0, 0) where there is none."""
     found = [(0, 0)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, noted_position
+from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME
 from ordo.cluster.module.state.peer_notes import PEER_NOTES_NAME
 from ordo.cluster.monitoring.counters import counter_value
 from ordo.cluster.wire.counters.counter_types import CounterType
@@ -34,7 +34,12 @@ def await_note(cluster: LocalCluster, member_id: int) -> None:
     """Waits until what a member knows to be committed would outlive its process; it is noted ten times a second."""
     path = cluster.data_dir(member_id) / "cluster" / COMMIT_NOTE_NAME
     position = counter_value(cluster.aeron_dir(member_id), CounterType.COMMIT_POSITION)
-    await_that(lambda: noted_position(path.read_bytes()) >= position, f"member {member_id} notes {position}")
+
+    def noted() -> int:
+        slots = struct.iter_unpack("<qqI12x", path.read_bytes())
+        return int(max((sequence, found) for found, sequence, _ in slots)[1])
+
+    await_that(lambda: noted() >= position, f"member {member_id} notes {position}")
 
 
 def noted_start(cluster: LocalCluster, member_id: int, by: int) -> int:

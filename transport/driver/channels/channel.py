@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -13,14 +12,11 @@ from ordo.runtime.errors import ChannelError, TransportError
 from ordo.runtime.native.clock import Clock
 from ordo.transport.driver.frames.timestamps import FrameStamper
 from ordo.transport.udp import pack_address
-from ordo.transport.uri import Address, ChannelUri
+from ordo.transport.uri import INTERFACE, Address, ChannelUri
 
 SocketName = tuple[str, int]
 _UNIQUE = count(1)
 _UNSUPPORTED_KEYS = ("ats",)
-_INTERFACE = re.compile(
-    r"(?:\{[^{}]+\}|\[(?P<v6>[^\[\]]+)\]|(?P<host>[^\[\]{}:/]+))(?::(?P<port>\d+))?(?P<prefix>/\d+)?"
-)
 
 
 class ResolutionPending(TransportError):
@@ -95,38 +91,39 @@ def refuse_unsupported(uri: ChannelUri) -> None:
         raise ChannelError(f"channel {str(uri)!r} has response-correlation-id, which only aeron:udp may have")
 
 
-def check_shared(spec: UdpChannelSpec, existing: UdpChannelSpec, defaults: Mapping[str, int], *stamped: str) -> None:
+def check_shared(uri: ChannelUri, existing: ChannelUri, defaults: Mapping[str, int], *stamped: str) -> None:
     """Raise ChannelError where a channel asks for another socket than the one that it would share.
 
     `defaults` are the lengths of buffers where a channel says nothing. `stamped` are the keys of times that are
     written into its frames: they must be the same even where nothing is asked for, since they would be written into
     any channel's messages.
     """
-    _check_same_socket(spec, existing)
-    uri, shared = spec.uri, existing.uri
-    if uri.channel_tag is None and (uri.control_mode == "response") != (shared.control_mode == "response"):
+    if uri.channel_tag is None and (uri.control_mode == "response") != (existing.control_mode == "response"):
         raise ChannelError(
-            f"channel {str(uri)!r} would share its socket with {str(shared)!r}: both must have "
+            f"channel {str(uri)!r} would share its socket with {str(existing)!r}: both must have "
             "control-mode=response, or neither"
         )
     for key in ("so-sndbuf", "so-rcvbuf", *stamped):
-        wanted, present = (defaults.get(key) if one.value(key) is None else one.value(key) for one in (uri, shared))
+        wanted, present = (defaults.get(key) if one.value(key) is None else one.value(key) for one in (uri, existing))
         if (uri.has(key) or key in stamped) and wanted != present:
             raise ChannelError(
                 f"channel {str(uri)!r} has {key}={uri.get(key, 'default')}, its socket exists with "
-                f"{key}={shared.get(key, 'default')}: ask for the same"
+                f"{key}={existing.get(key, 'default')}: ask for the same"
             )
 
 
-def _check_same_socket(spec: UdpChannelSpec, existing: UdpChannelSpec) -> None:
-    """Raise ChannelError where a channel has the tag of another, and says more of its socket that does not fit."""
+def check_same_socket(spec: UdpChannelSpec, existing: UdpChannelSpec) -> None:
+    """Raise ChannelError where a channel has the tag of another, and says more of its socket that does not fit.
+
+    What is written alike fits, though a name may have another address by now; so does another name of an address.
+    """
     pairs = {
         "control-mode": (spec.uri.control_mode, existing.uri.control_mode),
         "endpoint": (spec.endpoint, existing.endpoint),
         "control": (spec.control, existing.control),
     }
     for key, (wanted, present) in pairs.items():
-        if spec.uri.has(key) and wanted != present:
+        if spec.uri.has(key) and spec.uri.get(key) != existing.uri.get(key) and wanted != present:
             raise ChannelError(
                 f"channel {str(spec.uri)!r} has {key}={spec.uri.get(key)}, but {str(existing.uri)!r} has its tag: ask "
                 "for the same, leave it out, or choose another tag"
@@ -185,9 +182,9 @@ def _resolve_interface(text: str | None, network: Any) -> tuple[str | None, int]
     """Return the numeric address of an `interface` parameter, or None, and its port, or 0."""
     if not text:
         return None, 0
-    parts = _INTERFACE.fullmatch(text)
+    parts = INTERFACE.fullmatch(text)
     assert parts is not None, "the URI's check lets nothing else through"
-    port = int(parts["port"] or 0)
+    port = int(parts["port"] or parts["named_port"] or 0)
     host = Address(parts["host"] or "", port)
     if not parts["host"] or host.is_numeric:
         return network.interface_address(text), port

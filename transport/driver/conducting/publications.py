@@ -50,6 +50,7 @@ from ordo.transport.driver.conducting.context import (
     StreamName,
     format_address,
 )
+from ordo.transport.driver.conducting.endpoint_index import EndpointIndex
 from ordo.transport.driver.flow.flow_control import FlowControl
 from ordo.transport.driver.sending.ipc_publication import IpcPublication
 from ordo.transport.driver.sending.network_publication import NetworkPublication
@@ -83,8 +84,7 @@ class Publications:
         self.ipc: dict[int, IpcPublication] = {}
         self.channels: dict[int, str] = {}
         self.endpoints: list[SendEndpoint] = []
-        self._endpoints_by_canonical: dict[str, SendEndpoint] = {}
-        self._endpoints_by_tag: dict[int, SendEndpoint] = {}
+        self._index: EndpointIndex[SendEndpoint] = EndpointIndex()
         self._streams: dict[tuple[SendEndpoint, int], dict[int, NetworkPublication]] = {}
         """The publications of a stream of a socket, by session id."""
         self.destinations: dict[int, tuple[SendEndpoint, ChannelUri]] = {}
@@ -377,11 +377,10 @@ class Publications:
     ) -> tuple[SendEndpoint, UdpChannelSpec]:
         """Return the send endpoint of a channel, opened if none matches."""
         spec = parse_udp(uri, self.context.names)
-        found = self._find_endpoint(spec)
+        found = self._index.find(spec)
         if found is not None:
-            check_shared(spec, found.spec, self.context.config.socket_buffers, "channel-snd-ts-offset")
-            if spec.tag is not None:
-                self._endpoints_by_tag.setdefault(spec.tag, found)
+            check_shared(uri, found.spec.uri, self.context.config.socket_buffers, "channel-snd-ts-offset")
+            self._index.note_tag(found, spec)
             return found, spec
         if spec.endpoint is None and not spec.is_multi_destination and not spec.is_response:
             raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
@@ -398,17 +397,9 @@ class Publications:
             )
         self._add_endpoint_counters(endpoint, spec, registration_id)
         self.endpoints.append(endpoint)
-        self._endpoints_by_canonical.setdefault(spec.canonical, endpoint)
-        if spec.tag is not None:
-            self._endpoints_by_tag.setdefault(spec.tag, endpoint)
+        self._index.add(endpoint)
         self.context.sender.add_endpoint(endpoint)
         return endpoint, spec
-
-    def _find_endpoint(self, spec: UdpChannelSpec) -> SendEndpoint | None:
-        """Return the endpoint whose spec matches, as `UdpChannelSpec.matches` decides."""
-        if spec.tag in self._endpoints_by_tag:
-            return self._endpoints_by_tag[spec.tag]
-        return self._endpoints_by_canonical.get(spec.canonical)
 
     def _open_endpoint(self, spec: UdpChannelSpec, parameters: PublicationParameters) -> SendEndpoint:
         config, network = self.context.config, self.context.send_network
@@ -463,9 +454,7 @@ class Publications:
         endpoint.status.set(STATUS_CLOSING)
         self.context.sender.remove_endpoint(endpoint)
         self.endpoints.remove(endpoint)
-        del self._endpoints_by_canonical[endpoint.spec.canonical]
-        for tag in [tag for tag, owner in self._endpoints_by_tag.items() if owner is endpoint]:
-            del self._endpoints_by_tag[tag]
+        self._index.remove(endpoint)
         endpoint.close()
         for counter in (endpoint.status, endpoint.local_address_counter, endpoint.destinations_counter):
             self.context.free_counter(counter)

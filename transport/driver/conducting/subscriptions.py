@@ -33,6 +33,7 @@ from ordo.transport.driver.conducting.context import (
     StreamName,
     format_address,
 )
+from ordo.transport.driver.conducting.endpoint_index import EndpointIndex
 from ordo.transport.driver.conducting.images import Images
 from ordo.transport.driver.conducting.links import (
     KIND_IPC,
@@ -60,8 +61,7 @@ class Subscriptions:
         self.publications = publications
         self.links = SubscriptionLinks()
         self.endpoints: list[ReceiveEndpoint] = []
-        self._endpoints_by_canonical: dict[str, ReceiveEndpoint] = {}
-        self._endpoints_by_tag: dict[int, ReceiveEndpoint] = {}
+        self._index: EndpointIndex[ReceiveEndpoint] = EndpointIndex()
         self._asking: dict[ReceiveEndpoint, None] = {}
         """The endpoints that ask a publisher's control address for SETUP."""
         self.images = Images(context, self)
@@ -174,13 +174,12 @@ class Subscriptions:
 
     def _endpoint(self, uri: ChannelUri, parameters: SubscriptionParameters, registration_id: int) -> ReceiveEndpoint:
         spec = parse_udp(uri, self.context.names)
-        found = self._find_endpoint(spec)
+        found = self._index.find(spec)
         if found is not None:
             check_shared(
-                spec, found.spec, self.context.config.socket_buffers, "channel-rcv-ts-offset", "media-rcv-ts-offset"
+                uri, found.spec.uri, self.context.config.socket_buffers, "channel-rcv-ts-offset", "media-rcv-ts-offset"
             )
-            if spec.tag is not None:
-                self._endpoints_by_tag.setdefault(spec.tag, found)
+            self._index.note_tag(found, spec)
             return found
         if spec.is_response and spec.control is None:
             raise ChannelError(f"channel {str(uri)!r} has control-mode=response but no control: whom is it to ask?")
@@ -206,16 +205,8 @@ class Subscriptions:
         if transport is not None:
             self._add_transport(endpoint, transport)
         self.endpoints.append(endpoint)
-        self._endpoints_by_canonical.setdefault(spec.canonical, endpoint)
-        if spec.tag is not None:
-            self._endpoints_by_tag.setdefault(spec.tag, endpoint)
+        self._index.add(endpoint)
         return endpoint
-
-    def _find_endpoint(self, spec: UdpChannelSpec) -> ReceiveEndpoint | None:
-        """Return the endpoint whose spec matches, as `UdpChannelSpec.matches` decides."""
-        if spec.tag in self._endpoints_by_tag:
-            return self._endpoints_by_tag[spec.tag]
-        return self._endpoints_by_canonical.get(spec.canonical)
 
     def _take_receiver_id(self) -> int:
         taken = self._next_receiver_id
@@ -282,9 +273,7 @@ class Subscriptions:
         for transport in list(endpoint.transports):
             self._remove_transport(endpoint, transport)
         self.endpoints.remove(endpoint)
-        del self._endpoints_by_canonical[endpoint.spec.canonical]
-        for tag in [tag for tag, owner in self._endpoints_by_tag.items() if owner is endpoint]:
-            del self._endpoints_by_tag[tag]
+        self._index.remove(endpoint)
         self._asking.pop(endpoint, None)
         self.context.receiver.pending_endpoints.pop(endpoint, None)
         self.context.free_counter(endpoint.status)
