@@ -7,10 +7,10 @@ from typing import Self
 
 
 class Closing:
-    """A context manager that calls `close` at its end, whatever happened within."""
+    """A context manager that calls `close` at its end, also after an exception."""
 
     def close(self) -> None:
-        """Close in good order and free what is held. Idempotent."""
+        """Close properly and free all resources. Idempotent."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

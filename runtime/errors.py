@@ -6,6 +6,7 @@
     |- MemoryInUseError            a buffer is closed while views of it are out
     |- CountersFullError           no counter record is free
     |- PayloadError                a message or an answer is no bytes
+    |- MessageError                a message with types cannot be made, written or read
     |- ForkedError                 what another process opened is used in a copy of that process made by fork
     |- StorageError                a file operation failed
     |  |- StorageFullError         no room on a device
@@ -23,6 +24,7 @@
     |- ArchiveError                (has its `code`)
     |  |- CorruptFrameError        a recorded frame is damaged
     |  |- UnknownRecordingError    no recording of this id
+    |  |- OtherRecordingError      a recording is another one than what was read or copied before
     |  `- ArchiveTimeoutError      the archive does not answer
     |- ConsensusError              a Raft rule or the recovery plan is violated
     |- ClusterError
@@ -65,7 +67,7 @@ class Category(Enum):
 
 
 class RequestOutcome(StrEnum):
-    """What an error says of the request, message or order that it ended."""
+    """The outcome of the request, message or order that an error ended."""
 
     NOT_EXECUTED = "not executed"
     """And it never will be: it may be sent again."""
@@ -154,9 +156,17 @@ class CountersFullError(OrdoError):
 
 
 class PayloadError(OrdoError, TypeError):
-    """A message, an answer or what is written is no bytes. Nothing was sent.
+    """A message, an answer or a written value is not bytes. Nothing was sent.
 
     What to do: Give bytes: `text.encode()` for a text, `json.dumps(value).encode()` for other values.
+    """
+
+
+class MessageError(OrdoError, ValueError):
+    """A message with types cannot be made, written or read: its class, a value of it, or bytes that came from outside.
+
+    What to do: The text names the field and what is allowed there. Bytes that cannot be read are of another schema, of
+    another message, or damaged: find out who sends them.
     """
 
 
@@ -204,14 +214,14 @@ class StorageMissingError(StorageError):
 
 
 class StorageDamagedError(StorageError):
-    """A metadata store cannot be understood: its bytes are not what was written.
+    """A metadata store is damaged: its bytes are not those that were written.
 
     What to do: Restart the node: it sets damaged files aside and fetches the log from the others (MEMBERS.md).
     """
 
 
 class StorageExistsError(StorageError):
-    """A file that must be new is there already.
+    """A file that must be new exists already.
 
     What to do: Remove the file that the message names, or choose another name.
     """
@@ -322,6 +332,14 @@ class UnknownRecordingError(ArchiveError):
     """
 
 
+class OtherRecordingError(ArchiveError):
+    """A recording, or a live stream, is not the one that was read or copied before. Nothing of the two was mixed.
+
+    What to do: Give the archive and the recording that were read before, or begin anew without their position
+    (ARCHIVE.md).
+    """
+
+
 class ArchiveTimeoutError(ArchiveError):
     """The archive does not answer in time.
 
@@ -355,7 +373,7 @@ class ClusterTimeoutError(ClusterError):
 
 
 class NoQuorumError(ClusterTimeoutError):
-    """No member led within the time: nothing is committed, and nobody takes orders.
+    """No member led within the time: nothing is committed, and no member takes orders.
 
     What to do: Start the members that are down, and check that they reach each other (OPERATIONS.md).
     """
@@ -371,14 +389,14 @@ class OutcomeUnknownError(ClusterTimeoutError):
 
 
 class NotPermittedError(ClusterError):
-    """The credentials do not suffice for what was asked.
+    """The credentials do not allow the request.
 
     What to do: Give a token or credentials of the role that the message names (SECURITY.md).
     """
 
 
 class OtherClusterError(ClusterError):
-    """A node is of another cluster than what is kept here, or was read or sent before. Nothing of both was mixed.
+    """A node belongs to another cluster than the stored data, or than what was read or sent before. Nothing was mixed.
 
     What to do: Give the addresses of one cluster, or begin anew, with another folder, file or position (ACCIDENTS.md).
     """
@@ -434,7 +452,7 @@ class AnswerTooLongError(ClusterError):
 
 
 class AnswerForgottenError(ClusterError):
-    """A request was executed before, at `log_position`, and its answer is not kept any more.
+    """A request was executed before, at `log_position`, and its answer is no longer kept.
 
     What to do: Do not send the request again: it was executed. Ask the service what became of it, with `query`.
     """
@@ -460,7 +478,7 @@ class RequestIdError(ClusterError):
 
 
 class IdentityError(ClusterError):
-    """A client's identity cannot be used, or not any more: what was under way may or may not have been executed.
+    """A client's identity cannot be used, or no longer: pending requests may or may not have been executed.
 
     What to do: Look at `error.outcome`. Where it is unknown, ask the service what was executed, then go on with a
     client of another identity; requests with an `id` may be sent again as they were.
@@ -468,7 +486,7 @@ class IdentityError(ClusterError):
 
 
 class NotSequencedError(ClusterError):
-    """A message of `send` is not in the log and never will be; with `is_certain` False nobody can tell: it may be.
+    """A message of `send` is not in the log and never will be; if `is_certain` is False, this is unknown.
 
     What to do: With `is_certain` send again. Otherwise ask the service first: the message may have been executed.
     """

@@ -28,7 +28,7 @@ def view_of(payload: Any, what: str = "payload") -> memoryview:
         raise payload_error(payload, what) from None
 
 
-def payload_error(payload: Any, what: str = "payload") -> PayloadError:
+def payload_error(payload: object, what: str = "payload") -> PayloadError:
     """Return the error message for a payload that is not bytes."""
     name = type(payload).__name__
     if isinstance(payload, str):

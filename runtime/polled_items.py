@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 class PolledItems(Generic[Item]):
     """A buffer between a poll, which finds many items, and a loop that takes them one by one.
 
-    They belong to the reader and not to the loop: whoever leaves the loop and begins another one, or polls, gets what
+    They belong to the reader and not to the loop: after the loop, another one, or a poll, gets what
     follows the last item that was taken.
     """
 
@@ -72,7 +72,7 @@ class PolledMessages(PolledItems[PositionedItem]):
         self._begin_position = begin_position
 
     def position(self, polled_to: int | None) -> int | None:
-        """Return the position after what was handed out, of a stream that is polled up to `polled_to`."""
+        """Return the position after the delivered items, of a stream that is polled up to `polled_to`."""
         if not self:
             return polled_to
         return self._begin_position if self.last is None else self.last.position

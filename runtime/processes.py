@@ -11,7 +11,7 @@ THREADS_FIELD = 17
 
 
 def is_process_alive(pid: int) -> bool:
-    """Return whether a process with this id runs, whoever owns it.
+    """Return whether a process with this id runs, of any user.
 
     One that has ended is not alive, although nobody has waited for it: in a container whose first process waits for
     nobody, a killed node stays in the table of processes for ever.

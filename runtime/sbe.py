@@ -86,12 +86,12 @@ class Header(NamedTuple):
     version: int
 
 
-def read_header(buffer: Any, offset: int = 0) -> Header:
+def read_header(buffer: Buffer, offset: int = 0) -> Header:
     """Return the header at `offset`. Raises DecodeError when the buffer is too short."""
     return Header(*_unpack_header(buffer, offset))
 
 
-def _unpack_header(buffer: Any, offset: int) -> tuple[int, int, int, int]:
+def _unpack_header(buffer: Buffer, offset: int) -> tuple[int, int, int, int]:
     try:
         return _HEADER.unpack_from(buffer, offset)
     except struct.error:
@@ -288,7 +288,7 @@ class Message(Generic[RecordT]):
         """
         return namedtuple(self.name, self._names)
 
-    def encode(self, **values: Any) -> bytes:
+    def encode(self, **values: object) -> bytes:
         """Return header and body. A field not given is its type's null, a group empty, var-data of length 0.
 
         Raises TypeError for a name that is not a field, ValueError for a value outside its type.
@@ -317,7 +317,7 @@ class Message(Generic[RecordT]):
         offsets = {field.name: HEADER_LENGTH + field.offset for field in self._block.fields}
         return offsets.get(name)
 
-    def decode(self, buffer: Any, offset: int = 0) -> RecordT:
+    def decode(self, buffer: Buffer, offset: int = 0) -> RecordT:
         """Return the values of the message whose header is at `offset`, as `value_type`.
 
         Raises DecodeError when it is another message or cut. The version is never a reason to refuse (§7).
@@ -331,7 +331,7 @@ class Message(Generic[RecordT]):
         return self.decode_body(buffer, offset + HEADER_LENGTH, block_length, version)
 
     def decode_body(
-        self, buffer: Any, offset: int = 0, block_length: int | None = None, version: int | None = None
+        self, buffer: Buffer, offset: int = 0, block_length: int | None = None, version: int | None = None
     ) -> RecordT:
         """Return the values of a body at `offset`.
 
@@ -385,7 +385,7 @@ def by_template_id(values: Iterable[Any]) -> dict[int, Message]:
     return messages
 
 
-def decode_one_of(schemas: Mapping[int, Mapping[int, Message]], buffer: Any) -> tuple[Message, Any] | None:
+def decode_one_of(schemas: Mapping[int, Mapping[int, Message]], buffer: Buffer) -> tuple[Message, Any] | None:
     """Return the message in a buffer as (its table, its values), or None for one that no schema has.
 
     `schemas`: by schema id, the messages by template id. Raises DecodeError when the buffer is shorter than its own
@@ -399,7 +399,7 @@ def decode_one_of(schemas: Mapping[int, Mapping[int, Message]], buffer: Any) -> 
     return None if message is None else (message, message.decode_body(view, HEADER_LENGTH, block_length, version))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return f"'{value}'"
     if isinstance(value, bytes):

@@ -1,3 +1,3 @@
-"""The version of the distribution `ordo-sequencer`: the one place where it stands."""
+"""The version of the distribution `ordo-sequencer`, defined only here."""
 
 VERSION = "0.3.0"

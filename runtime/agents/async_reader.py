@@ -1,4 +1,4 @@
-"""A reader for asyncio that never blocks: the event loop runs it while somebody waits for its next item."""
+"""A reader for asyncio that never blocks: the event loop runs it while a task waits for its next item."""
 
 from __future__ import annotations
 

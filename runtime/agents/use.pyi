@@ -1,8 +1,8 @@
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-def watch(one: Any) -> None: ...
+def watch(one: object) -> None: ...
 
 class Origin:
     what: str

@@ -6,6 +6,13 @@ Batches only. A `SendItem` may hold several datagrams of equal length (the last 
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 
+cdef enum:
+    # offsets in a sockaddr_in or sockaddr_in6, after the family
+    ADDRESS_PORT = 2                   # u16, in network order
+    ADDRESS_IPV4 = 4                   # 4 bytes
+    ADDRESS_IPV6 = 8                   # 16 bytes
+    ADDRESS_LENGTH_IPV4 = 16           # of the whole; that of IPv6 is longer
+
 cdef struct SocketAddress:
     uint8_t storage[28]                # a sockaddr_in or sockaddr_in6 as the kernel has it
     uint32_t length_bytes              # 0: none

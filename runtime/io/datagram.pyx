@@ -82,7 +82,7 @@ cdef class DatagramNetwork:
 
     The contract of `open`: a channel bound to `bind`, connected to `connect` or joined to a multicast `group` (each a
     (host, port) with a numeric host) when given; `interface` is the address multicast leaves from and joins on; `ttl`,
-    `rcvbuf` and `sndbuf` are 0 for the system's default. Raises TransportError in one line.
+    `rcvbuf` and `sndbuf` are 0, `tos` (the byte of the IP header) is -1 for the system's default. Raises TransportError in one line.
     """
 
     cdef int select(self, int64_t timeout_ns) noexcept nogil:
@@ -92,7 +92,7 @@ cdef class DatagramNetwork:
         return -ENOSYS
 
     def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
-             int rcvbuf=0, int sndbuf=0):
+             int rcvbuf=0, int sndbuf=0, int tos=-1):
         raise NotImplementedError(type(self).__name__)
 
     def resolve(self, str host, int port):

@@ -5,6 +5,7 @@ Real files and LMDB in production; in tests a store that loses what was not sync
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from ordo.runtime.native.histogram cimport Histogram
+from ordo.runtime.native.memory cimport Memory
 from ordo.runtime.agents.wake cimport ParkFlag
 
 cdef class SegmentFile:
@@ -15,6 +16,7 @@ cdef class SegmentFile:
     cdef int64_t read(self, uint8_t* data, int64_t length_bytes, int64_t offset) noexcept nogil      # bytes read or -errno
     cdef int64_t next_data(self, int64_t offset) noexcept nogil    # where something may be written, at or after offset
     cdef int sync(self) noexcept nogil                                                               # fdatasync
+    cpdef Memory map(self)
 
 cdef class FileSegment(SegmentFile):
     """A real file. Its descriptor stays open while a sync of it is pending, closed or not."""

@@ -18,9 +18,11 @@ from ordo.runtime.native.atomics cimport (
     ordo_cas_i64, ordo_fence_full, ordo_futex_wait, ordo_futex_wake, ordo_load_acquire_i32, ordo_load_acquire_i64,
     ordo_monotonic_ns, ordo_store_release_i32, ordo_store_release_i64)
 from ordo.runtime.native.histogram cimport Histogram, note_duration
+from ordo.runtime.native.memory cimport Memory, map_file
 from ordo.runtime.agents.wake cimport PARK_AWAKE, PARK_FUTEX, PARK_SOCKETS
 
 from ordo.runtime.errors import StorageError, StorageExistsError, StorageFullError, StorageInUseError, StorageMissingError
+from ordo.runtime.io.durable_files import sync_folder
 from ordo.runtime.native.file_access import file_mode, make_folders
 from ordo.runtime.agents.use import watch
 
@@ -86,6 +88,13 @@ cdef class SegmentFile:
             result = self.sync()
         if result < 0:
             raise storage_error(-result, "sync", self.path)
+
+    cpdef Memory map(self):
+        """Return the whole file as memory: what is stored in it outlives the process, and a sync makes it durable.
+
+        The file is as long as it says, and has its room on the disk. Raises StorageError, StorageFullError.
+        """
+        raise NotImplementedError(type(self).__name__)
 
     def close(self):
         """Close the file. Idempotent."""
@@ -153,6 +162,16 @@ cdef class FileSegment(SegmentFile):
         if self._close_requested:
             return -EBADF
         return 0 if fdatasync(self._descriptor) == 0 else -c_errno
+
+    cpdef Memory map(self):
+        cdef Memory memory
+        if self._close_requested:
+            raise storage_error(EBADF, "map", self.path)
+        if os.fstat(self._descriptor).st_size < self.length_bytes:
+            raise StorageError(f"cannot map: path={self.path}: it is shorter than {self.length_bytes} bytes")
+        memory = map_file(self._descriptor, self.path, self.length_bytes, True)
+        memory.reserve_range(0, self.length_bytes)
+        return memory
 
     def close(self):
         self._close_requested = True
@@ -593,11 +612,7 @@ class FileStorage(Storage):
 
     def sync_directory(self, directory):
         try:
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_folder(directory)
         except OSError as error:
             raise storage_error(error.errno, "sync folder", directory)
 
@@ -610,7 +625,8 @@ class FileStorage(Storage):
 
     def make_directory(self, directory):
         try:
-            make_folders(directory)
+            for made in make_folders(directory):
+                sync_folder(os.path.dirname(os.path.abspath(made)))     # a folder's name is content of the one it is in
         except OSError as error:
             raise storage_error(error.errno, "make folder", directory)
 

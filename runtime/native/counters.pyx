@@ -119,7 +119,7 @@ cdef class CountersReader:
 
     cdef int64_t registration(self, int32_t counter_id) noexcept nogil:
         cdef int64_t* address = self.address(counter_id)
-        return 0 if address == NULL else ordo_load_acquire_i64(address + 1)
+        return 0 if address == NULL else ordo_load_acquire_i64(address + COUNTER_REGISTRATION_WORD)
 
     cpdef Counter counter(self, int32_t counter_id):
         """Return the counter of an id, whatever its state. Raises IndexError outside 0..max_counter_id."""
@@ -157,9 +157,9 @@ cdef class CountersReader:
             (<char*> record)[KEY_OFFSET:LABEL_LENGTH_OFFSET],
             (<char*> record)[LABEL_OFFSET:LABEL_OFFSET + label_length].decode("ascii", "replace"),
             ordo_load_acquire_i64(value),
-            ordo_load_acquire_i64(value + 1),
-            ordo_load_acquire_i64(value + 2),
-            ordo_load_acquire_i64(value + 3),
+            ordo_load_acquire_i64(value + COUNTER_REGISTRATION_WORD),
+            ordo_load_acquire_i64(value + COUNTER_OWNER_WORD),
+            ordo_load_acquire_i64(value + COUNTER_REFERENCE_WORD),
         )
         return descriptor if self.state(counter_id) == COUNTER_ALLOCATED else None
 
@@ -225,7 +225,7 @@ cdef class CountersManager(CountersReader):
         cdef int32_t counter_id = self._next_id()
         cdef uint8_t* record = self.metadata + <int64_t> counter_id * COUNTER_METADATA_LENGTH
         cdef int64_t* cell = self.address(counter_id)
-        cell[1] = cell[2] = cell[3] = 0
+        cell[COUNTER_REGISTRATION_WORD] = cell[COUNTER_OWNER_WORD] = cell[COUNTER_REFERENCE_WORD] = 0
         ordo_store_release_i64(cell, value)
         memset(record + TYPE_OFFSET, 0, COUNTER_METADATA_LENGTH - TYPE_OFFSET)
         (<int32_t*> (record + TYPE_OFFSET))[0] = type_id
@@ -233,9 +233,9 @@ cdef class CountersManager(CountersReader):
         memcpy(record + KEY_OFFSET, <const char*> key, len(key))
         self._write_label(record, label)
         ordo_store_release_i32(record + STATE_OFFSET, COUNTER_ALLOCATED)
-        ordo_store_release_i64(cell + 2, owner_id)
-        ordo_store_release_i64(cell + 3, reference_id)
-        ordo_store_release_i64(cell + 1, registration_id)
+        ordo_store_release_i64(cell + COUNTER_OWNER_WORD, owner_id)
+        ordo_store_release_i64(cell + COUNTER_REFERENCE_WORD, reference_id)
+        ordo_store_release_i64(cell + COUNTER_REGISTRATION_WORD, registration_id)
         return self.counter(counter_id)
 
     def free(self, int32_t counter_id):
@@ -269,13 +269,13 @@ cdef class CountersManager(CountersReader):
                COUNTER_KEY_LENGTH_MAX)
 
     def set_registration_id(self, int32_t counter_id, int64_t registration_id):
-        ordo_store_release_i64(self.counter(counter_id).address + 1, registration_id)
+        ordo_store_release_i64(self.counter(counter_id).address + COUNTER_REGISTRATION_WORD, registration_id)
 
     def set_owner_id(self, int32_t counter_id, int64_t owner_id):
-        ordo_store_release_i64(self.counter(counter_id).address + 2, owner_id)
+        ordo_store_release_i64(self.counter(counter_id).address + COUNTER_OWNER_WORD, owner_id)
 
     def set_reference_id(self, int32_t counter_id, int64_t reference_id):
-        ordo_store_release_i64(self.counter(counter_id).address + 3, reference_id)
+        ordo_store_release_i64(self.counter(counter_id).address + COUNTER_REFERENCE_WORD, reference_id)
 
     cdef int32_t _next_id(self) except -1:
         cdef int64_t now_ms = self.clock.epoch_time_ns() // 1000000

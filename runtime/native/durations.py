@@ -48,6 +48,3 @@ class Durations:
             return None
         index = next(index for index, below in enumerate(accumulate(self.counts)) if below >= wanted)
         return BOUNDS_NS[min(index, len(BOUNDS_NS) - 1)]
-
-
-NO_DURATIONS = Durations(0, (0,) * BUCKET_COUNT)

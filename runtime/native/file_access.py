@@ -40,13 +40,13 @@ def file_mode() -> int:
 
 
 def folder_mode() -> int:
-    """Return the permission bits of a new folder: whoever may read files in it may list it, too."""
+    """Return the permission bits of a new folder: users who may read files in it may list it, too."""
     mode = file_mode()
     return mode | (mode & 0o444) >> 2
 
 
 def whose(path: str) -> str:
-    """Return whose a file or folder is, to end a line about one that cannot be used; empty if it is this user's own."""
+    """Return the owner of a file or folder, to end an error's line; empty if it is this user."""
     try:
         found = os.lstat(path)
     except (PermissionError, NotADirectoryError):
@@ -66,15 +66,16 @@ def _user(uid: int) -> str:
         return f"the user of id {uid}"
 
 
-def make_folders(directory: str) -> None:
-    """Make a folder and those above it that are missing, all of them with this access."""
+def make_folders(directory: str) -> list[str]:
+    """Make a folder and those above it that are missing, all of them with this access; return these, outer first."""
     if os.path.isdir(directory):
-        return
+        return []
     parent = os.path.dirname(directory)
-    if parent:
-        make_folders(parent)
+    made = make_folders(parent) if parent else []
     try:
         os.mkdir(directory, folder_mode())
     except FileExistsError:
         if not os.path.isdir(directory):
             raise
+        return made  # somebody else made it meanwhile
+    return [*made, directory]

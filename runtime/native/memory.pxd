@@ -33,3 +33,5 @@ cdef class MemoryProvider:
     cpdef void remove_directory(self, str directory)
 
 cpdef Memory allocate(Py_ssize_t length_bytes)
+# the first bytes of an open file, shared with whoever else maps them; the descriptor may be closed
+cdef Memory map_file(int descriptor, str path, Py_ssize_t length_bytes, bint writable)

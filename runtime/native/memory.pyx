@@ -49,7 +49,8 @@ cdef class Memory:
             self._parent._views -= 1
             self._parent = None
         elif self._mapped:
-            munmap(data, self.length_bytes)
+            with nogil:                      # milliseconds, where many pages were written
+                munmap(data, self.length_bytes)
         else:
             free(data)
 
@@ -212,7 +213,7 @@ def _advice(str directory):
             "an emptyDir with medium: Memory; or choose smaller terms")
 
 
-cdef Memory _map(int descriptor, str path, Py_ssize_t length_bytes, bint writable):
+cdef Memory map_file(int descriptor, str path, Py_ssize_t length_bytes, bint writable):
     cdef int protection = PROT_READ | PROT_WRITE if writable else PROT_READ
     cdef void* data = mmap(NULL, length_bytes, protection, MAP_SHARED, descriptor, 0)
     if data == MAP_FAILED:
@@ -246,7 +247,7 @@ cdef class FileMemoryProvider(MemoryProvider):
             os.ftruncate(descriptor, length_bytes)
             if not sparse:
                 os.posix_fallocate(descriptor, 0, length_bytes)
-            return _map(descriptor, path, length_bytes, True)
+            return map_file(descriptor, path, length_bytes, True)
         except OSError as error:
             os.unlink(path)
             kind = StorageFullError if error.errno == errno.ENOSPC else StorageError
@@ -265,7 +266,7 @@ cdef class FileMemoryProvider(MemoryProvider):
             length_bytes = os.fstat(descriptor).st_size
             if length_bytes == 0:
                 raise StorageError(f"file is empty: path={path}; its writer has not sized it yet")
-            return _map(descriptor, path, length_bytes, writable)
+            return map_file(descriptor, path, length_bytes, writable)
         finally:
             os.close(descriptor)
 

@@ -9,7 +9,7 @@ cdef class NativeVector:
     may move the items, so read the pointer again afterwards. Items are bytes to the vector: pointers in them are
     borrowed, and whoever puts them in keeps what they point to alive.
 
-    What can fail comes twice. The plain form raises MemoryError; the `try_` form says so by its result, for code that
+    What can fail comes twice. The plain form raises MemoryError; the form with try_ in its name says so by its result, for code that
     must go on without the item. Both refuse to hold more than `count_max` items.
     """
     cdef void* items

@@ -36,7 +36,7 @@ def plain_notice(count: int, trouble: str) -> str:
 
 
 class LogSink:
-    """A stream whose `write` never raises, and waits for no reader longer than WAIT_MS."""
+    """A stream whose `write` never raises, and waits at most WAIT_MS for a reader."""
 
     def __init__(self, stream: IO[str] | None, notice: Notice = plain_notice) -> None:
         self.notice = notice

@@ -151,7 +151,7 @@ def configure_logging(level: str = "info", *, json: bool | None = None, stream: 
 
 
 def configure_program(level: str = "info", *, json: bool | None = None) -> None:
-    """Set up the logs of a long-running program: nothing that it prints ends it, whatever the disk does."""
+    """Set up the logs of a long-running program: a failed write of its output never ends it."""
     drop_what_cannot_be_written()
     configure_logging(level, json=json)
 

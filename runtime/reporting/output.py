@@ -1,4 +1,4 @@
-"""Standard output and standard error of a command: what is shown is escaped, and a failed write is noticed.
+"""Standard output and standard error of a command: escapes control characters, and notices failed writes.
 
 Names, aliases and error texts come from strangers. A terminal obeys the control characters in them, so all that a
 command prints passes `printable`.
@@ -86,7 +86,7 @@ class OutputStream(io.TextIOBase):
             raise OutputLost from error
 
     def _forget_what_waits(self) -> None:
-        """Redirect to nowhere what is still buffered.
+        """Discard what is still buffered.
 
         The interpreter would try to write it at its end, and fail.
         """
@@ -144,7 +144,7 @@ class UnescapedStream(io.TextIOBase):
         return self._output.encoding
 
 
-def unescaped(stream: Any) -> TextIO:
+def unescaped(stream: object) -> TextIO:
     """Return a stream that writes to the same place without escaping.
 
     A stream that is no OutputStream is returned as it is.
@@ -166,13 +166,14 @@ def escaped_output() -> Iterator[OutputStream]:
 
 
 def open_missing_descriptors() -> None:
-    """Open the null device for standard descriptors that are closed, as after `>&-`.
+    """Open the null device, for reading only, for standard descriptors that are closed, as after `>&-`.
 
     A file or socket of this process would get the number otherwise, and what a library prints would go into it.
+    Writing still fails, here and in children, so that their lost lines are counted.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            found = os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
+            found = os.open(os.devnull, os.O_RDONLY)  # the lowest that is free: this one
             os.set_inheritable(found, True)

@@ -16,7 +16,7 @@ WIDTH_OFF_TERMINAL = 160
 
 
 class OutputConsole(Console):
-    """A console that shows text as it is: no terminal codes, markup or names of emoji are obeyed in what it is given.
+    """A console that shows text literally, without terminal codes, markup or names of emoji.
 
     Columns are laid out by the escaped text. Colours are its own.
     """
@@ -38,7 +38,7 @@ class OutputConsole(Console):
 
 
 class OutputTable(Table):
-    """A table whose cells stay on one line, whatever is in them."""
+    """A table whose cells stay on one line, whatever their content."""
 
     def add_row(self, *cells: Any, **options: Any) -> None:
         super().add_row(*(printable(one) if isinstance(one, str) else one for one in cells), **options)

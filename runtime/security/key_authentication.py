@@ -20,7 +20,7 @@ class KeyAuthenticator:
 
     A client that shows credentials is left to `others`, if there is one.
 
-    A session of a key is its holder's: whoever speaks for it has to encrypt with a key of that name, also after a
+    A session of a key is its holder's: its messages must be encrypted with a key of that name, also after a
     change of the leader.
     """
 

@@ -81,9 +81,9 @@ def _digest(salt: bytes, token: bytes) -> bytes:
 
 
 class TokenAuthenticator:
-    """An authenticator that lets in whoever shows one of the tokens, as the token's principal.
+    """An authenticator that admits clients with one of the tokens, as the token's principal.
 
-    With `anonymous_roles` also whoever shows nothing, as the principal without a name.
+    With `anonymous_roles`, clients without a token as well, as the principal without a name.
     """
 
     def __init__(self, tokens: Iterable[Token], anonymous_roles: Sequence[str] = ()) -> None:
@@ -122,7 +122,7 @@ class TokenAuthenticator:
         return found
 
     def on_challenge_response(self, session_id: int, encoded_credentials: bytes, now_ms: int) -> None:
-        """Do nothing: nobody is challenged for a token."""
+        """Do nothing: clients with tokens are never challenged."""
 
     def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
         principal = self._verdicts.pop(proxy.session_id, None)
@@ -135,7 +135,7 @@ class TokenAuthenticator:
         proxy.reject()
 
     def rights_of(self, encoded_principal: bytes) -> Right:
-        """Return the rights of a principal; none for one that the configuration does not name any more."""
+        """Return the rights of a principal; none if the configuration no longer names it."""
         return self._rights.get(encoded_principal, Right(0))
 
     def topics_of(self, encoded_principal: bytes) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ _SIZES_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 
 
-def _quantity(value: Any, units: dict[str, int], allowed: str) -> int:
+def _quantity(value: object, units: dict[str, int], allowed: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -35,12 +35,12 @@ def _quantity(value: Any, units: dict[str, int], allowed: str) -> int:
     return int(scaled)
 
 
-def parse_duration_ns(value: Any) -> int:
+def parse_duration_ns(value: object) -> int:
     """Return the nanoseconds of "500ms", "10s", "1us", "2m", "1h" or an int of nanoseconds. Raises ValueError."""
     return _quantity(value, _DURATIONS_NS, 'allowed: a number and a unit, as "500ms", "10s", "1us" (ns us ms s m h)')
 
 
-def parse_size_bytes(value: Any) -> int:
+def parse_size_bytes(value: object) -> int:
     """Return the bytes of "64k", "16m", "1g" (powers of 1024), "1408" or an int. Raises ValueError."""
     return _quantity(value, _SIZES_BYTES, 'allowed: bytes, or a number and k, m or g, as "64k", "16m", "1g"')
 

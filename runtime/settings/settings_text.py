@@ -83,7 +83,7 @@ def unit_of(field: FieldInfo) -> Literal["duration", "size", ""]:
     return ""
 
 
-def toml_value(value: Any, unit: str = "") -> str:
+def toml_value(value: object, unit: str = "") -> str:
     """Return a value in TOML syntax; 500_000_000 of unit "duration" is `"500ms"`."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -105,7 +105,7 @@ def _with_unit(value: int, units: tuple[tuple[str, int], ...]) -> str:
     return str(value)
 
 
-def _parsers(metadata: list[Any], annotation: Any) -> Iterator[Any]:
+def _parsers(metadata: list[Any], annotation: object) -> Iterator[Any]:
     """Yield the validators of a field: its own, and those of the alternatives of `X | None`."""
     yield from (one.func for one in metadata if isinstance(one, BeforeValidator))
     for part in get_args(annotation):
@@ -133,7 +133,7 @@ def _kind(field: FieldInfo) -> str:
     return "path" if getattr(annotation, "__name__", "") == "Path" else "text"
 
 
-def _without_none(annotation: Any) -> Any:
+def _without_none(annotation: object) -> Any:
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
     return annotation
