@@ -13,6 +13,6 @@ def align_frame(length_bytes: int) -> int:
 def setups_worth(message_length_bytes: int) -> int:
     """Return how many SETUPs weigh no more than the frame of a message; at least 1.
 
-    Whoever names an address that never answers must not have more sent there than was sent to name it.
+    A request that names a silent address must not have more sent there than was sent to name it.
     """
     return max(1, align_frame(message_length_bytes + FRAME_HEADER_LENGTH) // SETUP_LENGTH)

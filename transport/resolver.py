@@ -22,7 +22,7 @@ _THREADS_MAX: Final = 8
 
 @dataclass
 class _Answer:
-    """The last answer for a name; `address` None: it has none, `reason` says why."""
+    """The last answer for a name; without an `address`, `reason` says why."""
 
     address: str | None
     reason: str

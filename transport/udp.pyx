@@ -1,4 +1,4 @@
-"""UDP sockets: `sendmmsg` with UDP_SEGMENT, `recvmmsg` with UDP_GRO, one `epoll_pwait2` for all of them.
+"""UDP sockets: `sendmmsg` with UDP_SEGMENT, `recvmmsg` with UDP_GRO, one `epoll_wait` for all of them.
 
 Errors of a single destination (a refused or unreachable peer) are losses, as on any network: the datagram counts as
 sent. A full socket buffer is not: `send` returns how many items went out whole.
@@ -525,10 +525,11 @@ cdef class UdpNetwork(DatagramNetwork):
         return self._resolver.lookup(host)
 
     def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
-             int rcvbuf=0, int sndbuf=0):
+             int rcvbuf=0, int sndbuf=0, int tos=-1):
         """Return a channel bound to `bind` (host, port), connected or joined to a multicast `group` when given.
 
-        `rcvbuf` and `sndbuf` are bytes, 0 for the system's default; `interface` is the address multicast leaves from
+        `rcvbuf` and `sndbuf` are bytes, 0 for the system's default; `tos` is the byte of the IP header that says how
+        packets are treated under way (DSCP and ECN), -1 for the system's default; `interface` is the address multicast leaves from
         and joins on. Raises TransportError in one line when the address cannot be had.
         """
         family = socket.AF_INET6 if ":" in (connect or group or bind)[0] else socket.AF_INET
@@ -540,6 +541,7 @@ cdef class UdpNetwork(DatagramNetwork):
         try:
             self._check_room(sock, bind)
             self._set_up(sock, family, connect, group, interface, ttl, reuse, rcvbuf, sndbuf)
+            self._mark(sock, family, tos)
             sock.bind(bind)
             if connect is not None:
                 sock.connect(connect)
@@ -578,6 +580,13 @@ cdef class UdpNetwork(DatagramNetwork):
             self._join(sock, family, group[0], interface)
         if interface is not None or ttl > 0:
             self._set_multicast_out(sock, family, interface, ttl)
+
+    @staticmethod
+    def _mark(sock, family, tos):
+        if tos >= 0 and family == socket.AF_INET:
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+        elif tos >= 0:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, tos)
 
     @staticmethod
     def _join(sock, family, group, interface):

@@ -67,7 +67,7 @@ class StartPosition(NamedTuple):
 
 
 class FlowControl(NamedTuple):
-    """`fc=`: strategy and its options; None or -1 where the channel says nothing."""
+    """`fc=`: the strategy and its options; None or -1 for those that the channel does not give."""
 
     strategy: str
     receiver_timeout_ns: int | None = None
@@ -242,6 +242,7 @@ KEYS: Final[Mapping[str, Callable[[str], object]]] = {
     "ssc": _bool,
     "so-sndbuf": parse_size,
     "so-rcvbuf": parse_size,
+    "so-tos": _integer(range(256)),
     "rcv-wnd": parse_size,
     "pub-wnd": parse_size,
     "nak-delay": parse_duration_ns,
@@ -258,7 +259,7 @@ KEYS: Final[Mapping[str, Callable[[str], object]]] = {
     "channel-snd-ts-offset": _timestamp_offset,
     "ats": _ANY_TEXT,
 }
-_NOT_IN_DESTINATIONS: Final = ("mtu", "rcv-wnd", "so-rcvbuf", "so-sndbuf", "response-correlation-id")
+_NOT_IN_DESTINATIONS: Final = ("mtu", "rcv-wnd", "so-rcvbuf", "so-sndbuf", "so-tos", "response-correlation-id")
 
 
 # --- the URI ----------------------------------------------------------------------------------------------------------

@@ -6,10 +6,8 @@ thread) they run it until the answer is there. Callbacks are called from `do_wor
 
 from __future__ import annotations
 
-import struct
-from collections import deque
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from ordo.runtime.agents.use import Origin, watch
 from ordo.runtime.closing import Closing
@@ -25,9 +23,13 @@ from ordo.runtime.errors import (
 from ordo.runtime.native.clock import Clock
 from ordo.runtime.native.counters import Counter, CountersReader
 from ordo.runtime.native.memory import MemoryProvider
+from ordo.transport.client import local_addresses
+from ordo.transport.client.callback_queue import CallbackQueue
 from ordo.transport.client.client_core import ClientCore, ClientCounter, make_client_counter
 from ordo.transport.client.client_registry import LogCache, Pending, Resources
+from ordo.transport.client.destination_calls import DestinationCalls
 from ordo.transport.client.driver_link import DriverLink
+from ordo.transport.client.heartbeat import ClientHeartbeat
 from ordo.transport.control import commands
 from ordo.transport.streams.image import Image
 from ordo.transport.streams.publication import ExclusivePublication, Publication
@@ -37,18 +39,13 @@ DRIVER_TIMEOUT_NS: Final = 10_000_000_000
 KEEPALIVE_INTERVAL_NS: Final = 500_000_000
 RESOURCE_LINGER_NS: Final = 3_000_000_000
 RESPONSES_PER_CYCLE_MAX: Final = 64
-CALLBACKS_PER_CYCLE_MAX: Final = 256
-CLIENT_HEARTBEAT_TYPE_ID: Final = 11
-LOCAL_SOCKET_ADDRESS_TYPE_ID: Final = 14
-NULL_COUNTER_ID: Final = -1
 
 ImageHandler = Callable[[Image], object]
 CounterHandler = Callable[[int, int], object]
 """A handler that is given registration id and counter id."""
-CommandT = TypeVar("CommandT", bound=tuple[Any, ...])
 
 
-class TransportClient(ClientCore, Closing):
+class TransportClient(ClientCore, DestinationCalls, Closing):
     """A client of the driver in `directory`.
 
     `invoker()` runs one duty cycle of a driver in this thread. `error_handler(error)` hears what happens outside calls:
@@ -74,9 +71,7 @@ class TransportClient(ClientCore, Closing):
     ) -> None:
         self.directory = directory
         self.name = name
-        self.driver_timeout_ns = driver_timeout_ns
-        self.keepalive_interval_ns = keepalive_interval_ns
-        self.resource_linger_ns = resource_linger_ns
+        self._resource_linger_ns = resource_linger_ns
         self._clock = clock
         self._error_handler = error_handler
         self._resources = Resources()
@@ -84,16 +79,13 @@ class TransportClient(ClientCore, Closing):
         self._pending: dict[int, Pending] = {}
         self._on_available_counter = on_available_counter
         self._on_unavailable_counter = on_unavailable_counter
-        self._callbacks: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
-        self._in_callback = False
+        self._callbacks = CallbackQueue()
         self._closed_because: str | None = None
         self.origin = Origin(name or "transport client")
-        self._heartbeat: Counter | None = None
         self._link = DriverLink(directory, clock=clock, memory=memory, invoker=invoker, timeout_ns=driver_timeout_ns)
         self.counters: CountersReader = self._link.counters
         self.client_id: int = self._link.ring.next_correlation_id()
-        self._last_service_ns = clock.now()
-        self._next_service_ns = 0
+        self._heartbeat = ClientHeartbeat(self._link, self.client_id, name, keepalive_interval_ns)
         self._attach(self._link.receiver, self._link.open_waker())
         watch(self)
 
@@ -137,9 +129,9 @@ class TransportClient(ClientCore, Closing):
         return counter
 
     def add_static_counter(self, type_id: int, label: str, key: bytes = b"", *, registration_id: int) -> Counter:
-        """Return a counter that stays until the driver ends, whatever becomes of this client.
+        """Return a counter that stays until the driver ends, even after this client has ended.
 
-        Whoever asks for the type and registration id again gets the same one. Raises RegistrationError where another
+        A second call with the type and registration id gets the same one. Raises RegistrationError where another
         client owns such a counter.
         """
         correlation_id = self.next_correlation_id()
@@ -211,7 +203,7 @@ class TransportClient(ClientCore, Closing):
         return self._register(command, f"counter {label!r}", complete)
 
     def get(self, registration_id: int) -> Any:
-        """Return what an `async_add_*` asked for, once; None until it is there.
+        """Return, once, the resource that an `async_add_*` asked for, or None while it does not exist.
 
         Raises RegistrationError when the driver refused, DriverTimeoutError when it did not answer in time,
         TransportError for an id that is not pending.
@@ -231,63 +223,6 @@ class TransportClient(ClientCore, Closing):
         if pending.resource is None:
             raise self._no_answer(pending)
         return pending.resource
-
-    # --- destinations -------------------------------------------------------------------------------------------------
-
-    def add_destination(self, publication: Publication, uri: str) -> int:
-        """Send a publication with `control-mode=manual` to one more endpoint. Returns the destination's id."""
-        return self._destination(commands.AddDestination, publication.original_registration_id, uri)
-
-    def remove_destination(self, publication: Publication, uri: str) -> None:
-        """Take a destination away again. Raises RegistrationError when the driver knows none like it."""
-        self._destination(commands.RemoveDestination, publication.original_registration_id, uri)
-
-    def remove_destination_by_id(self, publication: Publication, destination_id: int) -> None:
-        """Take the destination away that `add_destination` gave this id; its name is not looked at."""
-        self._remove_by_id(publication.original_registration_id, destination_id)
-
-    def add_receive_destination(self, subscription: Subscription, uri: str) -> int:
-        """Receive on one more transport for a subscription with `control-mode=manual`. Returns its id."""
-        return self._destination(commands.AddReceiveDestination, subscription.registration_id, uri)
-
-    def remove_receive_destination(self, subscription: Subscription, uri: str) -> None:
-        """Stop receiving on the transport that `add_receive_destination` added."""
-        self._destination(commands.RemoveReceiveDestination, subscription.registration_id, uri)
-
-    def remove_receive_destination_by_id(self, subscription: Subscription, destination_id: int) -> None:
-        """Take the destination away that `add_receive_destination` gave this id.
-
-        Drivers of Ordo do that; Aeron's know ids of publications' destinations only (`remove_receive_destination`).
-        """
-        self._remove_by_id(subscription.registration_id, destination_id)
-
-    def _remove_by_id(self, registration_id: int, destination_id: int) -> None:
-        correlation_id = self.next_correlation_id()
-        command = commands.RemoveDestinationById(self.client_id, correlation_id, registration_id, destination_id)
-        self._await(self._register(command, f"removal of destination {destination_id}", lambda _: True))
-
-    def async_add_destination(self, publication: Publication, uri: str) -> int:
-        """Add a destination like `add_destination`, without waiting.
-
-        `get` of the returned id gives the destination's id once it is there.
-        """
-        return self._async_destination(commands.AddDestination, publication.original_registration_id, uri)
-
-    def async_add_receive_destination(self, subscription: Subscription, uri: str) -> int:
-        """Add a destination like `add_receive_destination`, without waiting.
-
-        `get` of the returned id gives the destination's id once it is there.
-        """
-        return self._async_destination(commands.AddReceiveDestination, subscription.registration_id, uri)
-
-    def _async_destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
-        correlation_id = self.next_correlation_id()
-        command = kind(self.client_id, correlation_id, registration_id, uri)
-        what = f"{type(command).__name__} of {uri}"
-        return self._register(command, what, lambda _: correlation_id)
-
-    def _destination(self, kind: Callable[..., CommandT], registration_id: int, uri: str) -> int:
-        return int(self._await(self._async_destination(kind, registration_id, uri)))
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -325,27 +260,11 @@ class TransportClient(ClientCore, Closing):
 
         Empty until the channel is active.
         """
-        if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
-            return []
-        found = []
-        for counter in self.counters:
-            if counter.type_id != LOCAL_SOCKET_ADDRESS_TYPE_ID or counter.value != 1:
-                continue
-            status_id, length = struct.unpack_from("<ii", counter.key)
-            if status_id == channel_status_id and length > 0:
-                found.append(counter.key[8 : 8 + length].decode("ascii"))
-        return found
+        return local_addresses.local_socket_addresses(self.counters, channel_status_id)
 
     def first_local_socket_address(self, channel_status_id: int) -> str | None:
         """Return the first of `local_socket_addresses`, found without describing every counter; None until bound."""
-        if channel_status_id == NULL_COUNTER_ID or self.counters.get_value(channel_status_id) != 1:
-            return None
-        found = self.counters.find(LOCAL_SOCKET_ADDRESS_TYPE_ID, struct.pack("<i", channel_status_id))
-        counter = None if found == NULL_COUNTER_ID else self.counters.describe(found)
-        if counter is None or counter.value != 1:
-            return None
-        _, length = struct.unpack_from("<ii", counter.key)
-        return counter.key[8 : 8 + length].decode("ascii") if length > 0 else None
+        return local_addresses.first_local_socket_address(self.counters, channel_status_id)
 
     def reject_image(self, image: Image, reason: str) -> None:
         """Ask the driver to drop an image and to tell its publisher.
@@ -380,7 +299,7 @@ class TransportClient(ClientCore, Closing):
 
     def _service(self, now_ns: int) -> int:
         work_count = self._receive_responses()
-        if now_ns >= self._next_service_ns:
+        if now_ns >= self._heartbeat.next_ns:
             self._do_chores(now_ns)
         return work_count + self._run_callbacks()
 
@@ -401,23 +320,14 @@ class TransportClient(ClientCore, Closing):
         return count
 
     def _run_callbacks(self) -> int:
-        if self._in_callback:
-            return 0
-        self._in_callback = True
-        count = 0
         try:
-            while self._callbacks and count < CALLBACKS_PER_CYCLE_MAX:
-                handler, arguments = self._callbacks.popleft()
-                count += 1
-                handler(*arguments)
+            return self._callbacks.run()
         finally:
-            self._in_callback = False
-            self._set_pending_callbacks(bool(self._callbacks))
-        return count
+            self._set_pending_callbacks(len(self._callbacks) > 0)
 
-    def _queue_callback(self, handler: Callable[..., object] | None, *arguments: Any) -> None:
+    def _queue_callback(self, handler: Callable[..., object] | None, *arguments: object) -> None:
         if handler is not None:
-            self._callbacks.append((handler, arguments))
+            self._callbacks.add(handler, *arguments)
             self._set_pending_callbacks(True)
 
     def _do_chores(self, now_ns: int) -> None:
@@ -431,44 +341,14 @@ class TransportClient(ClientCore, Closing):
 
     def _show_life(self, now_ns: int) -> None:
         """Send the keepalive; close this client if it is late, or if the driver is gone."""
-        late_ns = now_ns - self._last_service_ns
-        self._last_service_ns = now_ns
-        self._next_service_ns = now_ns + self.keepalive_interval_ns
-        self._set_next_chore(self._next_service_ns)
-        if self._link.invoker is None and late_ns > self._link.cnc.client_liveness_timeout_ns:
-            self._fail(
-                ClientTimeoutError(
-                    f"{self.role_name} did not run for {late_ns} ns, the driver gives clients up after "
-                    f"{self._link.cnc.client_liveness_timeout_ns} ns"
-                )
-            )
-            return
-        self._keep_alive()
-
-    def _keep_alive(self) -> None:
-        silence = self._link.silence()
-        if silence is not None:
-            self._fail(DriverTimeoutError(f"the driver in {self.directory!r} {silence}; start it again"))
-            return
-        if self._heartbeat is None:
-            self._find_heartbeat()
-        if self._heartbeat is None:
-            return
-        if not self.counters.is_active(self._heartbeat.counter_id, self.client_id):
-            self._fail(ClientTimeoutError(f"{self.role_name} has no heartbeat counter any more: the driver gave it up"))
-            return
-        self._heartbeat.set(self._clock.epoch_ms())
-
-    def _find_heartbeat(self) -> None:
-        counter_id = self.counters.find(CLIENT_HEARTBEAT_TYPE_ID, struct.pack("<q", self.client_id))
-        if counter_id != NULL_COUNTER_ID and self.counters.is_active(counter_id, self.client_id):
-            self._heartbeat = self.counters.counter(counter_id)
-            if self.name:
-                self._link.cnc.append_label(counter_id, f" name={self.name}")
+        error = self._heartbeat.beat(now_ns)
+        self._set_next_chore(self._heartbeat.next_ns)
+        if error is not None:
+            self._fail(error)
 
     # --- responses ----------------------------------------------------------------------------------------------------
 
-    def _on_response(self, response: Any) -> None:
+    def _on_response(self, response: commands.Response | None) -> None:
         if isinstance(response, commands.OnAvailableImage):
             self._on_available_image(response)
         elif isinstance(response, commands.OnUnavailableImage):
@@ -488,7 +368,7 @@ class TransportClient(ClientCore, Closing):
         elif response is not None:
             self._on_answer(response)
 
-    def _on_answer(self, answer: Any) -> None:
+    def _on_answer(self, answer: commands.Answer) -> None:
         if isinstance(answer, commands.OnCounterReady):
             self._queue_callback(self._on_available_counter, answer.correlation_id, answer.counter_id)
         pending = self._pending.get(answer.correlation_id)
@@ -499,7 +379,9 @@ class TransportClient(ClientCore, Closing):
         except OrdoError as error:
             pending.error = error
 
-    def _on_publication(self, channel: str, answer: Any) -> Publication:
+    def _on_publication(
+        self, channel: str, answer: commands.OnPublicationReady | commands.OnExclusivePublicationReady
+    ) -> Publication:
         is_exclusive = isinstance(answer, commands.OnExclusivePublicationReady)
         publication = (ExclusivePublication if is_exclusive else Publication)(
             self._logs.acquire(answer.log_file),
@@ -646,13 +528,13 @@ class TransportClient(ClientCore, Closing):
         self._error_handler(error)
 
     def _release_log(self, user: Publication | Image) -> None:
-        self._logs.release(user.log_buffers, self._clock.now() + self.resource_linger_ns)
+        self._logs.release(user.log_buffers, self._clock.now() + self._resource_linger_ns)
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    def _register(self, command: CommandT, what: str, complete: Callable[[Any], Any]) -> int:
-        registration_id = int(command[1])
-        self._pending[registration_id] = Pending(what, self._clock.now() + self.driver_timeout_ns, complete)
+    def _register(self, command: commands.Command, what: str, complete: Callable[[Any], Any]) -> int:
+        registration_id = command.correlation_id
+        self._pending[registration_id] = Pending(what, self._clock.now() + self._link.timeout_ns, complete)
         try:
             self._send(command)
         except BaseException:
@@ -660,12 +542,12 @@ class TransportClient(ClientCore, Closing):
             raise
         return registration_id
 
-    def _send(self, command: tuple[Any, ...]) -> None:
+    def _send(self, command: commands.Command) -> None:
         self._check_open()
         self._link.send(command, self.wake_driver)
 
     def _await(self, registration_id: int) -> Any:
-        """Return the resource of a pending command, once it is there.
+        """Return the resource of a pending command when it exists.
 
         Runs or waits for the driver, and keeps this client alive meanwhile.
         """
@@ -675,7 +557,7 @@ class TransportClient(ClientCore, Closing):
             if pending.is_done:
                 return self.get(registration_id)
             now_ns = self._clock.now()
-            if now_ns >= self._next_service_ns:
+            if now_ns >= self._heartbeat.next_ns:
                 self._show_life(now_ns)  # and no log is unmapped: a handler that waits may be reading it
         self._pending.pop(registration_id, None)
         raise self._no_answer(pending)

@@ -1,5 +1,3 @@
-from typing import Any
-
 from ordo.runtime.agents.agent import Agent
 from ordo.runtime.agents.wake import Waker
 from ordo.runtime.native.counters import Counter, CountersReader
@@ -19,9 +17,10 @@ class ClientCore(Agent):
 class ClientCounter(Counter):
     registration_id: int
     closed: bool
+    def refer_to(self, reference_id: int) -> None: ...
     def close(self) -> None: ...
     def force_close(self) -> None: ...
 
 def make_client_counter(
-    counters: CountersReader, counter_id: int, registration_id: int, client: Any
+    counters: CountersReader, counter_id: int, registration_id: int, client: object
 ) -> ClientCounter: ...

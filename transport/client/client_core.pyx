@@ -1,6 +1,7 @@
 """The native part of the transport client: what runs in every duty cycle."""
 
-from ordo.runtime.native.counters cimport CountersReader
+from ordo.runtime.native.atomics cimport ordo_store_release_i64
+from ordo.runtime.native.counters cimport COUNTER_REFERENCE_WORD, CountersReader
 
 
 cdef class ClientCore(Agent):
@@ -50,6 +51,10 @@ cdef class ClientCounter(Counter):
 
     def __init__(self):
         raise TypeError("a ClientCounter is made by TransportClient.add_counter")
+
+    def refer_to(self, int64_t reference_id) -> None:
+        """Say which resource the counter is of, by its registration id."""
+        ordo_store_release_i64(self.address + COUNTER_REFERENCE_WORD, reference_id)
 
     def close(self) -> None:
         """Give the counter back to the driver. Idempotent. Do not write it any more."""

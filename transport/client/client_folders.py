@@ -52,7 +52,7 @@ def user_folder(parent: str) -> str:
 
 
 def _is_own(path: str) -> bool:
-    """Return whether the path is a folder of this user that nobody else can write to, and not a symbolic link."""
+    """Return whether the path is a folder of this user that no other user can write to, and not a symbolic link."""
     with suppress(OSError):
         found = os.lstat(path)
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
@@ -113,7 +113,7 @@ def _take_name(parent: str) -> tuple[str, int]:
 
 
 def _lock(path: str) -> int:
-    """Return the descriptor of a file of this user that nobody else has locked. Raises OSError."""
+    """Return the descriptor of a file of this user that no other process has locked. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -55,7 +55,7 @@ def _closed(log: LogBuffers) -> bool:
 class LogCache:
     """Logs mapped once each, however many publications and images of this client use them.
 
-    A log that lost its last user stays mapped until its linger is over, for whoever still reads from it.
+    A log that lost its last user stays mapped until its linger is over, for threads that still read from it.
     """
 
     def __init__(self, memory: MemoryProvider) -> None:
@@ -80,7 +80,7 @@ class LogCache:
             self._lingering.append((unmap_at_ns, log))
 
     def unmap_due(self, now_ns: int) -> int:
-        """Unmap what has lingered long enough and is not viewed by anybody; return how many logs that were."""
+        """Unmap logs that have lingered long enough and have no views; return their number."""
         kept = [(unmap_at_ns, log) for unmap_at_ns, log in self._lingering if unmap_at_ns > now_ns or not _closed(log)]
         count = len(self._lingering) - len(kept)
         self._lingering = kept

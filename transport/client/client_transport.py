@@ -100,14 +100,14 @@ class ClientTransport:
         `clients_max` clients may share it: each needs some of its counters. Without `encryption` it goes by the
         environment (`Encryption.chosen`). `clock` is the machine's by default.
         """
-        from ordo.transport.driver.channels.config import MediaDriverConfig
+        from ordo.transport.driver.channels.settings import MediaDriverSettings
         from ordo.transport.driver.media_driver import MediaDriver
         from ordo.transport.udp import UdpNetwork
 
         clock = clock or SystemClock()
         memory = FileMemoryProvider()
         folder = ClientFolder()
-        config = MediaDriverConfig(
+        config = MediaDriverSettings(
             directory=folder.path,
             delete_directory_on_start=True,
             to_driver_capacity=BUFFER_BYTES,
@@ -143,7 +143,7 @@ class ClientTransport:
 
     @property
     def driver(self) -> MediaDriver | None:
-        """The driver that runs on this thread, None where it is another process's."""
+        """The driver that runs on this thread, or None if another process runs it."""
         return self._driver
 
     def drive(self) -> int:

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from ordo.runtime.agents.idle import BackoffIdle
 from ordo.runtime.agents.wake import ParkFlag, Waker
@@ -106,7 +106,7 @@ class DriverLink:
             self.idle()
             yield attempt
 
-    def send(self, command: tuple[Any, ...], wake: Callable[[], object]) -> None:
+    def send(self, command: commands.Command, wake: Callable[[], object]) -> None:
         """Write a command. Raises DriverTimeoutError when the ring stays full."""
         payload = commands.encode(command)
         for _ in self.attempts(self.clock.now() + self.timeout_ns):

@@ -1,4 +1,4 @@
-"""Requests for resources of a driver that nobody waits for: a name may take its time, or be wrong."""
+"""Requests for resources of a driver that run in the background: a name may take time, or be wrong."""
 
 from __future__ import annotations
 

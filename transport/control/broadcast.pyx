@@ -10,7 +10,7 @@ from libc.string cimport memcpy
 
 from ordo.runtime.native.atomics cimport (ordo_fence_full, ordo_fence_release, ordo_get_i32, ordo_load_acquire_i64, ordo_put_i32,
                               ordo_store_release_i64)
-from ordo.transport.control.ring cimport RECORD_HEADER_LENGTH, RECORD_PADDING, align_record
+from ordo.transport.control.ring cimport RECORD_HEADER_LENGTH, RECORD_PADDING, RECORD_TYPE, align_record
 
 from ordo.runtime.errors import TransportError
 
@@ -51,13 +51,13 @@ cdef class BroadcastTransmitter:
         if to_end < aligned:
             self._announce(tail + to_end + aligned)
             ordo_put_i32(self.buffer + offset, <int32_t> to_end)
-            ordo_put_i32(self.buffer + offset + 4, RECORD_PADDING)
+            ordo_put_i32(self.buffer + offset + RECORD_TYPE, RECORD_PADDING)
             tail += to_end
             offset = 0
         else:
             self._announce(tail + aligned)
         ordo_put_i32(self.buffer + offset, <int32_t> record_length)
-        ordo_put_i32(self.buffer + offset + 4, type_id)
+        ordo_put_i32(self.buffer + offset + RECORD_TYPE, type_id)
         if length:
             memcpy(self.buffer + offset + RECORD_HEADER_LENGTH, &payload[0], length)
         ordo_store_release_i64(self.trailer + BROADCAST_LATEST, tail)
@@ -104,7 +104,7 @@ cdef class BroadcastReceiver:
                 continue
             index = self.cursor & self.mask
             length = ordo_get_i32(self.buffer + index)
-            type_id = ordo_get_i32(self.buffer + index + 4)
+            type_id = ordo_get_i32(self.buffer + index + RECORD_TYPE)
             if length < RECORD_HEADER_LENGTH or length > self.capacity - index:
                 if self._validate():
                     raise TransportError(

@@ -54,7 +54,7 @@ cdef class CncFile:
     def __init__(self, Memory memory not None):
         cdef uint8_t* header = memory.data
         self.memory = memory
-        lengths = [ordo_get_i32(header + 4 + 4 * i) for i in range(5)]
+        lengths = [ordo_get_i32(header + OFFSET_TO_DRIVER + 4 * i) for i in range(5)]
         if min(lengths) <= 0 or HEADER_LENGTH + sum(lengths) > memory.length_bytes:
             raise TransportError(
                 f"{memory.path!r} is {memory.length_bytes} bytes long, its buffers {lengths} do not fit")

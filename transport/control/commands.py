@@ -4,6 +4,7 @@
 little-endian; text is an i32 length and ASCII, not terminated.
 """
 
+from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
 from typing import Any, Final, NamedTuple
@@ -282,6 +283,53 @@ class OnNextAvailableSessionId(NamedTuple):
     session_id: int
 
 
+Command = (
+    AddPublication
+    | RemovePublication
+    | AddExclusivePublication
+    | AddSubscription
+    | RemoveSubscription
+    | ClientKeepalive
+    | AddDestination
+    | RemoveDestination
+    | AddCounter
+    | RemoveCounter
+    | ClientClose
+    | AddReceiveDestination
+    | RemoveReceiveDestination
+    | TerminateDriver
+    | AddStaticCounter
+    | RejectImage
+    | RemoveDestinationById
+    | GetNextAvailableSessionId
+)
+Response = (
+    OnError
+    | OnAvailableImage
+    | OnPublicationReady
+    | OnOperationSuccess
+    | OnUnavailableImage
+    | OnExclusivePublicationReady
+    | OnSubscriptionReady
+    | OnCounterReady
+    | OnUnavailableCounter
+    | OnClientTimeout
+    | OnStaticCounter
+    | OnPublicationError
+    | OnNextAvailableSessionId
+)
+Answer = (
+    OnPublicationReady
+    | OnExclusivePublicationReady
+    | OnOperationSuccess
+    | OnSubscriptionReady
+    | OnCounterReady
+    | OnStaticCounter
+    | OnNextAvailableSessionId
+)
+"""What answers one command."""
+
+
 # --- layouts ----------------------------------------------------------------------------------------------------------
 
 _KINDS = {"q": Struct("<q"), "Q": Struct("<Q"), "i": Struct("<i"), "h": Struct("<h"), "H": Struct("<H")}
@@ -340,17 +388,17 @@ _COMMANDS = {layout.type_id: cls for cls, layout in _COMMAND_LAYOUTS.items()}
 _RESPONSES = {layout.type_id: cls for cls, layout in _RESPONSE_LAYOUTS.items()}
 
 
-def type_id_of(message: tuple[Any, ...] | type) -> int:
+def type_id_of(message: Command | Response | type) -> int:
     """Return the record type of a command or response, or of its class."""
     cls = message if isinstance(message, type) else type(message)
     return _LAYOUTS[cls].type_id
 
 
-def encode(message: tuple[Any, ...]) -> bytes:
+def encode(message: Command | Response) -> bytes:
     """Return the payload of a command or response. Raises UnicodeEncodeError for text that is not ASCII."""
     layout = _LAYOUTS[type(message)]
     out = bytearray()
-    values = iter(message)
+    values: Iterator[Any] = iter(message)
     for kind in layout.kinds:
         if kind == "4":
             out += bytes(-len(out) % 4)
@@ -366,20 +414,22 @@ def encode(message: tuple[Any, ...]) -> bytes:
     return bytes(out.ljust(layout.length_min, b"\0"))
 
 
-def decode_command(type_id: int, payload: bytes) -> Any:
+def decode_command(type_id: int, payload: bytes) -> Command | None:
     """Return the command of a ring record, or None when the type is unknown.
 
     Raises DecodeError when it is malformed.
     """
-    return _decode(_COMMANDS.get(type_id), payload)
+    command: Command | None = _decode(_COMMANDS.get(type_id), payload)
+    return command
 
 
-def decode_response(type_id: int, payload: bytes) -> Any:
+def decode_response(type_id: int, payload: bytes) -> Response | None:
     """Return the response of a broadcast record, or None when the type is unknown.
 
     Raises DecodeError when it is malformed.
     """
-    return _decode(_RESPONSES.get(type_id), payload)
+    response: Response | None = _decode(_RESPONSES.get(type_id), payload)
+    return response
 
 
 def _decode(cls: type | None, payload: bytes) -> Any:

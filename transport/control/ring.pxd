@@ -11,6 +11,7 @@ cdef enum:
     RING_HEAD = 384
     RING_CORRELATION = 512
     RING_HEARTBEAT = 640
+    RECORD_TYPE = 4                            # offset of the type, after the length
     RECORD_HEADER_LENGTH = 8
     RECORD_ALIGNMENT = 8
     RECORD_PADDING = -1

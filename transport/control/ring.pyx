@@ -82,12 +82,12 @@ cdef class ManyToOneRing:
         if padding > 0:
             ordo_store_release_i32(self.buffer + padding_index, <int32_t> -padding)
             ordo_fence_release()
-            ordo_put_i32(self.buffer + padding_index + 4, RECORD_PADDING)
+            ordo_put_i32(self.buffer + padding_index + RECORD_TYPE, RECORD_PADDING)
             ordo_store_release_i32(self.buffer + padding_index, <int32_t> padding)
         if index >= 0:
             ordo_store_release_i32(self.buffer + index, -record_length)
             ordo_fence_release()
-            ordo_put_i32(self.buffer + index + 4, type_id)
+            ordo_put_i32(self.buffer + index + RECORD_TYPE, type_id)
         return index
 
     cpdef void commit(self, int64_t index) noexcept nogil:
@@ -96,7 +96,7 @@ cdef class ManyToOneRing:
 
     cpdef void abort(self, int64_t index) noexcept nogil:
         """Turn a claimed record into padding."""
-        ordo_put_i32(self.buffer + index + 4, RECORD_PADDING)
+        ordo_put_i32(self.buffer + index + RECORD_TYPE, RECORD_PADDING)
         ordo_store_release_i32(self.buffer + index, -ordo_get_i32(self.buffer + index))
 
     def write(self, int32_t type_id, const uint8_t[::1] payload not None) -> bool:
@@ -149,7 +149,7 @@ cdef class ManyToOneRing:
                 step = (<int64_t> length + RECORD_ALIGNMENT - 1) & ~<int64_t> (RECORD_ALIGNMENT - 1)
                 if length < RECORD_HEADER_LENGTH or step > contiguous - done:
                     raise TransportError(f"ring record at {start + done} has length={length}, 8 to {contiguous - done}")
-                type_id = ordo_get_i32(self.buffer + start + done + 4)
+                type_id = ordo_get_i32(self.buffer + start + done + RECORD_TYPE)
                 if type_id == RECORD_PADDING:
                     done += step
                     continue
@@ -180,7 +180,7 @@ cdef class ManyToOneRing:
             return False
         length = ordo_load_acquire_i32(self.buffer + index)
         if length < 0:
-            ordo_put_i32(self.buffer + index + 4, RECORD_PADDING)
+            ordo_put_i32(self.buffer + index + RECORD_TYPE, RECORD_PADDING)
             ordo_store_release_i32(self.buffer + index, -length)
             return True
         if length > 0:
@@ -195,7 +195,7 @@ cdef class ManyToOneRing:
             if ordo_load_acquire_i32(self.buffer + back) != 0:
                 return False
             back -= RECORD_ALIGNMENT
-        ordo_put_i32(self.buffer + index + 4, RECORD_PADDING)
+        ordo_put_i32(self.buffer + index + RECORD_TYPE, RECORD_PADDING)
         ordo_store_release_i32(self.buffer + index, <int32_t> (at - index))
         return True
 

@@ -11,7 +11,7 @@ from ordo.runtime.native.counters import CountersManager
 from ordo.runtime.native.error_log import DistinctErrorLog
 from ordo.runtime.native.memory import MemoryProvider
 from ordo.runtime.random import RandomSource
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.conducting.conductor import Conductor
 from ordo.transport.driver.conducting.context import DriverContext
 from ordo.transport.driver.flow.loss_report import LossReport
@@ -19,7 +19,7 @@ from ordo.transport.secure.keys import Keyring
 
 class MediaDriver(Agent):
     use: Use
-    config: MediaDriverConfig
+    config: MediaDriverSettings
     directory: str
     clock: Clock
     network: DatagramNetwork
@@ -36,7 +36,7 @@ class MediaDriver(Agent):
     spinning: Spinning
     def __init__(
         self,
-        config: MediaDriverConfig | str,
+        config: MediaDriverSettings | str,
         *,
         clock: Clock | None = None,
         network: DatagramNetwork | None = None,

@@ -28,8 +28,10 @@ from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.runtime.random import RandomSource
 from ordo.transport.control.cnc import FILE_NAME, create_cnc
 from ordo.transport.driver.conducting.conductor import Conductor
-from ordo.transport.driver.channels.config import MediaDriverConfig, port_range, table_of_names
+from ordo.transport.driver.channels.settings import MediaDriverSettings, port_range, table_of_names
 from ordo.transport.driver.conducting.context import OWNER_NONE, TYPE_PARK_FLAG, DriverContext
+from ordo.transport.driver.conducting.disposal import LogDisposal
+from ordo.transport.driver.conducting.log_store import LogStore
 from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME, claim
 from ordo.transport.driver.frames.event_log import FILE_NAME as EVENTS_FILE_NAME
 from ordo.transport.driver.frames.event_log import EventLog, file_length_bytes
@@ -62,7 +64,7 @@ cdef class MediaDriver(Agent):
     def __init__(self, config not None, *, Clock clock=None, DatagramNetwork network=None, MemoryProvider memory=None,
                  random=None, error_handler=None, on_termination=None):
         if isinstance(config, str):
-            config = MediaDriverConfig(directory=config)
+            config = MediaDriverSettings(directory=config)
         self.config = config
         self.directory = config.directory
         self.use = Use(f"driver {config.directory}")
@@ -145,7 +147,7 @@ cdef class MediaDriver(Agent):
             network=self.network, names=names,
             send_ports=WildcardPorts(port_range(config.sender_wildcard_ports, "sender_wildcard_ports")),
             receive_ports=WildcardPorts(port_range(config.receiver_wildcard_ports, "receiver_wildcard_ports")),
-            send_network=self.send_network, receive_network=self.receive_network, memory=self.memory,
+            send_network=self.send_network, receive_network=self.receive_network, logs=self._log_store(),
             random=self._random, cnc=cnc, counters=counters, system=self.system, sender=self.sender,
             receiver=self.receiver, record_error=self.record_error, record_loss=self.losses.record,
             events=events, transmit_raw=cnc.transmitter().transmit)
@@ -155,6 +157,12 @@ cdef class MediaDriver(Agent):
         self.endpoint_deadline_ns = now_ns
         cnc.mark_ready(self.clock.epoch_ms())
         self.started = True
+
+    def _log_store(self):
+        """Make the store of logs. A thread frees files, in real time; what is simulated is freed at once."""
+        is_real = isinstance(self.memory, FileMemoryProvider) and isinstance(self.clock, SystemClock)
+        disposal = LogDisposal(self.memory, is_threaded=is_real)
+        return LogStore(self.memory, disposal, self.system, self.config.page_size, self.config.reserve_memory)
 
     def _admission(self):
         config = self.config
@@ -212,6 +220,7 @@ cdef class MediaDriver(Agent):
         self.started = False
         self.ring.consumer_heartbeat_ms = -1
         self.conductor.close()
+        self.context.logs.disposal.close()
         self._release()
         if self.config.delete_directory_on_shutdown:
             self.memory.remove_directory(self.directory)
@@ -351,11 +360,19 @@ cdef class MediaDriver(Agent):
 
     cdef int _python_work(self, int64_t now_ns) noexcept:
         """Run what is in Python: commands, images to build, timers. Errors go to the error log; the driver goes on."""
+        cdef int64_t begun_ns = self.clock.nano_time()
         cdef int work = 0
         try:
-            if self.name_is_pending:
-                work += self.conductor.retry()
-            work += self._read_commands()
+            if self.conductor.owes_others:       # to whom the cycle before left no time
+                self.conductor.owes_others = False
+            else:
+                if self.name_is_pending:
+                    work += self.conductor.retry()
+                work += self._read_commands()
+                if self.clock.nano_time() - begun_ns >= COMMANDS_NS:
+                    self.conductor.owes_others = True
+                    self.endpoint_deadline_ns = now_ns
+                    return work
             if self.receiver.setup_count > 0 or self.sender.waiting_count > 0:
                 work += self.conductor.on_native_events()
             if now_ns >= self.timer_deadline_ns:
@@ -366,8 +383,13 @@ cdef class MediaDriver(Agent):
                 else:
                     self._look_for_encryption(now_ns)
                 work += 1
+            elif self.conductor.has_timers_left:
+                self.conductor.continue_timers()
+                work += 1
             if work > 0 or now_ns >= self.endpoint_deadline_ns:
                 self.endpoint_deadline_ns = self.conductor.endpoint_work(now_ns)
+            if self.conductor.has_timers_left:
+                self.endpoint_deadline_ns = now_ns
             self.name_is_pending = bool(self.conductor.waiting)
             if self.name_is_pending:
                 self.endpoint_deadline_ns = min(self.endpoint_deadline_ns, now_ns + UNREAD_POLL_NS)

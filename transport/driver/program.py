@@ -1,4 +1,4 @@
-"""A media driver as a process of its own: serves every client that finds its folder, until it is told to end."""
+"""A media driver as a separate process: serves every client that finds its folder, until it is told to end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable
 
 from ordo.runtime.native.file_access import choose_file_access
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.driver.threads import DriverThreads
 
 
-def run_driver(config: MediaDriverConfig, events: Callable[..., object]) -> None:
+def run_driver(config: MediaDriverSettings, events: Callable[..., object]) -> None:
     """Run until SIGTERM, SIGINT, or a client's command to end. `events` takes one canonical line for start and end.
 
     Raises DriverInUseError when a driver lives in the folder.

@@ -12,6 +12,7 @@ from ordo.runtime.agents.wake cimport PARK_SOCKETS
 from ordo.transport.driver.media_driver cimport PART_CONDUCTOR, PART_RECEIVER, PART_SENDER, PARTS_ALL, MediaDriver
 
 from ordo.runtime.errors import ConfigurationError, TransportError
+from ordo.runtime.agents.at_exit import end_at_exit
 from ordo.runtime.agents.idle import make_idle
 
 _STOP_TIMEOUT_S = 10.0
@@ -67,7 +68,7 @@ cdef class DriverThread:
         self.driver = driver
         self.parts = parts
         self.idle = make_idle(getattr(config, f"{leader}_idle"), PartParker(driver, parts), config.idle_park_max_ns)
-        self.cpu = getattr(config, f"{leader}_cpu")
+        self.cpu = config.core(leader)
         self.thread = threading.Thread(target=self._run, name=f"ordo-{name}", daemon=True)
 
     def start(self):
@@ -95,7 +96,8 @@ cdef class DriverThread:
 class DriverThreads:
     """The threads of a driver that has been started (`on_start`): `start` lets them run, its `on_close` ends them.
 
-    While they run nobody else may work the driver.
+    While they run nobody else may work the driver. They end with the interpreter, where they would meet what it has
+    taken down already.
     """
 
     def __init__(self, MediaDriver driver not None):
@@ -103,16 +105,23 @@ class DriverThreads:
         if mode not in _PARTS:
             raise ConfigurationError(f"threading_mode={mode!r} has no threads, must be one of {', '.join(_PARTS)}")
         self._driver = driver
+        self._forget_exit = lambda: None
         self._threads = [DriverThread(driver, name, parts) for name, parts in _PARTS[mode]]
 
     def start(self):
         self._driver.threads = self
+        self._forget_exit = end_at_exit(self._end)
         for thread in self._threads:
             thread.start()
 
     def close(self):
         """End the threads. Raises TransportError when one does not end."""
+        self._forget_exit()
+        if not self._end():
+            raise TransportError(f"a thread of the driver does not end within {_STOP_TIMEOUT_S:g} s")
+
+    def _end(self):
+        """End the threads; return whether all have ended in time."""
         for thread in self._threads:
             thread.stop()
-        if not all([thread.join(_STOP_TIMEOUT_S) for thread in self._threads]):
-            raise TransportError(f"a thread of the driver does not end within {_STOP_TIMEOUT_S:g} s")
+        return all([thread.join(_STOP_TIMEOUT_S) for thread in self._threads])

@@ -16,7 +16,7 @@ from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.runtime.reporting.logging import configure_program, get_logger
 from ordo.runtime.reporting.output import printable
 from ordo.runtime.reporting.terminal import OutputTable, output_console
-from ordo.transport.driver.channels.config import default_directory
+from ordo.transport.driver.channels.settings import default_directory
 from ordo.transport.inspection import driver_folder
 from ordo.transport.inspection.log_inspector import LogInspector
 from ordo.transport.inspection.stream_positions import UNKNOWN, backlogs
@@ -61,10 +61,10 @@ def driver(
     if context.invoked_subcommand is not None:
         return
     configure_program()
-    from ordo.transport.driver.channels.settings import load_driver_config
+    from ordo.transport.driver.channels.settings_file import load_driver_settings
     from ordo.transport.driver.program import run_driver
 
-    settings = load_driver_config(
+    settings = load_driver_settings(
         config,
         directory=None if directory is None else str(directory),
         threading_mode=threads,
@@ -105,7 +105,7 @@ def streams(directory: DirOption = DEFAULT_DIRECTORY) -> None:
 
 
 def backlog(directory: DirOption = DEFAULT_DIRECTORY) -> None:
-    """Print how far each party of every stream is behind, and from its limit.
+    """Print how far each party of every stream lags, and how far it is from its limit.
 
     These are publishers, senders, receivers and subscribers.
     """

@@ -13,7 +13,6 @@ from ordo.runtime.errors import TransportError
 from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.transport.streams.logbuffer import LogBuffers, open_log
 
-PARTITIONS = 3
 HEADER_LENGTH = 32
 ALIGNMENT = 32
 TYPES = {0: "PAD", 1: "DATA"}

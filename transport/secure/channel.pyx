@@ -28,6 +28,8 @@ cdef enum:
     DATAGRAM_LENGTH_MAX = 65507
     HELLO_LENGTH = 96
     COOKIE_REPLY_LENGTH = 72
+    COOKIE_REPLY_STATIC_KEY = 32
+    COOKIE_REPLY_SUITE = 64            # u8
     INIT_LENGTH = 136
     RESPONSE_LENGTH = 68
     DISTRUSTED_LENGTH = 32
@@ -363,7 +365,7 @@ cdef class SecureChannel(DatagramChannel):
 
     cdef int _open(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source,
                    uint8_t* out) noexcept nogil:
-        cdef void* found = self.by_index.get(<int64_t> get_u32(datagram + 4))
+        cdef void* found = self.by_index.get(<int64_t> get_u32(datagram + HEAD_INDEX))
         cdef int opened
         if (found == NULL or self.context.now_ns >= (<SecureSession> found).expire_ns
                 or not same_address(source, &(<SecurePeer> (<SecureSession> found).peer).address)):
@@ -393,11 +395,11 @@ cdef class SecureChannel(DatagramChannel):
     cdef void _answer_hello(self, const uint8_t* hello, const SocketAddress* source) noexcept nogil:
         cdef uint8_t reply[COOKIE_REPLY_LENGTH]
         memset(reply, 0, sizeof(reply))
-        put_head(reply, KIND_COOKIE, get_u32(hello + 4), get_u64(hello + 8))
+        put_head(reply, KIND_COOKIE, get_u32(hello + HEAD_INDEX), get_u64(hello + HEAD_NUMBER))
         if not self.context.make_cookie(source, hello, 0, reply + HEAD_LENGTH):
             return
-        memcpy(reply + 32, self.context.own_public, 32)
-        reply[64] = self.context.preferred_suite
+        memcpy(reply + COOKIE_REPLY_STATIC_KEY, self.context.own_public, 32)
+        reply[COOKIE_REPLY_SUITE] = self.context.preferred_suite
         self._send_one(reply, COOKIE_REPLY_LENGTH, source)
 
     cdef void _answer(self, uint8_t kind, const uint8_t* datagram, uint32_t length,
@@ -407,14 +409,14 @@ cdef class SecureChannel(DatagramChannel):
         if length < HEAD_LENGTH or self.context.notices_left <= 0:
             return
         self.context.notices_left -= 1
-        put_head(reply, kind, get_u32(datagram + 4), get_u64(datagram + 8))
+        put_head(reply, kind, get_u32(datagram + HEAD_INDEX), get_u64(datagram + HEAD_NUMBER))
         self._send_one(reply, HEAD_LENGTH, source)
 
     cdef bint _is_expected(self, const uint8_t* datagram, uint32_t length, const SocketAddress* source) noexcept nogil:
         """Return whether a hint answers what this socket sent there: nobody off the path knows index and number."""
         cdef void* peer = self._peer_of(source)
         cdef uint8_t kind = datagram[0]
-        cdef uint32_t index = get_u32(datagram + 4)
+        cdef uint32_t index = get_u32(datagram + HEAD_INDEX)
         if kind == KIND_DISTRUSTED:
             return length == DISTRUSTED_LENGTH and self.context.is_cookie(source, datagram, datagram + HEAD_LENGTH)
         if peer == NULL:
@@ -422,10 +424,10 @@ cdef class SecureChannel(DatagramChannel):
         if kind == KIND_UNKNOWN:
             return (length == HEAD_LENGTH and (<SecurePeer> peer).current is not None
                     and (<SecurePeer> peer).current.remote_index == index
-                    and get_u64(datagram + 8) < (<SecurePeer> peer).current.sent_count
+                    and get_u64(datagram + HEAD_NUMBER) < (<SecurePeer> peer).current.sent_count
                     and self.context.now_ns >= (<SecurePeer> peer).attend_ns)
         if not (<SecurePeer> peer).is_calling or (<SecurePeer> peer).calling_index != index \
-                or (<SecurePeer> peer).calling_nonce != get_u64(datagram + 8):
+                or (<SecurePeer> peer).calling_nonce != get_u64(datagram + HEAD_NUMBER):
             return False
         return (kind == KIND_COOKIE and length == COOKIE_REPLY_LENGTH
                 or kind == KIND_RESPONSE and length == RESPONSE_LENGTH

@@ -3,10 +3,11 @@
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
+from ordo.runtime.io.datagram cimport ADDRESS_IPV4, ADDRESS_IPV6, ADDRESS_LENGTH_IPV4, ADDRESS_PORT
 from ordo.transport.driver.frames.frames cimport address_port
 from ordo.transport.driver.frames.system_counters cimport count_event
 from ordo.transport.secure.crypto cimport equal16, mac16
-from ordo.transport.secure.session cimport get_u32, get_u64
+from ordo.transport.secure.session cimport HEAD_INDEX, HEAD_LENGTH, get_u32, get_u64
 
 from ordo.transport.secure.crypto import preferred_suite
 
@@ -15,6 +16,9 @@ cdef enum:
     HANDSHAKES_BURST = 400
     REPORTS_MAX = 256
     REPORT_AGAIN_S = 60
+    COOKIE_TEXT_HOST = 2               # what a cookie is made of: port, host, then index and nonce of the handshake
+    COOKIE_TEXT_HANDSHAKE = 18
+    COOKIE_TEXT_LENGTH = 30
 
 
 cdef class SecureContext:
@@ -91,13 +95,13 @@ cdef class SecureContext:
         """Make the cookie of an address, and of index and nonce of a handshake (bytes 4 to 15 of its datagrams)."""
         cdef uint8_t text[34]
         memset(text, 0, sizeof(text))
-        memcpy(text, source.storage + 2, 2)
-        if source.length_bytes <= 16:
-            memcpy(text + 2, source.storage + 4, 4)
+        memcpy(text, source.storage + ADDRESS_PORT, 2)
+        if source.length_bytes <= ADDRESS_LENGTH_IPV4:
+            memcpy(text + COOKIE_TEXT_HOST, source.storage + ADDRESS_IPV4, 4)
         else:
-            memcpy(text + 2, source.storage + 8, 16)
-        memcpy(text + 18, head + 4, 12)
-        return mac16(&self.cookie_keys[32 * key], 32, text, 30, out)
+            memcpy(text + COOKIE_TEXT_HOST, source.storage + ADDRESS_IPV6, 16)
+        memcpy(text + COOKIE_TEXT_HANDSHAKE, head + HEAD_INDEX, HEAD_LENGTH - HEAD_INDEX)
+        return mac16(&self.cookie_keys[32 * key], 32, text, COOKIE_TEXT_LENGTH, out)
 
     cdef bint is_cookie(self, const SocketAddress* source, const uint8_t* head, const uint8_t* cookie) noexcept nogil:
         cdef uint8_t expected[16]
@@ -109,7 +113,8 @@ cdef class SecureContext:
 
     cdef bint admit(self, const SocketAddress* source) noexcept nogil:
         """Return whether a host may have one more handshake now; hosts share buckets by a salted hash."""
-        cdef uint64_t host = get_u32(source.storage + 4) if source.length_bytes <= 16 else get_u64(source.storage + 8)
+        cdef uint64_t host = (get_u32(source.storage + ADDRESS_IPV4) if source.length_bytes <= ADDRESS_LENGTH_IPV4
+                              else get_u64(source.storage + ADDRESS_IPV6))
         cdef Bucket* bucket = &self.buckets[((host * self.salt) >> 32) % BUCKETS]
         cdef int64_t earned = (self.now_ns - bucket.filled_ns) / (1000000000 / HANDSHAKES_PER_S)
         if earned > 0:
@@ -124,8 +129,8 @@ cdef class SecureContext:
         """Return a lookup key of an address: exact for IPv4, a salted hash for IPv6, so that a match has to compare the
         address."""
         cdef uint64_t port = address_port(address)
-        if address.length_bytes <= 16:
-            return <int64_t> (<uint64_t> get_u32(address.storage + 4) << 16 | port)
-        cdef uint64_t high = get_u64(address.storage + 8) * self.salt
-        cdef uint64_t low = (get_u64(address.storage + 16) ^ (high >> 29)) * self.salt
+        if address.length_bytes <= ADDRESS_LENGTH_IPV4:
+            return <int64_t> (<uint64_t> get_u32(address.storage + ADDRESS_IPV4) << 16 | port)
+        cdef uint64_t high = get_u64(address.storage + ADDRESS_IPV6) * self.salt
+        cdef uint64_t low = (get_u64(address.storage + ADDRESS_IPV6 + sizeof(uint64_t)) ^ (high >> 29)) * self.salt
         return <int64_t> ((low ^ (low >> 32) ^ high) * self.salt ^ port | <uint64_t> 1 << 63)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ordo.runtime.errors import ConfigurationError, TransportError
+from ordo.runtime.io.durable_files import create_durably, write_durably
 from ordo.runtime.native.clock import Clock
 from ordo.runtime.security.authentication import KEY_NAME_MARK, Right, rights_of_roles, topics_of_roles
 from ordo.transport.resolver import resolve
@@ -193,20 +194,16 @@ def read_secret(path: str) -> KeyPair:
 
 
 def write_new_secret(path: str) -> KeyPair:
-    """Make a key file for its user alone. Raises ConfigurationError when the file is there."""
+    """Write a key file that only its user can read. Raises ConfigurationError if the file exists."""
     pair = KeyPair.of(os.urandom(KEY_BYTES))
     secret = SECRET_PREFIX + base64.urlsafe_b64encode(pair.secret).decode().rstrip("=")
     text = f"# Secret key of one node; whoever has it, is that node.\n# Public: {public_text(pair.public)}\n{secret}\n"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        create_durably(path, text, mode=0o600)
     except FileExistsError:
         raise ConfigurationError(f"{path}: is there already; remove it first, if nobody needs that key") from None
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from None
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     return pair
 
 
@@ -235,12 +232,7 @@ def add_trusted(path: str, public: str, name: str, places: list[str], roles: Seq
     line = " ".join([public, name, *([ROLES_PREFIX + ",".join(roles)] if roles else ()), *places]).rstrip() + "\n"
     text = existing + ("" if existing.endswith("\n") or not existing else "\n") + line
     parse_trusted(text, path)
-    temporary = f"{path}.new"
-    with open(temporary, "w", encoding="utf-8", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    write_durably(path, text, mode=0o600)
 
 
 class Keyring:
@@ -287,7 +279,7 @@ def _stamp(path: str) -> Stamp | None:
 
 
 class TrustedRoles:
-    """What the holders of trusted keys may do, as the file says, which is looked at every 100 ms at most."""
+    """The roles of trusted keys, from the file, which is read at most every 100 ms."""
 
     def __init__(self, trusted_file: str, clock: Clock) -> None:
         self._file = trusted_file

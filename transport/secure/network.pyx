@@ -45,13 +45,13 @@ cdef class SecureNetwork(DatagramNetwork):
         return getattr(self.inner, name)
 
     def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
-             int rcvbuf=0, int sndbuf=0):
+             int rcvbuf=0, int sndbuf=0, int tos=-1):
         """Open an encrypted channel; see DatagramNetwork.open. Raises ChannelError for multicast."""
         if group is not None or (connect is not None and ipaddress.ip_address(connect[0].split("%")[0]).is_multicast):
             raise ChannelError(f"{(group or connect)[0]}: multicast cannot be encrypted; use unicast or control-mode "
                                "(several destinations), or a driver without [encryption]")
         inner = self.inner.open(bind, connect=connect, interface=interface, ttl=ttl, reuse=reuse, rcvbuf=rcvbuf,
-                                sndbuf=sndbuf)
+                                sndbuf=sndbuf, tos=tos)
         channel = SecureChannel(inner, self.context, self.forget, connect=connect)
         self.channels.append(channel)
         self.pointers.add(<void*> channel)

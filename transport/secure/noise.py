@@ -133,7 +133,7 @@ class Initiator:
 
 
 class Responder:
-    """The side that is asked. After `read_first` its `initiator_static` says by whom; nothing is trusted before."""
+    """The side that is asked. After `read_payload` its `initiator_static` says by whom; nothing is trusted before."""
 
     def __init__(self, suite: int, static: KeyPair, prologue: bytes) -> None:
         self._static = static

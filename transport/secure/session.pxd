@@ -6,6 +6,8 @@ from ordo.transport.secure.crypto cimport Aead
 
 cdef enum:
     HEAD_LENGTH = 16                   # kind and mark, index of the receiver's session, number
+    HEAD_INDEX = 4                     # u32
+    HEAD_NUMBER = 8                    # u64
     OVERHEAD_LENGTH = 32               # and the tag behind
     WINDOW_WORDS = 64                  # numbers that may arrive late: 63 * 64
     KIND_HELLO = 1
@@ -64,7 +66,7 @@ cdef inline uint32_t get_u32(const uint8_t* p) noexcept nogil:
     return <uint32_t> p[0] | <uint32_t> p[1] << 8 | <uint32_t> p[2] << 16 | <uint32_t> p[3] << 24
 
 cdef inline uint64_t get_u64(const uint8_t* p) noexcept nogil:
-    return <uint64_t> get_u32(p) | <uint64_t> get_u32(p + 4) << 32
+    return <uint64_t> get_u32(p) | <uint64_t> get_u32(p + sizeof(uint32_t)) << 32
 
 cdef inline void put_head(uint8_t* p, uint8_t kind, uint32_t index, uint64_t number) noexcept nogil:
     cdef int i
@@ -73,9 +75,9 @@ cdef inline void put_head(uint8_t* p, uint8_t kind, uint32_t index, uint64_t num
     p[2] = 0x53
     p[3] = 0xF1
     for i in range(4):
-        p[4 + i] = <uint8_t> (index >> (8 * i))
+        p[HEAD_INDEX + i] = <uint8_t> (index >> (8 * i))
     for i in range(8):
-        p[8 + i] = <uint8_t> (number >> (8 * i))
+        p[HEAD_NUMBER + i] = <uint8_t> (number >> (8 * i))
 
 cdef inline bint has_mark(const uint8_t* p, uint32_t length) noexcept nogil:
     return length >= HEAD_LENGTH and p[1] == 0x4F and p[2] == 0x53 and p[3] == 0xF1

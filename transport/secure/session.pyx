@@ -29,7 +29,7 @@ cdef class SecureSession:
 
     cdef int open(self, const uint8_t* datagram, uint32_t length, uint8_t* out) noexcept nogil:
         """Open a datagram; return the bytes of plain text, or an OPENED_ reason."""
-        cdef uint64_t number = get_u64(datagram + 8)
+        cdef uint64_t number = get_u64(datagram + HEAD_NUMBER)
         if not self.is_new(number):
             return OPENED_REPLAYED
         if not self.opening.open(number, NULL, 0, datagram + HEAD_LENGTH, <int> (length - OVERHEAD_LENGTH), out):

@@ -34,5 +34,5 @@ class Encryption:
         return cls(os.environ.get(KEY_VARIABLE, ""), os.environ.get(TRUSTED_VARIABLE, ""))
 
     def driver_settings(self) -> dict[str, Any]:
-        """Return the fields of MediaDriverConfig."""
+        """Return the fields of MediaDriverSettings."""
         return {"encryption_key_file": self.key_file, "encryption_trusted_file": self.trusted_file}

@@ -33,6 +33,7 @@ cdef enum:
 cdef enum:
     # offsets in a frame (transport-wire.md §2.1)
     FRAME_LENGTH_OFFSET = 0
+    FRAME_VERSION_OFFSET = 4
     FRAME_FLAGS_OFFSET = 5
     FRAME_TYPE_OFFSET = 6
     TERM_OFFSET_OFFSET = 8
@@ -40,6 +41,8 @@ cdef enum:
     STREAM_ID_OFFSET = 16
     TERM_ID_OFFSET = 20
     RESERVED_VALUE_OFFSET = 24
+    FIRST_WORD_LENGTH = 8              # length, version, flags and type: written last, so that frames are seen whole
+    STREAM_IDENTITY_LENGTH = 12                # session, stream and term, from SESSION_ID_OFFSET on
 
 cdef enum:
     # offsets in the metadata section (log-buffer.md §2)
@@ -85,6 +88,8 @@ cdef enum:
 cdef class LogBuffers:
     """The mapped log of one stream. Term pointers, immutable parameters, and accessors of the metadata fields."""
     cdef Memory memory
+    cdef Memory _copy_metadata(self)
+    cdef void _leave(self, Memory last_metadata) noexcept
     cdef Memory _last_metadata                 # a copy, once closed
     cdef uint8_t* terms[3]                     # NULL once closed
     cdef uint8_t* metadata
@@ -133,7 +138,10 @@ cdef class LogBuffers:
     cdef int64_t clean(self, int64_t from_position, int64_t to_position) noexcept nogil   # cleaned up to
 
 cdef inline int32_t align_frame(int32_t length) noexcept nogil:
-    return (length + 31) & ~31
+    return (length + FRAME_ALIGNMENT - 1) & ~(FRAME_ALIGNMENT - 1)
+
+cdef inline int64_t align_frame_i64(int64_t length) noexcept nogil:             # of a length that nobody has checked
+    return (length + FRAME_ALIGNMENT - 1) & ~<int64_t> (FRAME_ALIGNMENT - 1)
 
 cdef inline int64_t compute_position(int32_t term_id, int32_t term_offset, int32_t shift,
                                      int32_t initial_term_id) noexcept nogil:
@@ -160,5 +168,5 @@ cdef inline int64_t framed_length(int64_t length, int32_t max_payload_length) no
     cdef int64_t whole = length // max_payload_length
     cdef int64_t rest = length - whole * max_payload_length
     if length <= max_payload_length:
-        return (length + HEADER_LENGTH + 31) & ~31LL
-    return whole * (max_payload_length + HEADER_LENGTH) + (((rest + HEADER_LENGTH + 31) & ~31LL) if rest else 0)
+        return align_frame_i64(length + HEADER_LENGTH)
+    return whole * (max_payload_length + HEADER_LENGTH) + (align_frame_i64(rest + HEADER_LENGTH) if rest else 0)

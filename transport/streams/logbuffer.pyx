@@ -111,7 +111,7 @@ cdef class LogBuffers:
         self.session_id = ordo_get_i32(self.metadata + META_DEFAULT_HEADER + SESSION_ID_OFFSET)
         self.stream_id = ordo_get_i32(self.metadata + META_DEFAULT_HEADER + STREAM_ID_OFFSET)
         self.header_word = <uint64_t> <uint32_t> self.session_id << 32
-        self.header_flags = <uint32_t> ordo_get_i32(self.metadata + META_DEFAULT_HEADER + 4)
+        self.header_flags = <uint32_t> ordo_get_i32(self.metadata + META_DEFAULT_HEADER + FRAME_VERSION_OFFSET)
         cdef int i
         for i in range(PARTITION_COUNT):
             self.terms[i] = memory.data + <int64_t> i * self.term_length
@@ -218,7 +218,7 @@ cdef class LogBuffers:
             return from_position
         if length > in_term:
             length = in_term
-        memset(start + 8, 0, length - 8)
+        memset(start + FIRST_WORD_LENGTH, 0, length - FIRST_WORD_LENGTH)
         ordo_store_release_i64(start, 0)
         return from_position + length
 
@@ -306,13 +306,29 @@ cdef class LogBuffers:
 
     def close(self) -> None:
         """Give the memory back; publications and images on this log must be closed before. Metadata stays readable."""
-        cdef Memory last_metadata
-        cdef int i
         if self.memory.data == NULL:
             return
-        last_metadata = allocate(METADATA_LENGTH)
-        memcpy(last_metadata.data, self.metadata, METADATA_LENGTH)
+        cdef Memory last_metadata = self._copy_metadata()
         self.memory.close()
+        self._leave(last_metadata)
+
+    def detach(self) -> Memory:
+        """Let go of the memory as `close` does, and return it: whoever takes it closes it."""
+        cdef Memory memory = self.memory
+        if memory.data == NULL:
+            return memory
+        self._leave(self._copy_metadata())
+        self.memory = Memory.__new__(Memory)
+        self.memory.path = memory.path
+        return memory
+
+    cdef Memory _copy_metadata(self):
+        cdef Memory copy = allocate(METADATA_LENGTH)
+        memcpy(copy.data, self.metadata, METADATA_LENGTH)
+        return copy
+
+    cdef void _leave(self, Memory last_metadata) noexcept:
+        cdef int i
         self.metadata = last_metadata.data
         self._last_metadata = last_metadata
         for i in range(PARTITION_COUNT):

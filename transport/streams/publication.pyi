@@ -1,6 +1,6 @@
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from typing_extensions import Buffer
 
@@ -36,7 +36,7 @@ class Publication:
         registration_id: int | None = None,
         original_registration_id: int | None = None,
         channel_status_id: int = ...,
-        client: Any = None,
+        client: object = None,
         waker: Waker | None = None,
     ) -> None: ...
     def offer(self, payload: Buffer, *more: Buffer) -> int: ...
@@ -91,7 +91,7 @@ class ExclusivePublication(Publication):
         registration_id: int | None = None,
         original_registration_id: int | None = None,
         channel_status_id: int = ...,
-        client: Any = None,
+        client: object = None,
         waker: Waker | None = None,
     ) -> None: ...
     def offer_block(self, frames: Buffer) -> int: ...

@@ -11,8 +11,8 @@ from ordo.transport.streams.logbuffer cimport (ADMIN_ACTION, BACK_PRESSURED, CLO
                                   FRAME_TYPE_OFFSET, HEADER_LENGTH, INVALID_BLOCK, MAX_POSITION_EXCEEDED,
                                   MESSAGE_TOO_LONG, META_ACTIVE_TERM_COUNT, META_TAILS, NOT_CONNECTED, PARTITION_COUNT,
                                   RESERVED_VALUE_OFFSET, SESSION_ID_OFFSET, STREAM_ID_OFFSET, TERM_ID_OFFSET,
-                                  TERM_OFFSET_OFFSET, TYPE_DATA, align_frame, compute_position, framed_length,
-                                  pack_tail, raw_term_id, raw_term_offset, wrap_i32)
+                                  TERM_OFFSET_OFFSET, TYPE_DATA, align_frame, align_frame_i64, compute_position,
+                                  framed_length, pack_tail, raw_term_id, raw_term_offset, wrap_i32)
 
 from ordo.runtime.errors import PublicationError
 from ordo.runtime.payloads import payload_error, to_bytes, view_of
@@ -145,7 +145,7 @@ cdef class Publication:
 
     cdef int64_t _refusal(self, int64_t position, int64_t message_length) noexcept nogil:
         """Return why nothing can be appended at a position that is not below the limit (log-buffer.md §4)."""
-        if position + ((message_length + HEADER_LENGTH + 31) & ~31LL) >= self.max_position:
+        if position + align_frame_i64(message_length + HEADER_LENGTH) >= self.max_position:
             return MAX_POSITION_EXCEEDED
         return BACK_PRESSURED if self.log.is_connected() else NOT_CONNECTED
 

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from ordo.transport.streams.image import Action, Header, Image
 
@@ -24,7 +24,7 @@ class Subscription:
         channel_status_id: int = ...,
         on_available_image: Callable[[Image], object] | None = None,
         on_unavailable_image: Callable[[Image], object] | None = None,
-        client: Any = None,
+        client: object = None,
     ) -> None: ...
     def poll(self, handler: Callable[[bytes, Header], object], limit: int = 10) -> int: ...
     def controlled_poll(self, handler: Callable[[bytes, Header], Action | None], limit: int = 10) -> int: ...

@@ -55,7 +55,7 @@ class UdpChannelSpec:
 
     @property
     def is_response(self) -> bool:
-        """Whether this is one end of a response channel, whose peer is only known when the other end has been heard."""
+        """Whether this is one end of a response channel, whose peer is known only when the other end has been heard."""
         return self.mode == "response"
 
     @property
@@ -87,12 +87,12 @@ def refuse_unsupported(uri: ChannelUri) -> None:
     for key in _UNSUPPORTED_KEYS:
         if uri.has(key) and uri.get(key) != "-1":
             raise ChannelError(f"channel {str(uri)!r} has {key}, which this driver does not support; leave it out")
-    if uri.has("response-correlation-id") and (uri.is_ipc or uri.is_spy):
-        raise ChannelError(f"channel {str(uri)!r} has response-correlation-id, which only aeron:udp may have")
+    if uri.has("response-correlation-id") and uri.is_spy:
+        raise ChannelError(f"channel {str(uri)!r} has response-correlation-id, which a spy may not have")
 
 
 def check_shared(uri: ChannelUri, existing: ChannelUri, defaults: Mapping[str, int], *stamped: str) -> None:
-    """Raise ChannelError where a channel asks for another socket than the one that it would share.
+    """Raise ChannelError if a channel asks for another socket than the one that it would share.
 
     `defaults` are the lengths of buffers where a channel says nothing. `stamped` are the keys of times that are
     written into its frames: they must be the same even where nothing is asked for, since they would be written into
@@ -103,7 +103,7 @@ def check_shared(uri: ChannelUri, existing: ChannelUri, defaults: Mapping[str, i
             f"channel {str(uri)!r} would share its socket with {str(existing)!r}: both must have "
             "control-mode=response, or neither"
         )
-    for key in ("so-sndbuf", "so-rcvbuf", *stamped):
+    for key in ("so-sndbuf", "so-rcvbuf", "so-tos", *stamped):
         wanted, present = (defaults.get(key) if one.value(key) is None else one.value(key) for one in (uri, existing))
         if (uri.has(key) or key in stamped) and wanted != present:
             raise ChannelError(
@@ -113,7 +113,7 @@ def check_shared(uri: ChannelUri, existing: ChannelUri, defaults: Mapping[str, i
 
 
 def check_same_socket(spec: UdpChannelSpec, existing: UdpChannelSpec) -> None:
-    """Raise ChannelError where a channel has the tag of another, and says more of its socket that does not fit.
+    """Raise ChannelError if a channel has another's tag, and its other parameters do not fit that socket.
 
     What is written alike fits, though a name may have another address by now; so does another name of an address.
     """

@@ -8,13 +8,13 @@ from ordo.runtime.native.error_log import read_errors
 from ordo.runtime.native.memory import MemoryProvider
 from ordo.runtime.processes import is_process_alive
 from ordo.transport.control.cnc import FILE_NAME, map_cnc, try_open_cnc
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 
 WAKE_SOCKET_NAME = "wake.sock"
 
 
-def claim(config: MediaDriverConfig, memory: MemoryProvider, clock: Clock) -> list[str]:
-    """Make the folder anew. Raises DriverInUseError when a live driver has it.
+def claim(config: MediaDriverSettings, memory: MemoryProvider, clock: Clock) -> list[str]:
+    """Create the folder again. Raises DriverInUseError if a live driver has it.
 
     Returns the errors that a dead driver left in its error log, so that the new one can report them.
     """
@@ -29,7 +29,7 @@ def claim(config: MediaDriverConfig, memory: MemoryProvider, clock: Clock) -> li
     return left
 
 
-def _refuse_if_active(config: MediaDriverConfig, memory: MemoryProvider, clock: Clock, path: str) -> None:
+def _refuse_if_active(config: MediaDriverSettings, memory: MemoryProvider, clock: Clock, path: str) -> None:
     active = try_open_cnc(memory, path, clock.epoch_ms(), config.driver_timeout_ns // 1_000_000)
     if active is None:
         return

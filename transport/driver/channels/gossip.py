@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ordo.runtime.errors import DecodeError, OrdoError
-from ordo.runtime.native.counters import Counter
+from ordo.runtime.native.counters import Counter, CountersManager
 from ordo.transport.driver.frames.event_log import FRAME_IN, FRAME_OUT, EventLog
 from ordo.transport.udp import UdpChannel, pack_address, unpack_address
 
 FRAME_TYPE = 7
+TYPE_BOOTSTRAP_NEIGHBOUR = 21
 TYPE_IPV4, TYPE_IPV6 = 1, 2
 FLAG_SELF = 0x80
 POLL_INTERVAL_NS = 10_000_000
@@ -45,7 +46,7 @@ SocketName = tuple[str, int]
 
 
 class Entry(NamedTuple):
-    """One name: where its driver listens for gossip, and how long ago it was heard of."""
+    """One name: where its driver listens for gossip, and the time since it was last heard."""
 
     name: str
     host: str
@@ -79,7 +80,7 @@ def _encode_entry(entry: Entry) -> bytes:
 
 
 def decode_frame(datagram: bytes) -> list[Entry]:
-    """Return the entries of a datagram. Raises DecodeError for one that is not whole or not of this kind."""
+    """Return the entries of a datagram. Raises DecodeError if it is incomplete or of another kind."""
     if len(datagram) < _HEADER.size:
         raise DecodeError(f"names in {len(datagram)} bytes")
     length, version, _, kind = _HEADER.unpack_from(datagram)
@@ -89,7 +90,7 @@ def decode_frame(datagram: bytes) -> list[Entry]:
 
 
 def decode_entries(frame: bytes) -> Iterator[Entry]:
-    """Yield the entries after the header, in order. Raises DecodeError at the first one that is not whole."""
+    """Yield the entries after the header, in order. Raises DecodeError at the first incomplete one."""
     offset = _HEADER.size
     while offset < len(frame):
         try:
@@ -115,12 +116,25 @@ def _decode_entry(encoded: bytes) -> tuple[Entry, int]:
     return Entry(name.decode("ascii"), host, port, age_ms, bool(flags & FLAG_SELF)), length
 
 
+def _colon(name: SocketName) -> str:
+    return f"{name[0]}:{name[1]}"
+
+
 def _is_numeric(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
         return False
     return True
+
+
+@dataclass(frozen=True)
+class GossipCounters:
+    """What shows how many neighbours and names a driver knows, and allocates a counter for each configured one."""
+
+    neighbours: Counter
+    cache: Counter
+    manager: CountersManager
 
 
 class Gossip:
@@ -135,8 +149,7 @@ class Gossip:
         channel: UdpChannel,
         bootstrap: list[SocketName],
         find: Callable[[str], str | None],
-        neighbour_counter: Counter,
-        cache_counter: Counter,
+        counters: GossipCounters,
         events: EventLog,
         count_invalid: Callable[[], object],
     ) -> None:
@@ -147,14 +160,17 @@ class Gossip:
         self._bootstrap = bootstrap
         self._bootstrapped: list[SocketName] = []
         self._find = find
-        self._neighbour_counter = neighbour_counter
-        self._cache_counter = cache_counter
+        self._neighbour_counter = counters.neighbours
+        self._cache_counter = counters.cache
+        self._counters = counters.manager
+        self._bootstrap_counters: dict[int, tuple[SocketName, Counter]] = {}
+        """The address that each configured neighbour has now, and its counter: 1 while it is heard of."""
         self._events = events
         self._count_invalid = count_invalid
         self._self_ns = self._cache_ns = self._bootstrap_ns = 0
 
     def lookup(self, host: str) -> str | None:
-        """Return the address of a driver's name, or None if nothing was heard of it."""
+        """Return the address of a driver's name, or None if it is unknown."""
         if host == self.name:
             return self._own_host
         known = self.cache.get(host)
@@ -175,6 +191,8 @@ class Gossip:
             for frame in self._cache_frames(now_ns):
                 self._send(frame, set(self.neighbours))
         self._neighbour_counter.set(len(self.neighbours))
+        for address, counter in self._bootstrap_counters.values():
+            counter.set(int(address in self.neighbours))
         self._cache_counter.set(len(self.cache))
         return now_ns + POLL_INTERVAL_NS
 
@@ -188,16 +206,28 @@ class Gossip:
 
     def _find_bootstrap(self) -> None:
         found = []
-        for host, port in self._bootstrap:
+        for index, (host, port) in enumerate(self._bootstrap):
             try:
                 address = host if _is_numeric(host) else self._find(host)
             except OrdoError:
                 continue  # asked again later; another neighbour may be there
             if address is not None:
                 found.append((address, port))
+                self._note_bootstrap(index, (address, port))
         if len(found) < len(self._bootstrap):
             self._bootstrap_ns -= BOOTSTRAP_INTERVAL_NS - SELF_INTERVAL_NS
         self._bootstrapped = found or self._bootstrapped
+
+    def _note_bootstrap(self, index: int, address: SocketName) -> None:
+        """Show in a separate counter where a configured neighbour is."""
+        noted = self._bootstrap_counters.get(index)
+        if noted is not None and noted[0] == address:
+            return
+        if noted is not None:
+            self._counters.free(noted[1].counter_id)
+        label = f"Bootstrap neighbor: name={_colon(self._bootstrap[index])} resolved={_colon(address)}"
+        counter = self._counters.allocate(TYPE_BOOTSTRAP_NEIGHBOUR, label, struct.pack("<i", index), owner_id=-1)
+        self._bootstrap_counters[index] = (address, counter)
 
     def _receive(self, now_ns: int) -> None:
         for datagram, source in self.channel.receive_bytes(DATAGRAMS_PER_TURN):

@@ -24,7 +24,7 @@ class Lookup(Protocol):
 
 
 class Names:
-    """`table` may be changed while the driver runs: channels whose other side is silent are then resolved anew."""
+    """Resolves names. `table` may change while the driver runs: channels with a silent peer are then resolved again."""
 
     def __init__(
         self, network: Lookup, table: dict[str, str], clock: Clock, note_time: Callable[[int], object]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ordo.runtime.errors import ChannelError
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.flow.flow_control import FlowControl
 from ordo.transport.uri import PROTOTYPE_CORRELATION_ID, ChannelUri
 
 NO_RESPONSE = -1
+SYSTEM_TOS = -1
+"""The system chooses the byte of the IP header that `so-tos` sets."""
 PROTOTYPE_TERM_LENGTH = 64 << 10
 """The term length of a response publication that will never be bound; it is made to learn its parameters (§9)."""
 
@@ -37,6 +39,7 @@ class PublicationParameters(NamedTuple):
     channel_tag: int | None
     entity_tag: int | None
     response_correlation_id: int
+    is_response: bool
     sndbuf: int
     rcvbuf: int
     untethered_window_limit_timeout_ns: int
@@ -72,7 +75,7 @@ class SubscriptionParameters(NamedTuple):
 
 
 def publication_parameters(
-    uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None
+    uri: ChannelUri, config: MediaDriverSettings, tagged: PublicationParameters | None
 ) -> PublicationParameters:
     """Read a checked URI of a publication, UDP or IPC. Raises ChannelError for values that do not fit together.
 
@@ -112,6 +115,7 @@ def publication_parameters(
         channel_tag=uri.channel_tag,
         entity_tag=uri.entity_tag,
         response_correlation_id=response_correlation_id,
+        is_response=uri.control_mode == "response",
         sndbuf=sndbuf,
         rcvbuf=uri.integer("so-rcvbuf", config.socket_rcvbuf),
         **_untethered(uri, config),
@@ -119,7 +123,7 @@ def publication_parameters(
 
 
 def subscription_parameters(
-    uri: ChannelUri, config: MediaDriverConfig, tagged: PublicationParameters | None
+    uri: ChannelUri, config: MediaDriverSettings, tagged: PublicationParameters | None
 ) -> SubscriptionParameters:
     """Read a checked URI of a subscription, UDP, IPC or spy. Raises ChannelError for values that do not fit together.
 
@@ -150,7 +154,7 @@ def subscription_parameters(
     )
 
 
-def flow_control(uri: ChannelUri, config: MediaDriverConfig, has_group_semantics: bool) -> FlowControl:
+def flow_control(uri: ChannelUri, config: MediaDriverSettings, has_group_semantics: bool) -> FlowControl:
     """Return the flow control strategy of a network publication's channel."""
     asked = uri.flow_control
     if not has_group_semantics:
@@ -196,7 +200,7 @@ def check_same(uri: ChannelUri, asked: PublicationParameters, existing: Publicat
             )
 
 
-def _publication_window(uri: ChannelUri, config: MediaDriverConfig, mtu: int, term_length: int) -> int:
+def _publication_window(uri: ChannelUri, config: MediaDriverSettings, mtu: int, term_length: int) -> int:
     asked = uri.integer("pub-wnd", 0)
     if asked:
         if not mtu <= asked <= term_length // 2:
@@ -206,7 +210,7 @@ def _publication_window(uri: ChannelUri, config: MediaDriverConfig, mtu: int, te
     return min(default or term_length // 2, term_length // 2)
 
 
-def _untethered(uri: ChannelUri, config: MediaDriverConfig) -> dict[str, int]:
+def _untethered(uri: ChannelUri, config: MediaDriverSettings) -> dict[str, int]:
     window_limit_ns = uri.integer("untethered-window-limit-timeout", config.untethered_window_limit_timeout_ns)
     linger_default_ns = window_limit_ns if config.untethered_linger_timeout_ns is None else config.untethered_linger_ns
     return {

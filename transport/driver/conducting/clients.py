@@ -18,7 +18,7 @@ from ordo.transport.driver.conducting.context import OWNER_NONE, TYPE_CLIENT_HEA
 
 CLIENT_TIMEOUTS = 24
 STEP_MS = 500
-"""By how much more or less than the monotonic clock a wall clock may move between two ticks before it counts as
+"""How much more or less than the monotonic clock a wall clock may move between two ticks before it counts as
 stepped."""
 
 
@@ -81,7 +81,7 @@ class Clients:
             self.all[client_id].heartbeat.set(self.context.clock.epoch_ms())
 
     def close(self, client_id: int) -> None:
-        """Handle a client's goodbye: the next timer tick frees what it had, without notifying others."""
+        """Handle the end of a client: the next timer tick frees its resources, without notifying others."""
         if client_id in self.all:
             self.all[client_id].heartbeat.set(0)
             self.all[client_id].has_closed = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from ordo.runtime.errors import (
@@ -17,8 +17,8 @@ from ordo.runtime.errors import (
 from ordo.transport.control import commands
 from ordo.transport.control.commands import ErrorCode, OnError, OnNextAvailableSessionId, OnOperationSuccess
 from ordo.transport.driver.channels.channel import ResolutionPending, refuse_unsupported
-from ordo.transport.driver.channels.config import socket_names
-from ordo.transport.driver.channels.gossip import Gossip
+from ordo.transport.driver.channels.gossip import Gossip, GossipCounters
+from ordo.transport.driver.channels.settings import socket_names
 from ordo.transport.driver.conducting.clients import Clients
 from ordo.transport.driver.conducting.context import (
     TYPE_RESOLVER_CACHE,
@@ -36,7 +36,16 @@ INVALID_PACKETS: Final = 14
 UNBLOCKED_COMMANDS: Final = 20
 ERROR_TEXT_MAX: Final = 2048
 WAITING_MAX: Final = 256
+TIMERS_NS: Final = 200_000
+"""So long a duty cycle looks after the lifetimes of streams."""
 _NO_CORRELATION_ID: Final = 0
+
+BOUNDS_OF_SETUPS: Final = {
+    48: ("image_term_length_max",),
+    49: ("images_per_source_max", "image_memory_per_source_max"),
+    50: ("images_max", "image_memory_max", "counters_reserved"),
+}
+"""The counters (frames.pxd) of set-ups that were refused, and the settings that bound them."""
 
 
 class Conductor:
@@ -57,10 +66,16 @@ class Conductor:
         self.responses = Responses(self.subscriptions)
         self._on_terminate = on_terminate
         self._start_gossip()
-        self.waiting: list[Any] = []
+        self.waiting: list[commands.Command] = []
+        self._timers: Iterator[None] = iter(())
+        self.has_timers_left = False
+        """Whether streams wait for the next cycles to have their timers looked at."""
+        self.owes_others = False
+        """Whether commands took a whole cycle, so that images and timers come first in the next."""
         self._reresolve_ns = 0
         self._blocked_head = -1
         self._blocked_ns = 0
+        self._reported: set[int] = set()
         self._handlers: dict[type, Callable[[Any], None]] = {
             commands.AddPublication: lambda c: self._add_publication(c, exclusive=False),
             commands.AddExclusivePublication: lambda c: self._add_publication(c, exclusive=True),
@@ -101,7 +116,7 @@ class Conductor:
             return
         self._execute(command)
 
-    def _execute(self, command: Any) -> None:
+    def _execute(self, command: commands.Command) -> None:
         try:
             self._handlers[type(command)](command)
         except ResolutionPending as error:
@@ -125,10 +140,12 @@ class Conductor:
         text = str(error).encode("ascii", "replace").decode("ascii")[:ERROR_TEXT_MAX]
         self.context.transmit(OnError(correlation_id, code, text))
 
-    def _succeed(self, command: Any) -> None:
+    def _succeed(self, command: commands.Command) -> None:
         self.context.transmit(OnOperationSuccess(command.correlation_id))
 
-    def _add_publication(self, command: Any, exclusive: bool) -> None:
+    def _add_publication(
+        self, command: commands.AddPublication | commands.AddExclusivePublication, exclusive: bool
+    ) -> None:
         self.clients.ensure(command.client_id)
         uri = ChannelUri.parse(command.channel).check_publication()
         refuse_unsupported(uri)
@@ -139,27 +156,27 @@ class Conductor:
         self.responses.on_publication(publication)
         self.subscriptions.on_publication(publication)
 
-    def _remove_publication(self, command: Any) -> None:
+    def _remove_publication(self, command: commands.RemovePublication) -> None:
         self.publications.remove(command.registration_id, bool(command.flags & commands.REVOKE_FLAG))
         self._succeed(command)
 
-    def _add_subscription(self, command: Any) -> None:
+    def _add_subscription(self, command: commands.AddSubscription) -> None:
         self.clients.ensure(command.client_id)
         self.subscriptions.add(command.client_id, command.correlation_id, command.stream_id, command.channel)
 
-    def _remove_subscription(self, command: Any) -> None:
+    def _remove_subscription(self, command: commands.RemoveSubscription) -> None:
         self.subscriptions.remove(command.registration_id)
         self._succeed(command)
 
-    def _add_destination(self, command: Any) -> None:
+    def _add_destination(self, command: commands.AddDestination) -> None:
         self.publications.add_destination(command.registration_id, command.correlation_id, command.channel)
         self._succeed(command)
 
-    def _remove_destination(self, command: Any) -> None:
+    def _remove_destination(self, command: commands.RemoveDestination) -> None:
         self.publications.remove_destination(command.registration_id, command.channel)
         self._succeed(command)
 
-    def _remove_destination_by_id(self, command: Any) -> None:
+    def _remove_destination_by_id(self, command: commands.RemoveDestinationById) -> None:
         owner_id, destination_id = command.resource_registration_id, command.destination_registration_id
         if self.subscriptions.has(owner_id):
             self.subscriptions.remove_destination_by_id(owner_id, destination_id)
@@ -167,30 +184,30 @@ class Conductor:
             self.publications.remove_destination_by_id(owner_id, destination_id)
         self._succeed(command)
 
-    def _add_receive_destination(self, command: Any) -> None:
+    def _add_receive_destination(self, command: commands.AddReceiveDestination) -> None:
         self.subscriptions.add_destination(command.registration_id, command.correlation_id, command.channel)
         self._succeed(command)
 
-    def _remove_receive_destination(self, command: Any) -> None:
+    def _remove_receive_destination(self, command: commands.RemoveReceiveDestination) -> None:
         self.subscriptions.remove_destination(command.registration_id, command.channel)
         self._succeed(command)
 
-    def _add_counter(self, command: Any) -> None:
+    def _add_counter(self, command: commands.AddCounter) -> None:
         self.clients.ensure(command.client_id)
         self.clients.add_counter(command.client_id, command.correlation_id, command.type_id, command.key, command.label)
 
-    def _add_static_counter(self, command: Any) -> None:
+    def _add_static_counter(self, command: commands.AddStaticCounter) -> None:
         self.clients.ensure(command.client_id)
         self.clients.add_static_counter(
             command.correlation_id, command.registration_id, command.type_id, command.key, command.label
         )
 
-    def _remove_counter(self, command: Any) -> None:
+    def _remove_counter(self, command: commands.RemoveCounter) -> None:
         link = self.clients.remove_counter(command.registration_id)
         self._succeed(command)
         self.clients.free_counter_link(link)
 
-    def _reject_image(self, command: Any) -> None:
+    def _reject_image(self, command: commands.RejectImage) -> None:
         if len(command.reason) > commands.REASON_LENGTH_MAX:
             raise RegistrationError(
                 f"a reason of {len(command.reason)} characters to reject an image: up to {commands.REASON_LENGTH_MAX} "
@@ -205,12 +222,12 @@ class Conductor:
             self.subscriptions.on_publication_rejected(publication)
         self._succeed(command)
 
-    def _next_session_id(self, command: Any) -> None:
+    def _next_session_id(self, command: commands.GetNextAvailableSessionId) -> None:
         used = self.publications.session_ids(command.stream_id)
         session_id = self.publications.next_session_id(used)
         self.context.transmit(OnNextAvailableSessionId(command.correlation_id, session_id))
 
-    def _terminate(self, command: Any) -> None:
+    def _terminate(self, command: commands.TerminateDriver) -> None:
         config = self.context.config
         if not config.termination_allowed:
             self.context.record_error(f"client_id={command.client_id} asked the driver to end, which it may not")
@@ -227,15 +244,21 @@ class Conductor:
         (interface,) = socket_names(config.resolver_interface, "resolver_interface")
         channel = context.network.open(interface)
         address = format_address(channel.local_address)
+        neighbours, entries = (
+            f"Resolver neighbors: bound {address}",
+            f"Resolver cache entries: name={config.resolver_name}",
+        )
+        counters = GossipCounters(
+            context.counters.allocate(TYPE_RESOLVER_NEIGHBOURS, neighbours, owner_id=-1),
+            context.counters.allocate(TYPE_RESOLVER_CACHE, entries, owner_id=-1),
+            context.counters,
+        )
         context.names.gossip = Gossip(
             config.resolver_name,
             channel,
             socket_names(config.resolver_bootstrap, "resolver_bootstrap"),
             context.names.lookup,
-            context.counters.allocate(TYPE_RESOLVER_NEIGHBOURS, f"Resolver neighbors: bound {address}", owner_id=-1),
-            context.counters.allocate(
-                TYPE_RESOLVER_CACHE, f"Resolver cache entries: name={config.resolver_name}", owner_id=-1
-            ),
+            counters,
             context.events,
             lambda: context.system.add(INVALID_PACKETS),
         )
@@ -253,16 +276,45 @@ class Conductor:
             self.subscriptions.remove_client(client.client_id)
             self.clients.remove_client(client.client_id)
             self.waiting = [command for command in self.waiting if command.client_id != client.client_id]
-        self.publications.on_time_event(now_ns, epoch_ms, self.subscriptions)
-        self.subscriptions.on_time_event(now_ns, epoch_ms)
-        self.responses.on_time_event()
+        for error in self.context.logs.disposal.take_errors():
+            self.context.record_error(error)
+        if not self.has_timers_left:
+            self._timers = self._timer_steps(now_ns, epoch_ms)
+        self.continue_timers()
         self._check_commands(now_ns)
+        self._report_refused()
         if now_ns >= self._reresolve_ns:
             self._reresolve_ns = now_ns + self.context.config.reresolution_interval_ns
             self._reresolve(now_ns)
 
+    def _timer_steps(self, now_ns: int, epoch_ms: int) -> Iterator[None]:
+        """Advance the lifetime of every stream, one a step."""
+        yield from self.publications.timer_steps(now_ns, epoch_ms, self.subscriptions)
+        yield from self.subscriptions.timer_steps(now_ns, epoch_ms)
+        self.responses.on_time_event()
+
+    def continue_timers(self) -> None:
+        """Advance streams whose turn it is, as many as a cycle has time for."""
+        clock = self.context.clock
+        until_ns = clock.now() + TIMERS_NS
+        self.has_timers_left = False  # also where a step raises: the next timer looks at all of them again
+        for _ in self._timers:
+            if clock.now() >= until_ns:
+                self.has_timers_left = True
+                return
+
+    def _report_refused(self) -> None:
+        """Report once for each limit that set-ups were refused, because neither publisher nor subscriber is told."""
+        for index, names in BOUNDS_OF_SETUPS.items():
+            if index not in self._reported and self.context.system.value(index):
+                self._reported.add(index)
+                bounds = ", ".join(f"{name}={getattr(self.context.config, name)}" for name in names)
+                self.context.record_error(
+                    TransportError(f"set-ups of publishers were refused: above {bounds}; `ordo stat` counts them")
+                )
+
     def _reresolve(self, now_ns: int) -> None:
-        for resolve in (self.publications.reresolve, self.subscriptions.reresolve):
+        for resolve in (self.publications.endpoints.reresolve, self.subscriptions.reresolve):
             try:
                 resolve(now_ns)
             except OrdoError as error:

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ordo.runtime.errors import StorageFullError
 from ordo.runtime.native.clock import Clock
 from ordo.runtime.native.counters import Counter, CountersManager
-from ordo.runtime.native.memory import MemoryProvider
 from ordo.transport.control.cnc import CncFile
-from ordo.transport.control.commands import encode, type_id_of
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.control.commands import Response, encode, type_id_of
 from ordo.transport.driver.channels.names import Names, WildcardPorts
+from ordo.transport.driver.channels.settings import MediaDriverSettings
+from ordo.transport.driver.conducting.log_store import LogStore
 from ordo.transport.driver.frames.event_log import RESPONSE, EventLog
 from ordo.transport.driver.frames.system_counters import SystemCounters
 from ordo.transport.driver.receiving.receiver import Receiver
@@ -89,7 +88,7 @@ class DriverNetwork(Protocol):
 class DriverContext:
     """The seams and the shared structures of one driver; made by MediaDriver when it starts."""
 
-    config: MediaDriverConfig
+    config: MediaDriverSettings
     directory: str
     clock: Clock
     network: DriverNetwork
@@ -98,7 +97,7 @@ class DriverContext:
     receive_ports: WildcardPorts
     send_network: DriverNetwork
     receive_network: DriverNetwork
-    memory: MemoryProvider
+    logs: LogStore
     random: Random
     cnc: CncFile
     counters: CountersManager
@@ -108,27 +107,13 @@ class DriverContext:
     record_error: Callable[[BaseException | str], object]
     record_loss: Callable[[Any, int], None]
     events: EventLog
-    counter_freed: Callable[[int], None] = lambda counter_id: None
     transmit_raw: Callable[[int, bytes], None] = field(default=lambda type_id, payload: None)
 
-    def transmit(self, response: NamedTuple) -> None:
+    def transmit(self, response: Response) -> None:
         """Send a response to every client."""
         type_id, payload = type_id_of(response), encode(response)
         self.events.record(RESPONSE, type_id, payload)
         self.transmit_raw(type_id, payload)
-
-    def reserve(self, log: LogBuffers, position: int, free: Callable[[LogBuffers], None]) -> None:
-        """Allocate the first pages of a new log that starts at a position.
-
-        Frees the log and raises if there is no room.
-        """
-        if not self.config.reserve_memory:
-            return
-        try:
-            log.start_reserving(position)
-        except StorageFullError:
-            free(log)
-            raise
 
     def check_shortage(self, log: LogBuffers) -> None:
         """Record that a stream is held up because shared memory is full."""

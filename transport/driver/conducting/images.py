@@ -5,6 +5,7 @@ See transport-wire.md §5 and §6.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ordo.runtime.errors import RegistrationError
@@ -25,10 +26,9 @@ from ordo.transport.driver.flow.loss import LossDetector
 from ordo.transport.driver.receiving.publication_image import PublicationImage
 from ordo.transport.driver.receiving.receive_endpoint import ReceiveEndpoint
 from ordo.transport.driver.receiving.receiver import Setup
-from ordo.transport.streams.logbuffer import LOG_TYPE_IMAGE, LogBuffers, create_log, log_length_bytes
+from ordo.transport.streams.logbuffer import LOG_TYPE_IMAGE, LogBuffers
 from ordo.transport.udp import unpack_address
 
-BYTES_MAPPED = 35
 TTL_ASYMMETRY = 21
 IMAGES_FULL = 50
 COUNTERS_OF_IMAGE = 5  # at most
@@ -36,6 +36,9 @@ SETUP_GROUP_FLAG = 0x40
 SETUP_SEND_RESPONSE_FLAG = 0x80
 SESSION_NO_INTEREST = 4
 SESSION_COOL_DOWN = 3
+SETUPS_NS = 200_000
+SETUPS_PER_CYCLE_MAX = 16
+"""How long a duty cycle builds images, and how many at most; one may take longer."""
 
 
 def _identity_of(setup: Setup) -> str:
@@ -46,7 +49,7 @@ def _identity_of(setup: Setup) -> str:
 
 
 class Images:
-    """All images; `subscriptions` are the ones that read them."""
+    """All images; `subscriptions` are those that read them."""
 
     def __init__(self, context: DriverContext, subscriptions: Any) -> None:
         self.context = context
@@ -61,22 +64,33 @@ class Images:
     # --- building -------------------------------------------------------------------------------------------------
 
     def on_setups(self) -> int:
-        """Build the images that SETUP frames asked for; return how many requests were looked at."""
-        setups = self.context.receiver.take_setups()
-        for setup in setups:
-            is_built = False
-            try:
-                is_built = self._build(setup)
-            except Exception as error:
-                self.context.record_error(error)
-            if not is_built:
-                endpoint = setup.transport.endpoint
-                if self._is_full(endpoint, setup.stream_id):
-                    endpoint.mark(setup.session_id, setup.stream_id, SESSION_NO_INTEREST)
-                else:
-                    endpoint.unmark(setup.session_id, setup.stream_id)
-                self.context.receiver.release(setup)
-        return len(setups)
+        """Build the images that SETUP frames asked for, as many as a cycle has time for; return how many it looked at.
+
+        The rest waits for the next cycle.
+        """
+        clock, receiver = self.context.clock, self.context.receiver
+        until_ns = clock.now() + SETUPS_NS
+        count = 0
+        while count < SETUPS_PER_CYCLE_MAX and (setups := receiver.take_setups(1)):
+            self._on_setup(setups[0])
+            count += 1
+            if clock.now() >= until_ns:
+                break
+        return count
+
+    def _on_setup(self, setup: Setup) -> None:
+        is_built = False
+        try:
+            is_built = self._build(setup)
+        except Exception as error:
+            self.context.record_error(error)
+        if not is_built:
+            endpoint = setup.transport.endpoint
+            if self._is_full(endpoint, setup.stream_id):
+                endpoint.mark(setup.session_id, setup.stream_id, SESSION_NO_INTEREST)
+            else:
+                endpoint.unmark(setup.session_id, setup.stream_id)
+            self.context.receiver.release(setup)
 
     def _build(self, setup: Setup) -> bool:
         endpoint = setup.transport.endpoint
@@ -139,7 +153,7 @@ class Images:
         try:
             counters = self._counters(stream, links[0].client_id, position, parameters.is_cubic)
         except BaseException:
-            self._free_log(log)
+            self.context.logs.free(log)
             raise
         image = PublicationImage(
             log=log,
@@ -196,11 +210,13 @@ class Images:
             seed=self.context.random.getrandbits(64),
         )
 
-    def _create_log(self, setup: Setup, correlation_id: int, parameters: Any, window: int, is_group: bool) -> Any:
-        config = self.context.config
-        log = create_log(
-            self.context.memory,
+    def _create_log(
+        self, setup: Setup, correlation_id: int, parameters: Any, window: int, is_group: bool
+    ) -> LogBuffers:
+        terms = (setup.active_term_id - setup.initial_term_id) & 0xFFFFFFFF
+        return self.context.logs.create(
             f"{self.context.directory}/images/{correlation_id}.logbuffer",
+            terms * setup.term_length + setup.term_offset,
             term_length=setup.term_length,
             mtu=setup.mtu,
             initial_term_id=setup.initial_term_id,
@@ -209,7 +225,6 @@ class Images:
             correlation_id=correlation_id,
             log_type=LOG_TYPE_IMAGE,
             term_offset=setup.term_offset,
-            page_size=config.page_size,
             sparse=parameters.sparse,
             receiver_window_length=window,
             socket_rcvbuf_length=parameters.rcvbuf,
@@ -222,10 +237,6 @@ class Images:
             reliable=parameters.is_reliable,
             tether=parameters.is_tethered,
         )
-        self.context.system.add(BYTES_MAPPED, log_length_bytes(log.term_length, config.page_size))
-        terms = (setup.active_term_id - setup.initial_term_id) & 0xFFFFFFFF
-        self.context.reserve(log, terms * setup.term_length + setup.term_offset, self._free_log)
-        return log
 
     def _counters(self, stream: StreamName, client_id: int, position: int, is_cubic: bool) -> dict[str, Counter]:
         """Return the counters of an image, or raise and leave none of them allocated."""
@@ -246,12 +257,6 @@ class Images:
             raise
         return counters
 
-    def _free_log(self, log: LogBuffers) -> None:
-        path, length = log.path, log_length_bytes(log.term_length, self.context.config.page_size)
-        log.close()
-        self.context.memory.remove(path)
-        self.context.system.add(BYTES_MAPPED, -length)
-
     # --- life -----------------------------------------------------------------------------------------------------
 
     def reject(self, correlation_id: int, reason: str) -> None:
@@ -271,25 +276,31 @@ class Images:
         """Return all images of a socket."""
         return [image for images in self._by_endpoint.get(endpoint, {}).values() for image in images]
 
-    def on_time_event(self, now_ns: int, epoch_ms: int) -> None:
-        for image in list(self.all.values()):
-            self.context.check_shortage(image.log)
-            was_active = image.is_active
-            entered = image.on_time_event(now_ns, epoch_ms)
-            if entered is not None:
-                self._tell_state(image, entered)
-            if was_active and entered == "DRAINING":
-                self._cool_down(image)
-            elif entered == "LINGER":
-                self._linger(image)
-            elif entered == "DONE":
-                self._free(image)
+    def timer_steps(self, now_ns: int, epoch_ms: int) -> Iterator[None]:
+        """Advance the lifetime of every image, one a step, and free those that are finished."""
+        for correlation_id, image in list(self.all.items()):
+            if correlation_id in self.all:  # an endpoint that closed since then has freed its own
+                self._advance(image, now_ns, epoch_ms)
+                yield
+
+    def _advance(self, image: PublicationImage, now_ns: int, epoch_ms: int) -> None:
+        self.context.check_shortage(image.log)
+        was_active = image.is_active
+        entered = image.on_time_event(now_ns, epoch_ms)
+        if entered is not None:
+            self._tell_state(image, entered)
+        if was_active and entered == "DRAINING":
+            self._cool_down(image)
+        elif entered == "LINGER":
+            self._linger(image)
+        elif entered == "DONE":
+            self._free(image)
 
     def _tell_state(self, image: PublicationImage, state: str) -> None:
         self.context.tell_state("image", image.correlation_id, image.log, f"source={image.source_identity} {state}")
 
     def _cool_down(self, image: PublicationImage) -> None:
-        """Ignore a stream that just stopped until its readers have let go of its old image."""
+        """Ignore a stream that just stopped until its readers have released its old image."""
         if not image.ended_orderly and not image.is_superseded:
             image.endpoint.remove_image(image, image.session_id, image.stream_id)
             image.endpoint.mark(image.session_id, image.stream_id, SESSION_COOL_DOWN)
@@ -309,7 +320,7 @@ class Images:
         image.endpoint.remove_image(image, image.session_id, image.stream_id)
         for counter in image.counters.values():
             self.context.free_counter(counter)
-        self._free_log(image.log)
+        self.context.logs.free(image.log)
         self.context.receiver.release(image.setup, image.is_confirmed)
 
     def _forget(self, image: PublicationImage) -> None:

@@ -34,8 +34,6 @@ class SubscriptionLink:
         stream_id: int,
         channel: str,
         parameters: SubscriptionParameters,
-        endpoint: ReceiveEndpoint | None = None,
-        spec: UdpChannelSpec | None = None,
         is_response: bool = False,
     ) -> None:
         self.kind = kind
@@ -44,8 +42,10 @@ class SubscriptionLink:
         self.stream_id = stream_id
         self.channel = channel
         self.parameters = parameters
-        self.endpoint = endpoint
-        self.spec = spec
+        self.endpoint: ReceiveEndpoint | None = None
+        """Where a network subscription receives."""
+        self.spec: UdpChannelSpec | None = None
+        """The channel of the publications that a spy reads."""
         self.is_response = is_response
         self.response_session_id: int | None = None
         self.destinations: dict[int, str] = {}
@@ -64,7 +64,7 @@ class SubscriptionLink:
         if not self.wants_session(resource.session_id):
             return False
         if self.kind == KIND_IPC:
-            return isinstance(resource, IpcPublication)
+            return isinstance(resource, IpcPublication) and resource.parameters.is_response == self.is_response
         if self.kind == KIND_SPY:
             return (
                 isinstance(resource, NetworkPublication) and self.spec is not None and self._means(self.spec, resource)
@@ -73,7 +73,7 @@ class SubscriptionLink:
 
     @staticmethod
     def _means(spec: UdpChannelSpec, publication: NetworkPublication) -> bool:
-        """Return whether a spy's channel is a publication's, whose tag may be newer than that of its socket."""
+        """Return whether a spy's channel means this publication, whose tag may be newer than that of its socket."""
         if spec.tag is not None and spec.tag == publication.parameters.channel_tag:
             return True
         return spec.matches(publication.endpoint.spec)
@@ -135,7 +135,7 @@ class SubscriptionLinks:
         _drop(self._readers, resource, link)
 
 
-def _drop(index: dict[Any, list[SubscriptionLink]], key: Any, link: SubscriptionLink) -> None:
+def _drop(index: dict[Any, list[SubscriptionLink]], key: object, link: SubscriptionLink) -> None:
     links = index[key]
     links.remove(link)
     if not links:

@@ -20,13 +20,7 @@ from ordo.transport.control.commands import (
 )
 from ordo.transport.driver.channels.channel import (
     UdpChannelSpec,
-    check_shared,
-    is_name,
-    packed,
-    parse_udp,
-    stamper_of,
 )
-from ordo.transport.driver.channels.config import ENCRYPTED_MTU_MAX
 from ordo.transport.driver.channels.parameters import (
     PublicationParameters,
     check_same,
@@ -35,34 +29,27 @@ from ordo.transport.driver.channels.parameters import (
 )
 from ordo.transport.driver.conducting.context import (
     OWNER_NONE,
-    STATUS_ACTIVE,
-    STATUS_CLOSING,
     TYPE_BACK_PRESSURE,
-    TYPE_DESTINATIONS,
     TYPE_FLOW_RECEIVERS,
     TYPE_NAKS_RECEIVED,
     TYPE_PUBLISHER_LIMIT,
     TYPE_PUBLISHER_POSITION,
-    TYPE_SEND_CHANNEL,
     TYPE_SENDER_LIMIT,
     TYPE_SENDER_POSITION,
     DriverContext,
     StreamName,
-    format_address,
 )
-from ordo.transport.driver.conducting.endpoint_index import EndpointIndex
+from ordo.transport.driver.conducting.send_endpoints import SendEndpoints
 from ordo.transport.driver.flow.flow_control import FlowControl
 from ordo.transport.driver.sending.ipc_publication import IpcPublication
 from ordo.transport.driver.sending.network_publication import NetworkPublication
 from ordo.transport.driver.sending.send_endpoint import SendEndpoint
-from ordo.transport.streams.logbuffer import LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE, create_log, log_length_bytes
+from ordo.transport.streams.logbuffer import LOG_TYPE_CONCURRENT, LOG_TYPE_EXCLUSIVE, LogBuffers
 from ordo.transport.udp import unpack_address
-from ordo.transport.uri import Address, ChannelUri
+from ordo.transport.uri import ChannelUri
 
 Publication = NetworkPublication | IpcPublication
 NO_STATUS = -1
-RESOLUTION_CHANGES = 25
-BYTES_MAPPED = 35
 
 
 @dataclass
@@ -75,7 +62,7 @@ class PublicationLink:
 
 
 class Publications:
-    """All publications and send endpoints. `ipc` is kept in step by the driver's native loop."""
+    """All publications, and their `endpoints`. `ipc` is kept in step by the driver's native loop."""
 
     def __init__(self, context: DriverContext, ipc_changed: Any) -> None:
         self.context = context
@@ -83,11 +70,9 @@ class Publications:
         self.network: dict[int, NetworkPublication] = {}
         self.ipc: dict[int, IpcPublication] = {}
         self.channels: dict[int, str] = {}
-        self.endpoints: list[SendEndpoint] = []
-        self._index: EndpointIndex[SendEndpoint] = EndpointIndex()
+        self.endpoints = SendEndpoints(context)
         self._streams: dict[tuple[SendEndpoint, int], dict[int, NetworkPublication]] = {}
         """The publications of a stream of a socket, by session id."""
-        self.destinations: dict[int, tuple[SendEndpoint, ChannelUri]] = {}
         self._ipc_changed = ipc_changed
         self._session_secret = context.random.randbytes(32)
         self._sessions_given = 0
@@ -138,7 +123,7 @@ class Publications:
         same_stream = [p for p in self.ipc.values() if p.stream_id == stream_id and (p.is_active or p.is_draining)]
         if not exclusive:
             for shared in same_stream:
-                if shared.is_active and not shared.is_exclusive:
+                if shared.is_active and not shared.is_exclusive and _responds_alike(shared, parameters):
                     check_same(uri, parameters, shared.parameters, shared.session_id)
                     return shared
         session_id = self._session_id(parameters, {p.session_id for p in same_stream}, uri)
@@ -174,7 +159,7 @@ class Publications:
         parameters: PublicationParameters,
         exclusive: bool,
     ) -> NetworkPublication:
-        endpoint, spec = self._endpoint(uri, parameters, correlation_id)
+        endpoint, spec = self.endpoints.find(uri, parameters, correlation_id)
         try:
             same = self._streams.get((endpoint, stream_id), {})
             if not exclusive:
@@ -189,7 +174,7 @@ class Publications:
             )
         finally:
             if endpoint.reference_count == 0:
-                self._close_endpoint(endpoint)
+                self.endpoints.remove(endpoint)
 
     def _create_network(
         self,
@@ -245,12 +230,11 @@ class Publications:
         parameters: PublicationParameters,
         exclusive: bool,
         group: bool,
-    ) -> tuple[PublicationParameters, Any]:
+    ) -> tuple[PublicationParameters, LogBuffers]:
         if parameters.initial_term_id is None:
             parameters = parameters.with_start(self.context.random.randrange(-(1 << 31), 1 << 31))
         assert parameters.initial_term_id is not None
-        log = create_log(
-            self.context.memory,
+        log = self.context.logs.create(
             f"{self.context.directory}/publications/{correlation_id}.logbuffer",
             term_length=parameters.term_length,
             mtu=parameters.mtu,
@@ -261,7 +245,6 @@ class Publications:
             log_type=LOG_TYPE_EXCLUSIVE if exclusive else LOG_TYPE_CONCURRENT,
             term_id=parameters.term_id,
             term_offset=parameters.term_offset,
-            page_size=self.context.config.page_size,
             sparse=parameters.sparse,
             publication_window_length=parameters.window_length,
             socket_sndbuf_length=parameters.sndbuf,
@@ -277,15 +260,7 @@ class Publications:
             signal_eos=parameters.signal_eos,
             spies_simulate_connection=parameters.spies_simulate_connection,
         )
-        self.context.system.add(BYTES_MAPPED, log_length_bytes(log.term_length, self.context.config.page_size))
-        self.context.reserve(log, log.tail_position, self._free_log)
         return parameters, log
-
-    def _free_log(self, log: Any) -> None:
-        path, length = log.path, log_length_bytes(log.term_length, self.context.config.page_size)
-        log.close()
-        self.context.memory.remove(path)
-        self.context.system.add(BYTES_MAPPED, -length)
 
     def _session_id(self, parameters: PublicationParameters, used: Collection[int], uri: ChannelUri) -> int:
         if parameters.session_id is not None:
@@ -331,14 +306,14 @@ class Publications:
     # --- counters -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _undone_on_error(self, log: Any, counters: dict[str, Any]) -> Iterator[None]:
+    def _undone_on_error(self, log: LogBuffers, counters: dict[str, Any]) -> Iterator[None]:
         """Free log and counters when not all counters can be allocated."""
         try:
             yield
         except BaseException:
             for counter in counters.values():
                 self.context.free_counter(counter)
-            self._free_log(log)
+            self.context.logs.free(log)
             raise
 
     def _position_counters(
@@ -370,131 +345,19 @@ class Publications:
         ):
             counters[name] = make(type_id, name, stream, owner_id=client_id, value=value)
 
-    # --- endpoints ------------------------------------------------------------------------------------------------
-
-    def _endpoint(
-        self, uri: ChannelUri, parameters: PublicationParameters, registration_id: int
-    ) -> tuple[SendEndpoint, UdpChannelSpec]:
-        """Return the send endpoint of a channel, opened if none matches."""
-        spec = parse_udp(uri, self.context.names)
-        found = self._index.find(spec)
-        if found is not None:
-            check_shared(uri, found.spec.uri, self.context.config.socket_buffers, "channel-snd-ts-offset")
-            self._index.note_tag(found, spec)
-            return found, spec
-        if spec.endpoint is None and not spec.is_multi_destination and not spec.is_response:
-            raise ChannelError(f"channel {str(uri)!r} names tag {spec.tag}, but no endpoint has it: add that one first")
-        if self.context.config.encryption_key_file and parameters.mtu > ENCRYPTED_MTU_MAX:
-            raise ChannelError(
-                f"channel {str(uri)!r} has mtu={parameters.mtu}, at most {ENCRYPTED_MTU_MAX} with encryption"
-            )
-        endpoint = self._open_endpoint(spec, parameters)
-        if parameters.mtu > endpoint.channel.send_buffer_bytes:
-            endpoint.close()
-            raise ChannelError(
-                f"channel {str(uri)!r} has mtu={parameters.mtu}, above the socket's send buffer of "
-                f"{endpoint.channel.send_buffer_bytes} bytes: set so-sndbuf"
-            )
-        self._add_endpoint_counters(endpoint, spec, registration_id)
-        self.endpoints.append(endpoint)
-        self._index.add(endpoint)
-        self.context.sender.add_endpoint(endpoint)
-        return endpoint, spec
-
-    def _open_endpoint(self, spec: UdpChannelSpec, parameters: PublicationParameters) -> SendEndpoint:
-        config, network = self.context.config, self.context.send_network
-        ttl = spec.uri.integer("ttl", config.multicast_ttl)
-        buffers: dict[str, Any] = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
-        bind = spec.control or (spec.interface or spec.wildcard, spec.interface_port)
-        if spec.is_multicast:
-            assert spec.endpoint is not None
-            channel = self.context.send_ports.open(
-                spec.interface_port,
-                lambda port: network.open(
-                    (spec.wildcard, port), connect=spec.endpoint, interface=spec.interface, ttl=ttl, **buffers
-                ),
-            )
-            control = network.open(
-                (spec.wildcard, spec.endpoint[1]),
-                group=spec.control_group,
-                interface=spec.interface,
-                reuse=True,
-                **buffers,
-            )
-        else:
-            connect = None if spec.is_multi_destination or spec.is_response else spec.endpoint
-            channel = control = self.context.send_ports.open(
-                bind[1], lambda port: network.open((bind[0], port), connect=connect, **buffers)
-            )
-        return SendEndpoint(
-            spec,
-            channel,
-            control,
-            mode=spec.mode,
-            group_semantics=spec.has_group_semantics,
-            destination_timeout_ns=config.destination_timeout_ns,
-            ttl=ttl,
-            stamper=stamper_of(spec.uri, "channel-snd-ts-offset", self.context.clock),
-            events=self.context.events,
-        )
-
-    def _add_endpoint_counters(self, endpoint: SendEndpoint, spec: UdpChannelSpec, registration_id: int) -> None:
-        address = format_address(endpoint.channel.local_address)
-        endpoint.status = self.context.channel_counter(
-            TYPE_SEND_CHANNEL, "snd-channel", spec.text, registration_id, address, STATUS_ACTIVE
-        )
-        endpoint.local_address_counter = self.context.address_counter(
-            "snd-local-sockaddr", endpoint.status.counter_id, address, registration_id
-        )
-        if spec.is_multi_destination:
-            counter = self.context.channel_counter(TYPE_DESTINATIONS, "mdc-num-dest", spec.text, registration_id)
-            endpoint.set_destinations_counter(counter)
-
-    def _close_endpoint(self, endpoint: SendEndpoint) -> None:
-        endpoint.status.set(STATUS_CLOSING)
-        self.context.sender.remove_endpoint(endpoint)
-        self.endpoints.remove(endpoint)
-        self._index.remove(endpoint)
-        endpoint.close()
-        for counter in (endpoint.status, endpoint.local_address_counter, endpoint.destinations_counter):
-            self.context.free_counter(counter)
-        if endpoint.is_manual:
-            for key in [k for k, (owner, _) in self.destinations.items() if owner is endpoint]:
-                del self.destinations[key]
-
     # --- destinations ---------------------------------------------------------------------------------------------
 
     def add_destination(self, registration_id: int, correlation_id: int, channel: str) -> None:
         """Add a destination to a manual multi-destination publication."""
-        endpoint = self._manual_endpoint(registration_id, channel)
-        uri = ChannelUri.parse(channel).check_destination()
-        spec = parse_udp(uri, self.context.names)
-        endpoint.add_destination(packed(spec.endpoint), correlation_id, self.context.clock.now())
-        self.destinations[correlation_id] = (endpoint, uri)
+        self.endpoints.add_destination(self._manual_endpoint(registration_id, channel), correlation_id, channel)
 
     def remove_destination(self, registration_id: int, channel: str) -> None:
-        """Remove the destination with this endpoint, even if its name resolves to another address by now."""
-        endpoint = self._manual_endpoint(registration_id, channel)
-        uri = ChannelUri.parse(channel).check_destination()
-        for key, (owner, known) in list(self.destinations.items()):
-            if owner is endpoint and known.endpoint == uri.endpoint:
-                del self.destinations[key]
-                endpoint.remove_destination_by_id(key)
-                return
-        if not endpoint.remove_destination(packed(parse_udp(uri, self.context.names).endpoint)):
-            raise RegistrationError(
-                f"no destination {channel!r} at publication registration_id={registration_id}",
-                code=ErrorCode.GENERIC_ERROR,
-            )
+        """Remove a destination of a manual multi-destination publication."""
+        self.endpoints.remove_destination(self._manual_endpoint(registration_id, channel), registration_id, channel)
 
     def remove_destination_by_id(self, registration_id: int, destination_id: int) -> None:
         endpoint = self._manual_endpoint(registration_id, str(destination_id))
-        if not endpoint.remove_destination_by_id(destination_id):
-            raise RegistrationError(
-                f"no destination registration_id={destination_id} at publication registration_id={registration_id}",
-                code=ErrorCode.GENERIC_ERROR,
-            )
-        self.destinations.pop(destination_id, None)
+        self.endpoints.remove_destination_by_id(endpoint, registration_id, destination_id)
 
     def _manual_endpoint(self, registration_id: int, channel: str) -> SendEndpoint:
         publication = self.network.get(registration_id)
@@ -546,23 +409,26 @@ class Publications:
         for link in [link for link in self.links.values() if link.client_id == client_id]:
             self.remove(link.registration_id, revoke=False)
 
-    def on_time_event(self, now_ns: int, epoch_ms: int, subscriptions: Any) -> None:
-        """Advance the lifetime of every publication, and free those that are finished."""
+    def timer_steps(self, now_ns: int, epoch_ms: int, subscriptions: Any) -> Iterator[None]:
+        """Advance the lifetime of every publication, one a step, and free those that are finished."""
         for publication in list(self.all()):
-            self.context.check_shortage(publication.log)
-            before = publication.state_name
-            entered = publication.on_time_event(now_ns, epoch_ms)
-            if publication.state_name != before:
-                registration_id, state = publication.registration_id, publication.state_name
-                self.context.tell_state("publication", registration_id, publication.log, state)
-            if entered == "LINGER":
-                subscriptions.on_publication_lingers(publication)
-            elif entered == "ACTIVE":
-                subscriptions.on_publication(publication)
-            elif publication.state_name == "DONE" and publication.reference_count == 0:
-                self._free(publication, subscriptions)
-        for endpoint in self.endpoints:
-            endpoint.expire_destinations(now_ns)
+            self._advance(publication, now_ns, epoch_ms, subscriptions)
+            yield
+        self.endpoints.expire_destinations(now_ns)
+
+    def _advance(self, publication: Publication, now_ns: int, epoch_ms: int, subscriptions: Any) -> None:
+        self.context.check_shortage(publication.log)
+        before = publication.state_name
+        entered = publication.on_time_event(now_ns, epoch_ms)
+        if publication.state_name != before:
+            registration_id, state = publication.registration_id, publication.state_name
+            self.context.tell_state("publication", registration_id, publication.log, state)
+        if entered == "LINGER":
+            subscriptions.on_publication_lingers(publication)
+        elif entered == "ACTIVE":
+            subscriptions.on_publication(publication)
+        elif publication.state_name == "DONE" and publication.reference_count == 0:
+            self._free(publication, subscriptions)
 
     def _free(self, publication: Publication, subscriptions: Any) -> None:
         subscriptions.on_publication_done(publication)
@@ -576,9 +442,9 @@ class Publications:
             self._ipc_changed()
         for counter in publication.counters.values():
             self.context.free_counter(counter)
-        self._free_log(publication.log)
+        self.context.logs.free(publication.log)
         if isinstance(publication, NetworkPublication) and publication.endpoint.release():
-            self._close_endpoint(publication.endpoint)
+            self.endpoints.remove(publication.endpoint)
 
     def _forget_stream(self, publication: NetworkPublication) -> None:
         key = publication.endpoint, publication.stream_id
@@ -587,26 +453,6 @@ class Publications:
             del same[publication.session_id]
         if not same:
             self._streams.pop(key, None)
-
-    def reresolve(self, now_ns: int) -> None:
-        """Resolve again the names whose address fell silent: manual destinations and unicast endpoints."""
-        for endpoint in self.endpoints:
-            for registration_id in endpoint.silent_destinations(now_ns):
-                if registration_id in self.destinations:
-                    address = self._moved(self.destinations[registration_id][1].endpoint)
-                    if address is not None and endpoint.replace_destination(registration_id, packed(address)):
-                        self.context.system.add(RESOLUTION_CHANGES)
-            if endpoint.is_silent(now_ns) and not endpoint.spec.is_multicast:
-                address = self._moved(endpoint.spec.uri.endpoint)
-                if address is not None and endpoint.reconnect(address):
-                    self.context.system.add(RESOLUTION_CHANGES)
-
-    def _moved(self, address: Address | None) -> tuple[str, int] | None:
-        """Return the current address of a name, or None if it is not a name or not resolved yet."""
-        if address is None or not is_name(address):
-            return None
-        host = self.context.names.lookup(address.host)
-        return None if host is None else (host, address.port)
 
     def publish_errors(self) -> None:
         """Tell clients about a receiver that refused their publication with an ERR frame."""
@@ -629,8 +475,7 @@ class Publications:
             )
 
     def close(self) -> None:
-        for endpoint in self.endpoints:
-            endpoint.close()
+        self.endpoints.close()
         for publication in self.all():
             publication.log.close()
 

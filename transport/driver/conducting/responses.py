@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from ordo.runtime.errors import ChannelError
 from ordo.transport.driver.channels.parameters import NO_RESPONSE
-from ordo.transport.driver.conducting.links import SubscriptionLink
+from ordo.transport.driver.conducting.links import KIND_IPC, SubscriptionLink
 from ordo.transport.driver.conducting.subscriptions import Subscriptions
 from ordo.transport.driver.receiving.publication_image import PublicationImage
+from ordo.transport.driver.sending.ipc_publication import IpcPublication
 from ordo.transport.driver.sending.network_publication import NetworkPublication
 from ordo.transport.uri import PROTOTYPE_CORRELATION_ID, ChannelUri
 
@@ -33,13 +34,18 @@ class Responses:
                     f"channel {str(uri)!r} has control-mode=response but no response-correlation-id: name the image "
                     "that it responds to by its correlation id"
                 )
-            if wanted != PROTOTYPE_CORRELATION_ID:
+            if uri.is_ipc:
+                self._request(uri, wanted)
+            elif wanted != PROTOTYPE_CORRELATION_ID:
                 self._image(uri, wanted)
         elif wanted != NO_RESPONSE:
             self._link(uri, wanted)
 
     def on_publication(self, publication: object) -> None:
         """Tell an image's sender about a new publication that responds to that image."""
+        if isinstance(publication, IpcPublication):
+            self._on_ipc_publication(publication)
+            return
         if not isinstance(publication, NetworkPublication) or not publication.is_response:
             return
         wanted = publication.parameters.response_correlation_id
@@ -48,6 +54,15 @@ class Responses:
         image = self._subscriptions.images.all[wanted]
         self._bound.append((publication, image))
         image.offer_response(publication.session_id)
+
+    def _on_ipc_publication(self, publication: IpcPublication) -> None:
+        """Let only the subscription that waits for it receive a response over shared memory."""
+        if not publication.parameters.is_response:
+            return
+        request = self._subscriptions.publications.ipc[publication.parameters.response_correlation_id]
+        for link in self._subscriptions.links.of_registration(request.parameters.response_correlation_id):
+            if link.is_response and link.kind == KIND_IPC:
+                link.response_session_id = publication.session_id
 
     def on_response_setups(self, setups: list[tuple[NetworkPublication, int]]) -> None:
         """Request response streams for the subscriptions that wait for them.
@@ -95,9 +110,23 @@ class Responses:
             )
         return image
 
+    def _request(self, uri: ChannelUri, correlation_id: int) -> None:
+        """Raise ChannelError unless an IPC publication has that id, and asks for a response."""
+        request = self._subscriptions.publications.ipc.get(correlation_id)
+        if request is None or not request.is_active:
+            raise ChannelError(
+                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, but no image of aeron:ipc has "
+                "that correlation id: its publisher is gone, or the id is another resource's"
+            )
+        if request.parameters.is_response or request.parameters.response_correlation_id == NO_RESPONSE:
+            raise ChannelError(
+                f"channel {str(uri)!r} has response-correlation-id={correlation_id}, an image whose publisher did not "
+                "ask for a response: it must have a response-correlation-id of its own"
+            )
+
     def _link(self, uri: ChannelUri, registration_id: int) -> SubscriptionLink:
         for link in self._subscriptions.links.of_registration(registration_id):
-            if link.is_response:
+            if link.is_response and (link.kind == KIND_IPC) == uri.is_ipc:
                 return link
         raise ChannelError(
             f"channel {str(uri)!r} has response-correlation-id={registration_id}, but no subscription with "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ordo.runtime.errors import ChannelError, RegistrationError
@@ -23,7 +24,7 @@ from ordo.transport.driver.channels.channel import (
     refuse_unsupported,
     stamper_of,
 )
-from ordo.transport.driver.channels.parameters import SubscriptionParameters, subscription_parameters
+from ordo.transport.driver.channels.parameters import SYSTEM_TOS, SubscriptionParameters, subscription_parameters
 from ordo.transport.driver.conducting.context import (
     STATUS_ACTIVE,
     STATUS_CLOSING,
@@ -218,6 +219,7 @@ class Subscriptions:
     ) -> ReceiveTransport:
         network = self.context.receive_network
         buffers: dict[str, Any] = {"rcvbuf": parameters.rcvbuf, "sndbuf": parameters.sndbuf}
+        buffers["tos"] = spec.uri.integer("so-tos", SYSTEM_TOS)
         control = spec.control
         if spec.is_multicast:
             assert spec.endpoint is not None
@@ -404,13 +406,16 @@ class Subscriptions:
         for link in self.links.readers_of(publication):
             self.detach(link, publication)
 
-    def on_time_event(self, now_ns: int, epoch_ms: int) -> None:
-        for link in self.links:
+    def timer_steps(self, now_ns: int, epoch_ms: int) -> Iterator[None]:
+        """Look after untethered positions, one a step, and then after every image."""
+        for link in list(self.links):
             if link.parameters.is_tethered:
                 continue
-            for resource, (counter, tether) in list(link.positions.items()):
-                self._tether(link, resource, counter, tether, now_ns)
-        self.images.on_time_event(now_ns, epoch_ms)
+            for resource in list(link.positions):
+                if resource in link.positions:  # it may have ended since the step before
+                    self._tether(link, resource, *link.positions[resource], now_ns)
+                    yield
+        yield from self.images.timer_steps(now_ns, epoch_ms)
 
     def _tether(
         self, link: SubscriptionLink, resource: Resource, counter: Counter, tether: Tether, now_ns: int

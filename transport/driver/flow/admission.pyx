@@ -8,6 +8,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from ordo.runtime.native.time_units cimport SECOND_NS
+from ordo.runtime.io.datagram cimport ADDRESS_IPV4, ADDRESS_IPV6
 from ordo.transport.driver.frames.frames cimport (COUNTER_IMAGES_FULL, COUNTER_IMAGES_OF_SOURCE_FULL, COUNTER_SETUPS_TOO_FAST,
                                       COUNTER_TERMS_TOO_LONG, load_address)
 
@@ -32,9 +33,9 @@ cdef uint64_t host_key(const SocketAddress* source, uint64_t secret) noexcept no
     because one host may have all addresses that share them."""
     cdef uint64_t part = 0
     if source.length_bytes <= IPV4_LENGTH:
-        memcpy(&part, source.storage + 4, 4)
+        memcpy(&part, source.storage + ADDRESS_IPV4, 4)
     else:
-        memcpy(&part, source.storage + 8, 8)
+        memcpy(&part, source.storage + ADDRESS_IPV6, 8)
     return mix(mix(part ^ secret) + source.length_bytes) | 1
 
 

@@ -33,6 +33,10 @@ cdef enum:
     LOST = 16
     HEADER_LENGTH = 4096
     HEAD_LENGTH_MAX = 96                       # of a datagram
+    TIME_LENGTH = 8                            # then, of a datagram:
+    ADDRESS_LENGTH_OFFSET = 4                  # u8
+    ADDRESS_OFFSET = 5
+    TYPE_LENGTH = 4                            # and of a command or response
 
 cdef int64_t READER_TIMEOUT_NS = 5000000000
 
@@ -73,7 +77,7 @@ cdef class EventLog:
 
     cdef int64_t _begin(self, int32_t kind, uint32_t length) noexcept nogil:
         """Return the offset in the ring for `length` bytes of an event, after its time; -1 when the event is lost."""
-        cdef int64_t index = self.ring.claim(kind, <int32_t> length + 8)
+        cdef int64_t index = self.ring.claim(kind, <int32_t> length + TIME_LENGTH)
         if index < 0:
             ordo_fetch_add_i64(self.header + LOST, 1)
             return -1
@@ -84,17 +88,17 @@ cdef class EventLog:
         """Log a datagram that was received or sent; `peer` is NULL for the address that its socket is connected to."""
         cdef uint32_t address_length = peer.length_bytes if peer != NULL else 0
         cdef uint32_t head_length = min(length, <uint32_t> HEAD_LENGTH_MAX)
-        cdef int64_t index = self._begin(kind, 5 + address_length + head_length)
+        cdef int64_t index = self._begin(kind, ADDRESS_OFFSET + address_length + head_length)
         cdef uint8_t* target
         if index < 0:
             return
-        target = self.ring.buffer + index + RECORD_HEADER_LENGTH + 8
+        target = self.ring.buffer + index + RECORD_HEADER_LENGTH + TIME_LENGTH
         ordo_put_i32(target, <int32_t> length)
-        target[4] = <uint8_t> address_length
+        target[ADDRESS_LENGTH_OFFSET] = <uint8_t> address_length
         if address_length:
-            memcpy(target + 5, peer.storage, address_length)
+            memcpy(target + ADDRESS_OFFSET, peer.storage, address_length)
         if head_length:
-            memcpy(target + 5 + address_length, datagram, head_length)
+            memcpy(target + ADDRESS_OFFSET + address_length, datagram, head_length)
         self.ring.commit(index)
 
     cdef void sent(self, const SendItem* item) noexcept nogil:
@@ -124,12 +128,12 @@ cdef class EventLog:
         cdef int64_t index
         if not self.wants(kind):
             return
-        index = self._begin(kind, 4 + length)
+        index = self._begin(kind, TYPE_LENGTH + length)
         if index < 0:
             return
-        ordo_put_i32(self.ring.buffer + index + RECORD_HEADER_LENGTH + 8, type_id)
+        ordo_put_i32(self.ring.buffer + index + RECORD_HEADER_LENGTH + TIME_LENGTH, type_id)
         if length:
-            memcpy(self.ring.buffer + index + RECORD_HEADER_LENGTH + 12, &payload[0], length)
+            memcpy(self.ring.buffer + index + RECORD_HEADER_LENGTH + TIME_LENGTH + TYPE_LENGTH, &payload[0], length)
         self.ring.commit(index)
 
     def state(self, str what, *values):
@@ -141,7 +145,7 @@ cdef class EventLog:
         text = what.format(*values).encode("ascii", "replace")
         index = self._begin(EVENT_STATE, <uint32_t> len(text))
         if index >= 0:
-            memcpy(self.ring.buffer + index + RECORD_HEADER_LENGTH + 8, <const char*> text, len(text))
+            memcpy(self.ring.buffer + index + RECORD_HEADER_LENGTH + TIME_LENGTH, <const char*> text, len(text))
             self.ring.commit(index)
 
     def expire(self):

@@ -3,7 +3,19 @@
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64, ordo_put_u16
-from ordo.runtime.io.datagram cimport SocketAddress
+from ordo.runtime.io.datagram cimport ADDRESS_IPV4, ADDRESS_IPV6, ADDRESS_LENGTH_IPV4, ADDRESS_PORT, SocketAddress
+from ordo.transport.streams.logbuffer cimport (
+    FRAME_ALIGNMENT,
+    FRAME_FLAGS_OFFSET,
+    FRAME_TYPE_OFFSET,
+    FRAME_VERSION_OFFSET,
+    SESSION_ID_OFFSET,
+    STREAM_IDENTITY_LENGTH,
+    TERM_LENGTH_MAX,
+    TERM_LENGTH_MIN,
+    TERM_OFFSET_OFFSET,
+    align_frame_i64,
+)
 
 cdef enum:
     FRAME_PAD = 0x00
@@ -29,6 +41,43 @@ cdef enum:
     RES_LENGTH = 22
     ERROR_TEXT_MAX = 1023
     DATAGRAM_LENGTH_MAX = 65504
+
+# Offsets of what follows the 8 bytes that every frame begins with; those of DATA and PAD are in streams/logbuffer.pxd.
+cdef enum:
+    SM_SESSION_ID = 8
+    SM_STREAM_ID = 12
+    SM_TERM_ID = 16
+    SM_TERM_OFFSET = 20
+    SM_WINDOW = 24
+    SM_RECEIVER_ID = 28                # i64
+    SM_TAG = 36                        # i64, where the frame is of SM_TAGGED_LENGTH
+    NAK_SESSION_ID = 8
+    NAK_STREAM_ID = 12
+    NAK_TERM_ID = 16
+    NAK_TERM_OFFSET = 20
+    NAK_RANGE_LENGTH = 24
+    ERR_SESSION_ID = 8
+    ERR_STREAM_ID = 12
+    ERR_RECEIVER_ID = 16               # i64
+    ERR_TAG = 24                       # i64, where ERR_HAS_TAG is set
+    ERR_CODE = 32
+    ERR_TEXT_LENGTH = 36
+    SETUP_TERM_OFFSET = 8
+    SETUP_SESSION_ID = 12
+    SETUP_STREAM_ID = 16
+    SETUP_INITIAL_TERM_ID = 20
+    SETUP_ACTIVE_TERM_ID = 24
+    SETUP_TERM_LENGTH = 28
+    SETUP_MTU = 32
+    SETUP_TTL = 36
+    RTTM_SESSION_ID = 8
+    RTTM_STREAM_ID = 12
+    RTTM_ECHO_TIME = 16                # i64, ns
+    RTTM_RECEPTION_DELTA = 24          # i64, ns
+    RTTM_RECEIVER_ID = 32              # i64; 0: for every receiver
+    RSP_SETUP_SESSION_ID = 8
+    RSP_SETUP_STREAM_ID = 12
+    RSP_SETUP_RESPONSE_SESSION_ID = 16
 
 cdef enum:
     SM_SEND_SETUP = 0x80
@@ -123,14 +172,14 @@ cdef inline int classify(const uint8_t* datagram, uint32_t length) noexcept nogi
     if length <= 8 or length > DATAGRAM_LENGTH_MAX:
         return FRAME_INVALID
     frame_length = ordo_get_i32(datagram)
-    if frame_length < 0 or datagram[4] != 0:
+    if frame_length < 0 or datagram[FRAME_VERSION_OFFSET] != 0:
         return FRAME_INVALID
-    frame_type = ordo_get_u16(datagram + 6)
+    frame_type = ordo_get_u16(datagram + FRAME_TYPE_OFFSET)
     minimum = minimum_length(frame_type)
     if minimum == 0 or length < <uint32_t> minimum:
         return FRAME_INVALID
     if frame_type <= FRAME_DATA:
-        return frame_type if length % 32 == 0 else FRAME_INVALID
+        return frame_type if length % FRAME_ALIGNMENT == 0 else FRAME_INVALID
     if <uint32_t> frame_length > length or (frame_length < minimum and frame_type != FRAME_RES):
         return FRAME_INVALID
     return frame_type
@@ -141,90 +190,95 @@ cdef inline int64_t payload_length(const uint8_t* datagram, uint32_t length, int
 
     All frames must be of the first one's session, stream and term and stand where the one before ends.
     """
-    cdef int64_t offset = ordo_get_i32(datagram + 8)
+    cdef int64_t offset = ordo_get_i32(datagram + TERM_OFFSET_OFFSET)
     cdef int64_t running, covered = 0, aligned
     cdef int32_t frame_length
     cdef int frame_type
-    if offset < 0 or offset >= term_length or offset & 31:
+    if offset < 0 or offset >= term_length or offset & (FRAME_ALIGNMENT - 1):
         return -1
     while covered < length:
-        if length - covered < 32:
+        if length - covered < DATA_LENGTH:
             return -1
         frame_length = ordo_get_i32(datagram + covered)
-        frame_type = ordo_get_u16(datagram + covered + 6)
-        if frame_length < 32 or frame_type > FRAME_DATA or ordo_get_i32(datagram + covered + 8) != offset + covered:
+        frame_type = ordo_get_u16(datagram + covered + FRAME_TYPE_OFFSET)
+        if (frame_length < DATA_LENGTH or frame_type > FRAME_DATA
+                or ordo_get_i32(datagram + covered + TERM_OFFSET_OFFSET) != offset + covered):
             return -1
-        if datagram[covered + 4] != 0 or memcmp(datagram + 12, datagram + covered + 12, 12) != 0:
+        if (datagram[covered + FRAME_VERSION_OFFSET] != 0
+                or memcmp(datagram + SESSION_ID_OFFSET, datagram + covered + SESSION_ID_OFFSET,
+                          STREAM_IDENTITY_LENGTH) != 0):
             return -1
-        aligned = (<int64_t> frame_length + 31) & ~31
+        aligned = align_frame_i64(frame_length)
         if offset + covered + aligned > term_length:
             return -1
         running = covered + aligned
         if frame_type == FRAME_PAD and running > length:
-            return running if covered + 32 == length else -1
+            return running if covered + DATA_LENGTH == length else -1
         covered = running
     return covered if covered == length else -1
 
 cdef inline bint setup_is_valid(const uint8_t* frame) noexcept nogil:
-    cdef int32_t term_length = ordo_get_i32(frame + 28)
-    cdef int32_t term_offset = ordo_get_i32(frame + 8)
-    cdef int32_t mtu = ordo_get_i32(frame + 32)
-    return (65536 <= term_length <= 1073741824 and term_length & (term_length - 1) == 0
-            and 0 <= term_offset < term_length and term_offset & 31 == 0
-            and 32 < mtu <= DATAGRAM_LENGTH_MAX and mtu & 31 == 0
-            and <int32_t> (<uint32_t> ordo_get_i32(frame + 24) - <uint32_t> ordo_get_i32(frame + 20)) >= 0)
+    cdef int32_t term_length = ordo_get_i32(frame + SETUP_TERM_LENGTH)
+    cdef int32_t term_offset = ordo_get_i32(frame + SETUP_TERM_OFFSET)
+    cdef int32_t mtu = ordo_get_i32(frame + SETUP_MTU)
+    return (TERM_LENGTH_MIN <= term_length <= TERM_LENGTH_MAX and term_length & (term_length - 1) == 0
+            and 0 <= term_offset < term_length and term_offset & (FRAME_ALIGNMENT - 1) == 0
+            and DATA_LENGTH < mtu <= DATAGRAM_LENGTH_MAX and mtu & (FRAME_ALIGNMENT - 1) == 0
+            and <int32_t> (<uint32_t> ordo_get_i32(frame + SETUP_ACTIVE_TERM_ID)
+                           - <uint32_t> ordo_get_i32(frame + SETUP_INITIAL_TERM_ID)) >= 0)
 
 cdef inline bint sm_is_valid(const uint8_t* frame) noexcept nogil:
     """Return whether a status message is within the widest bounds, for a stream that is not known (transport-wire.md
     §2.3)."""
-    cdef int32_t term_offset = ordo_get_i32(frame + 20)
-    cdef int32_t window = ordo_get_i32(frame + 24)
-    return 0 <= term_offset < 1073741824 and term_offset & 31 == 0 and 0 <= window <= 536870912
+    cdef int32_t term_offset = ordo_get_i32(frame + SM_TERM_OFFSET)
+    cdef int32_t window = ordo_get_i32(frame + SM_WINDOW)
+    return (0 <= term_offset < TERM_LENGTH_MAX and term_offset & (FRAME_ALIGNMENT - 1) == 0
+            and 0 <= window <= TERM_LENGTH_MAX >> 1)
 
 cdef inline void put_base(uint8_t* frame, int32_t length, uint8_t flags, int frame_type) noexcept nogil:
     ordo_put_i32(frame, length)
-    frame[4] = 0
-    frame[5] = flags
-    ordo_put_u16(frame + 6, <uint16_t> frame_type)
+    frame[FRAME_VERSION_OFFSET] = 0
+    frame[FRAME_FLAGS_OFFSET] = flags
+    ordo_put_u16(frame + FRAME_TYPE_OFFSET, <uint16_t> frame_type)
 
 cdef inline int put_sm(uint8_t* frame, uint8_t flags, int32_t session_id, int32_t stream_id, int32_t term_id,
                        int32_t term_offset, int32_t window, int64_t receiver_id, bint has_tag, int64_t tag) noexcept nogil:
     cdef int length = SM_TAGGED_LENGTH if has_tag else SM_LENGTH
     put_base(frame, length, flags, FRAME_SM)
-    ordo_put_i32(frame + 8, session_id)
-    ordo_put_i32(frame + 12, stream_id)
-    ordo_put_i32(frame + 16, term_id)
-    ordo_put_i32(frame + 20, term_offset)
-    ordo_put_i32(frame + 24, window)
-    ordo_put_i64(frame + 28, receiver_id)
+    ordo_put_i32(frame + SM_SESSION_ID, session_id)
+    ordo_put_i32(frame + SM_STREAM_ID, stream_id)
+    ordo_put_i32(frame + SM_TERM_ID, term_id)
+    ordo_put_i32(frame + SM_TERM_OFFSET, term_offset)
+    ordo_put_i32(frame + SM_WINDOW, window)
+    ordo_put_i64(frame + SM_RECEIVER_ID, receiver_id)
     if has_tag:
-        ordo_put_i64(frame + 36, tag)
+        ordo_put_i64(frame + SM_TAG, tag)
     return length
 
 cdef inline void put_nak(uint8_t* frame, int32_t session_id, int32_t stream_id, int32_t term_id, int32_t term_offset,
                          int32_t length) noexcept nogil:
     put_base(frame, NAK_LENGTH, 0, FRAME_NAK)
-    ordo_put_i32(frame + 8, session_id)
-    ordo_put_i32(frame + 12, stream_id)
-    ordo_put_i32(frame + 16, term_id)
-    ordo_put_i32(frame + 20, term_offset)
-    ordo_put_i32(frame + 24, length)
+    ordo_put_i32(frame + NAK_SESSION_ID, session_id)
+    ordo_put_i32(frame + NAK_STREAM_ID, stream_id)
+    ordo_put_i32(frame + NAK_TERM_ID, term_id)
+    ordo_put_i32(frame + NAK_TERM_OFFSET, term_offset)
+    ordo_put_i32(frame + NAK_RANGE_LENGTH, length)
 
 cdef inline void put_rttm(uint8_t* frame, uint8_t flags, int32_t session_id, int32_t stream_id, int64_t echo_ns,
                           int64_t delta_ns, int64_t receiver_id) noexcept nogil:
     put_base(frame, RTTM_LENGTH, flags, FRAME_RTTM)
-    ordo_put_i32(frame + 8, session_id)
-    ordo_put_i32(frame + 12, stream_id)
-    ordo_put_i64(frame + 16, echo_ns)
-    ordo_put_i64(frame + 24, delta_ns)
-    ordo_put_i64(frame + 32, receiver_id)
+    ordo_put_i32(frame + RTTM_SESSION_ID, session_id)
+    ordo_put_i32(frame + RTTM_STREAM_ID, stream_id)
+    ordo_put_i64(frame + RTTM_ECHO_TIME, echo_ns)
+    ordo_put_i64(frame + RTTM_RECEPTION_DELTA, delta_ns)
+    ordo_put_i64(frame + RTTM_RECEIVER_ID, receiver_id)
 
 cdef inline void put_response_setup(uint8_t* frame, int32_t session_id, int32_t stream_id,
                                     int32_t response_session_id) noexcept nogil:
     put_base(frame, RSP_SETUP_LENGTH, 0, FRAME_RSP_SETUP)
-    ordo_put_i32(frame + 8, session_id)
-    ordo_put_i32(frame + 12, stream_id)
-    ordo_put_i32(frame + 16, response_session_id)
+    ordo_put_i32(frame + RSP_SETUP_SESSION_ID, session_id)
+    ordo_put_i32(frame + RSP_SETUP_STREAM_ID, stream_id)
+    ordo_put_i32(frame + RSP_SETUP_RESPONSE_SESSION_ID, response_session_id)
 
 cdef inline int64_t on_grid(int64_t deadline_ns) noexcept nogil:
     """Return the next multiple of 5 ms: periodic messages of many streams go out together, so that an idle driver
@@ -233,15 +287,15 @@ cdef inline int64_t on_grid(int64_t deadline_ns) noexcept nogil:
 
 cdef inline uint16_t address_port(const SocketAddress* address) noexcept nogil:
     """Return the port in network order, for comparison only; it has the same place in both families."""
-    return ordo_get_u16(address.storage + 2)
+    return ordo_get_u16(address.storage + ADDRESS_PORT)
 
 cdef inline bint same_address(const SocketAddress* a, const SocketAddress* b) noexcept nogil:
     """Return whether family, port and address are equal; flow information and scope do not count."""
     if ordo_get_u16(a.storage) != ordo_get_u16(b.storage) or address_port(a) != address_port(b):
         return False
-    if a.length_bytes <= 16:
-        return memcmp(a.storage + 4, b.storage + 4, 4) == 0
-    return memcmp(a.storage + 8, b.storage + 8, 16) == 0
+    if a.length_bytes <= ADDRESS_LENGTH_IPV4:
+        return memcmp(a.storage + ADDRESS_IPV4, b.storage + ADDRESS_IPV4, 4) == 0
+    return memcmp(a.storage + ADDRESS_IPV6, b.storage + ADDRESS_IPV6, 16) == 0
 
 cdef inline void load_address(SocketAddress* out, bytes packed):
     memset(out, 0, sizeof(SocketAddress))

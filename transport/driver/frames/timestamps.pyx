@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_u16
 from ordo.transport.driver.frames.frames cimport DATA_LENGTH, FRAME_DATA
-from ordo.transport.streams.logbuffer cimport FLAG_BEGIN
+from ordo.transport.streams.logbuffer cimport FLAG_BEGIN, FRAME_FLAGS_OFFSET, FRAME_TYPE_OFFSET, align_frame_i64
 
 cdef enum:
     IN_RESERVED_VALUE = -8                     # eight bytes before the payload
@@ -27,8 +27,8 @@ cdef class FrameStamper:
     cdef void stamp(self, const uint8_t* header, uint8_t* frame, uint32_t room, int64_t time_ns) noexcept nogil:
         """Stamp one frame, of which `room` bytes may be written; its header may be elsewhere. `time_ns` 0 means now."""
         cdef int32_t length = ordo_get_i32(header)
-        if (length < DATA_LENGTH or <uint32_t> length > room or ordo_get_u16(header + 6) != FRAME_DATA
-                or header[5] & FLAG_BEGIN == 0
+        if (length < DATA_LENGTH or <uint32_t> length > room or ordo_get_u16(header + FRAME_TYPE_OFFSET) != FRAME_DATA
+                or header[FRAME_FLAGS_OFFSET] & FLAG_BEGIN == 0
                 or <int64_t> DATA_LENGTH + self.offset + STAMP_LENGTH > length):
             return
         if time_ns == 0:
@@ -44,4 +44,4 @@ cdef class FrameStamper:
             if frame_length < DATA_LENGTH or at + frame_length > length:
                 return
             self.stamp(datagram + at, frames + at, <uint32_t> (length - at), time_ns)
-            at += (frame_length + 31) & ~31
+            at += align_frame_i64(frame_length)

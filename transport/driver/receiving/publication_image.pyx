@@ -16,7 +16,9 @@ from ordo.transport.driver.flow.congestion cimport ReceiveWindow
 from ordo.transport.driver.frames.frames cimport *
 from ordo.transport.driver.frames.pointers cimport pointer_at
 from ordo.transport.driver.frames.system_counters cimport count_event
-from ordo.transport.streams.logbuffer cimport FRAME_ALIGNMENT, compute_position, compute_term_id, FLAG_EOS, FLAG_REVOKED
+from ordo.transport.streams.logbuffer cimport (FIRST_WORD_LENGTH, FLAG_EOS, FLAG_REVOKED, FRAME_ALIGNMENT,
+                              FRAME_FLAGS_OFFSET, TERM_ID_OFFSET, TERM_OFFSET_OFFSET, align_frame_i64,
+                              compute_position, compute_term_id)
 
 cdef enum:
     ERROR_IMAGE_REJECTED = 13
@@ -123,8 +125,9 @@ cdef class PublicationImage(Worked):
 
     cdef bint is_of_setup(self, const uint8_t* frame) noexcept nogil:
         """Return whether a SETUP of this session describes this stream."""
-        return (ordo_get_i32(frame + 20) == self.initial_term_id and ordo_get_i32(frame + 28) == self.term_length
-                and ordo_get_i32(frame + 32) == self.log.mtu)
+        return (ordo_get_i32(frame + SETUP_INITIAL_TERM_ID) == self.initial_term_id
+                and ordo_get_i32(frame + SETUP_TERM_LENGTH) == self.term_length
+                and ordo_get_i32(frame + SETUP_MTU) == self.log.mtu)
 
     cdef void on_setup(self, ReceiveTransport transport, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """Handle a SETUP for a known image: another path to it, or a publisher that lost sight of this receiver."""
@@ -139,18 +142,19 @@ cdef class PublicationImage(Worked):
                      const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """Handle one datagram of DATA or PAD frames, or a heartbeat; return whether it was refused, heard or taken."""
         cdef int32_t frame_length = ordo_get_i32(datagram)
-        cdef int32_t term_offset = ordo_get_i32(datagram + 8)
+        cdef int32_t term_offset = ordo_get_i32(datagram + TERM_OFFSET_OFFSET)
         cdef bint is_heartbeat = frame_length == 0 and length == DATA_LENGTH
         cdef int64_t covered = 0, position
         cdef Connection* connection
         if self._is_foreign(transport, source, length) or self.is_rejected or self.state != IMAGE_ACTIVE:
             return DATAGRAM_REFUSED
         if is_heartbeat:
-            if term_offset < 0 or term_offset >= self.term_length or term_offset & 31:
+            if term_offset < 0 or term_offset >= self.term_length or term_offset & (FRAME_ALIGNMENT - 1):
                 covered = -1
         else:
             covered = payload_length(datagram, length, self.term_length) if length <= <uint32_t> self.log.mtu else -1
-        position = compute_position(ordo_get_i32(datagram + 20), term_offset, self.shift, self.initial_term_id)
+        position = compute_position(
+            ordo_get_i32(datagram + TERM_ID_OFFSET), term_offset, self.shift, self.initial_term_id)
         if covered < 0 or position < 0:
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
             return DATAGRAM_REFUSED
@@ -190,7 +194,7 @@ cdef class PublicationImage(Worked):
             count_event(self.system, COUNTER_OVER_RUNS, 1)
             return
         target = self.log.at(position)
-        memcpy(target + 8, datagram + 8, length - 8)
+        memcpy(target + FIRST_WORD_LENGTH, datagram + FIRST_WORD_LENGTH, length - FIRST_WORD_LENGTH)
         if self.endpoint.stamper is not None:
             self.endpoint.stamper.stamp_all(datagram, target, length, 0)
         if self.endpoint.media_stamper is not None and self.endpoint.arrival_time_ns != 0:
@@ -221,7 +225,7 @@ cdef class PublicationImage(Worked):
         cdef uint32_t at = 0, taken
         cdef int64_t aligned
         while at < length:
-            aligned = (<int64_t> ordo_get_i32(datagram + at) + 31) & ~31
+            aligned = align_frame_i64(ordo_get_i32(datagram + at))
             taken = <uint32_t> min(aligned, <int64_t> (length - at))
             if self.claims.is_free(position + at, position + at + aligned):
                 self._insert(datagram + at, taken, position + at, aligned)
@@ -240,7 +244,7 @@ cdef class PublicationImage(Worked):
         count_event(self.system, COUNTER_HEARTBEATS_RECEIVED, 1)
         hear(self, connection)
         if connection != NULL:
-            if datagram[5] & FLAG_EOS:
+            if datagram[FRAME_FLAGS_OFFSET] & FLAG_EOS:
                 self._on_end_of_stream(datagram, position, connection)
         if position <= self.high_water:
             return DATAGRAM_HEARD
@@ -262,7 +266,7 @@ cdef class PublicationImage(Worked):
         if not self.is_end_of_stream:
             self.is_end_of_stream = True
             self.log.set_end_of_stream_position(end)
-        if datagram[5] & FLAG_REVOKED and not self.is_revoked:
+        if datagram[FRAME_FLAGS_OFFSET] & FLAG_REVOKED and not self.is_revoked:
             self.is_revoked = True
             self.log.set_revoked()
             count_event(self.system, COUNTER_IMAGES_REVOKED, 1)
@@ -407,7 +411,8 @@ cdef class PublicationImage(Worked):
                       int64_t now_ns) noexcept nogil:
         """Take a probe that the sender returned."""
         if not self._is_foreign(transport, source, RTTM_LENGTH):
-            self.window.on_echo(ordo_get_i64(frame + 16), ordo_get_i64(frame + 24), now_ns)
+            self.window.on_echo(
+                ordo_get_i64(frame + RTTM_ECHO_TIME), ordo_get_i64(frame + RTTM_RECEPTION_DELTA), now_ns)
 
     cdef void _send_error(self, int64_t now_ns) noexcept nogil:
         cdef uint8_t frame[ERR_LENGTH + ERROR_TEXT_MAX]
@@ -416,12 +421,12 @@ cdef class PublicationImage(Worked):
             length = min(<int> len(self.rejection), ERROR_TEXT_MAX)
             memcpy(frame + ERR_LENGTH, <const char*> self.rejection, length)
         put_base(frame, ERR_LENGTH + length, ERR_HAS_TAG if self.endpoint.has_tag else 0, FRAME_ERR)
-        ordo_put_i32(frame + 8, self.session_id)
-        ordo_put_i32(frame + 12, self.stream_id)
-        ordo_put_i64(frame + 16, self.endpoint.receiver_id)
-        ordo_put_i64(frame + 24, self.endpoint.tag)
-        ordo_put_i32(frame + 32, ERROR_IMAGE_REJECTED)
-        ordo_put_i32(frame + 36, length)
+        ordo_put_i32(frame + ERR_SESSION_ID, self.session_id)
+        ordo_put_i32(frame + ERR_STREAM_ID, self.stream_id)
+        ordo_put_i64(frame + ERR_RECEIVER_ID, self.endpoint.receiver_id)
+        ordo_put_i64(frame + ERR_TAG, self.endpoint.tag)
+        ordo_put_i32(frame + ERR_CODE, ERROR_IMAGE_REJECTED)
+        ordo_put_i32(frame + ERR_TEXT_LENGTH, length)
         count_event(self.system, COUNTER_ERROR_FRAMES_SENT, self._send_all(frame, ERR_LENGTH + length, now_ns))
 
     cdef void _record_loss(self, int64_t length) noexcept nogil:

@@ -12,7 +12,7 @@ from ordo.transport.driver.receiving.receive_endpoint cimport (ANY_SESSION, Rece
 from ordo.transport.driver.frames.system_counters cimport count_event
 from ordo.transport.driver.frames.receive_budget cimport spare_turns
 from ordo.transport.secure.session cimport has_mark
-from ordo.transport.streams.logbuffer cimport FLAG_EOS
+from ordo.transport.streams.logbuffer cimport FLAG_EOS, FRAME_FLAGS_OFFSET, SESSION_ID_OFFSET, STREAM_ID_OFFSET
 
 from collections import namedtuple
 
@@ -61,10 +61,10 @@ cdef class Receiver:
     def remove_image(self, PublicationImage image not None):
         self.images.remove(image)
 
-    def take_setups(self):
+    def take_setups(self, int limit=SETUPS_PER_TURN):
         """Return the SETUP frames that ask for an image, in order; at most as many as one turn has time for."""
-        taken = self.setups[:SETUPS_PER_TURN]
-        self.setups = self.setups[SETUPS_PER_TURN:]
+        taken = self.setups[:limit]
+        self.setups = self.setups[limit:]
         self.setup_count = len(self.setups)
         return taken
 
@@ -130,10 +130,11 @@ cdef class Receiver:
         if self.events is not None and self.events.wants(EVENT_FRAME_IN):
             self.events.frame(EVENT_FRAME_IN, datagram, length, source)
         if frame_type == FRAME_DATA or frame_type == FRAME_PAD:
-            found = transport.endpoint.sessions.get(pair_key(ordo_get_i32(datagram + 12), ordo_get_i32(datagram + 16)))
+            found = transport.endpoint.sessions.get(
+                pair_key(ordo_get_i32(datagram + SESSION_ID_OFFSET), ordo_get_i32(datagram + STREAM_ID_OFFSET)))
             if <size_t> found >= SESSION_MARKERS:
                 self._on_data(transport, <PublicationImage> found, datagram, length, source, now_ns)
-            elif found == NULL and datagram[5] & FLAG_EOS == 0:
+            elif found == NULL and datagram[FRAME_FLAGS_OFFSET] & FLAG_EOS == 0:
                 self._on_unknown_data(transport, datagram, source, now_ns)
         elif frame_type == FRAME_SETUP:
             if setup_is_valid(datagram):
@@ -164,8 +165,8 @@ cdef class Receiver:
     cdef void _on_unknown_data(self, ReceiveTransport transport, const uint8_t* datagram, const SocketAddress* source,
                                int64_t now_ns) noexcept nogil:
         """Ask for the SETUP of a session without an image, once a second (§5)."""
-        cdef int32_t session_id = ordo_get_i32(datagram + 12)
-        cdef int32_t stream_id = ordo_get_i32(datagram + 16)
+        cdef int32_t session_id = ordo_get_i32(datagram + SESSION_ID_OFFSET)
+        cdef int32_t stream_id = ordo_get_i32(datagram + STREAM_ID_OFFSET)
         if transport.endpoint.streams.get(stream_id) == NULL:
             return
         if transport.endpoint.pending_count >= self.pending_max:
@@ -183,8 +184,8 @@ cdef class Receiver:
 
     cdef void _on_setup(self, ReceiveTransport transport, const uint8_t* frame, const SocketAddress* source,
                         int64_t now_ns) noexcept nogil:
-        cdef int32_t session_id = ordo_get_i32(frame + 12)
-        cdef int32_t stream_id = ordo_get_i32(frame + 16)
+        cdef int32_t session_id = ordo_get_i32(frame + SETUP_SESSION_ID)
+        cdef int32_t stream_id = ordo_get_i32(frame + SETUP_STREAM_ID)
         cdef void* found = transport.endpoint.sessions.get(pair_key(session_id, stream_id))
         cdef int refused
         if <size_t> found >= SESSION_MARKERS:
@@ -203,7 +204,7 @@ cdef class Receiver:
                 if not transport.endpoint.is_interested(session_id, stream_id):
                     transport.endpoint.mark(session_id, stream_id, SESSION_NO_INTEREST)
                     return
-        refused = self.admission.admit(source, ordo_get_i32(frame + 28), now_ns)
+        refused = self.admission.admit(source, ordo_get_i32(frame + SETUP_TERM_LENGTH), now_ns)
         if refused:
             count_event(self.system, refused, 1)
             return
@@ -211,8 +212,9 @@ cdef class Receiver:
             transport.endpoint.mark(session_id, stream_id, SESSION_INIT_IN_PROGRESS)
             self.setups.append(Setup(
                 transport, (<const char*> source.storage)[:source.length_bytes], session_id, stream_id,
-                ordo_get_i32(frame + 20), ordo_get_i32(frame + 24), ordo_get_i32(frame + 8), ordo_get_i32(frame + 28),
-                ordo_get_i32(frame + 32), ordo_get_i32(frame + 36), frame[5]))
+                ordo_get_i32(frame + SETUP_INITIAL_TERM_ID), ordo_get_i32(frame + SETUP_ACTIVE_TERM_ID),
+                ordo_get_i32(frame + SETUP_TERM_OFFSET), ordo_get_i32(frame + SETUP_TERM_LENGTH),
+                ordo_get_i32(frame + SETUP_MTU), ordo_get_i32(frame + SETUP_TTL), frame[FRAME_FLAGS_OFFSET]))
             self.setup_count = len(self.setups)
 
     cdef void _on_rttm(self, ReceiveTransport transport, const uint8_t* frame,
@@ -221,14 +223,16 @@ cdef class Receiver:
         here."""
         cdef uint8_t reply[RTTM_LENGTH]
         cdef void* found
-        if frame[5] & RTTM_REPLY == 0:
-            found = transport.endpoint.sessions.get(pair_key(ordo_get_i32(frame + 8), ordo_get_i32(frame + 12)))
-            if <size_t> found >= SESSION_MARKERS and (ordo_get_i64(frame + 32) == transport.endpoint.receiver_id
-                                                      or ordo_get_i64(frame + 32) == 0):
+        if frame[FRAME_FLAGS_OFFSET] & RTTM_REPLY == 0:
+            found = transport.endpoint.sessions.get(
+                pair_key(ordo_get_i32(frame + RTTM_SESSION_ID), ordo_get_i32(frame + RTTM_STREAM_ID)))
+            if <size_t> found >= SESSION_MARKERS and (
+                    ordo_get_i64(frame + RTTM_RECEIVER_ID) == transport.endpoint.receiver_id
+                    or ordo_get_i64(frame + RTTM_RECEIVER_ID) == 0):
                 (<PublicationImage> found).on_rttm(transport, frame, source, now_ns)
             return
-        put_rttm(reply, 0, ordo_get_i32(frame + 8), ordo_get_i32(frame + 12), ordo_get_i64(frame + 16), 0,
-                 ordo_get_i64(frame + 32))
+        put_rttm(reply, 0, ordo_get_i32(frame + RTTM_SESSION_ID), ordo_get_i32(frame + RTTM_STREAM_ID),
+                 ordo_get_i64(frame + RTTM_ECHO_TIME), 0, ordo_get_i64(frame + RTTM_RECEIVER_ID))
         if transport.is_multicast:
             source = &transport.control
         transport.send_frame(reply, RTTM_LENGTH, source)

@@ -23,7 +23,7 @@ class Tether:
         return self.state != RESTING
 
     def check(self, position: int, limit: int, now_ns: int) -> str | None:
-        """Return what is to be done with an untethered subscriber, or None.
+        """Return what to do with an untethered subscriber, or None.
 
         Linger (tell the client), rest (drop from the window), close, or rejoin.
 

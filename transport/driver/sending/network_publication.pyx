@@ -16,8 +16,9 @@ from ordo.transport.driver.frames.pointers cimport pointer_at
 from ordo.transport.driver.sending.send_endpoint cimport MODE_RESPONSE
 from ordo.transport.driver.frames.system_counters cimport count_event
 from ordo.transport.streams.unblock cimport unblock_log
-from ordo.transport.streams.logbuffer cimport (align_frame, compute_position, compute_term_id, raw_term_id, FLAG_EOS, FLAG_REVOKED,
-                                  HEADER_LENGTH, TYPE_PAD)
+from ordo.transport.streams.logbuffer cimport (FLAG_EOS, FLAG_REVOKED, FRAME_ALIGNMENT, FRAME_FLAGS_OFFSET,
+    FRAME_TYPE_OFFSET, HEADER_LENGTH, RESERVED_VALUE_OFFSET, SESSION_ID_OFFSET, STREAM_ID_OFFSET, TERM_ID_OFFSET,
+    TERM_OFFSET_OFFSET, TYPE_PAD, align_frame, align_frame_i64, compute_position, compute_term_id, raw_term_id)
 
 cdef enum:
     SETUP_INTERVAL_NS = 100000000
@@ -168,12 +169,12 @@ cdef class NetworkPublication(Worked):
             length = ordo_load_acquire_i32(frames + block)
             if length <= 0:
                 break
-            aligned = (<int64_t> length + 31) & ~31
+            aligned = align_frame_i64(length)
             if length < HEADER_LENGTH or offset + block + aligned > self.term_length \
                     or not self._is_own(frames + block, position + block):
                 self.is_damaged = self.is_damaged or position + block >= self.sender_position
                 break
-            if ordo_get_u16(frames + block + 6) == TYPE_PAD:
+            if ordo_get_u16(frames + block + FRAME_TYPE_OFFSET) == TYPE_PAD:
                 # Beyond the window a receiver takes none of it; of many in a row the last would be lost again each time.
                 if block + HEADER_LENGTH > room or (aligned <= min(HELD_PADDING_MAX, self.receiver_window)
                                                     and position + block + aligned > limit):
@@ -188,9 +189,10 @@ cdef class NetworkPublication(Worked):
     cdef bint _is_own(self, const uint8_t* frame, int64_t position) noexcept nogil:
         """Return whether a frame belongs to this stream and to its position. The client may have written anything
         (log-buffer.md §3)."""
-        return (ordo_get_i32(frame + 8) == <int32_t> (position & (self.term_length - 1))
-                and ordo_get_i32(frame + 12) == self.session_id and ordo_get_i32(frame + 16) == self.stream_id
-                and ordo_get_i32(frame + 20) == compute_term_id(position, self.shift, self.initial_term_id))
+        return (ordo_get_i32(frame + TERM_OFFSET_OFFSET) == <int32_t> (position & (self.term_length - 1))
+                and ordo_get_i32(frame + SESSION_ID_OFFSET) == self.session_id
+                and ordo_get_i32(frame + STREAM_ID_OFFSET) == self.stream_id
+                and ordo_get_i32(frame + TERM_ID_OFFSET) == compute_term_id(position, self.shift, self.initial_term_id))
 
     cdef int _collect(self, int64_t position, int64_t limit, int64_t max_length, SendItem* items, int64_t* after,
                       int capacity) noexcept nogil:
@@ -270,14 +272,15 @@ cdef class NetworkPublication(Worked):
         if self.wants_response:
             flags |= SETUP_SEND_RESPONSE
         put_base(frame, SETUP_LENGTH, flags, FRAME_SETUP)
-        ordo_put_i32(frame + 8, <int32_t> (self.sender_position & (self.term_length - 1)))
-        ordo_put_i32(frame + 12, self.session_id)
-        ordo_put_i32(frame + 16, self.stream_id)
-        ordo_put_i32(frame + 20, self.initial_term_id)
-        ordo_put_i32(frame + 24, compute_term_id(self.sender_position, self.shift, self.initial_term_id))
-        ordo_put_i32(frame + 28, self.term_length)
-        ordo_put_i32(frame + 32, self.mtu)
-        ordo_put_i32(frame + 36, self.endpoint.ttl)
+        ordo_put_i32(frame + SETUP_TERM_OFFSET, <int32_t> (self.sender_position & (self.term_length - 1)))
+        ordo_put_i32(frame + SETUP_SESSION_ID, self.session_id)
+        ordo_put_i32(frame + SETUP_STREAM_ID, self.stream_id)
+        ordo_put_i32(frame + SETUP_INITIAL_TERM_ID, self.initial_term_id)
+        ordo_put_i32(frame + SETUP_ACTIVE_TERM_ID,
+                     compute_term_id(self.sender_position, self.shift, self.initial_term_id))
+        ordo_put_i32(frame + SETUP_TERM_LENGTH, self.term_length)
+        ordo_put_i32(frame + SETUP_MTU, self.mtu)
+        ordo_put_i32(frame + SETUP_TTL, self.endpoint.ttl)
         if not self.endpoint.transmit_frame(frame, SETUP_LENGTH, &self.response_address):
             count_event(self.system, COUNTER_SHORT_SENDS, 1)
         self.last_setup_ns = now_ns
@@ -314,12 +317,11 @@ cdef class NetworkPublication(Worked):
         if self.is_revoked:
             flags |= FLAG_EOS | FLAG_REVOKED
         put_base(frame, 0, flags, FRAME_DATA)
-        ordo_put_i32(frame + 8, <int32_t> (self.sender_position & (self.term_length - 1)))
-        ordo_put_i32(frame + 12, self.session_id)
-        ordo_put_i32(frame + 16, self.stream_id)
-        ordo_put_i32(frame + 20, compute_term_id(self.sender_position, self.shift, self.initial_term_id))
-        ordo_put_i32(frame + 24, 0)
-        ordo_put_i32(frame + 28, 0)
+        ordo_put_i32(frame + TERM_OFFSET_OFFSET, <int32_t> (self.sender_position & (self.term_length - 1)))
+        ordo_put_i32(frame + SESSION_ID_OFFSET, self.session_id)
+        ordo_put_i32(frame + STREAM_ID_OFFSET, self.stream_id)
+        ordo_put_i32(frame + TERM_ID_OFFSET, compute_term_id(self.sender_position, self.shift, self.initial_term_id))
+        ordo_put_i64(frame + RESERVED_VALUE_OFFSET, 0)
         if self.endpoint.transmit_frame(frame, DATA_LENGTH, &self.response_address):
             count_event(self.system, COUNTER_HEARTBEATS_SENT, 1)
             count_event(self.system, COUNTER_BYTES_SENT, DATA_LENGTH)
@@ -414,14 +416,14 @@ cdef class NetworkPublication(Worked):
     cdef void on_status_message(self, const uint8_t* frame, uint32_t length, const SocketAddress* source,
                                 int64_t now_ns) noexcept nogil:
         """Handle a status message that names this stream (§4.3). The frame was classified; its values were not."""
-        cdef int32_t term_offset = ordo_get_i32(frame + 20)
-        cdef int32_t window = ordo_get_i32(frame + 24)
-        cdef int64_t receiver_id = ordo_get_i64(frame + 28)
-        cdef uint8_t flags = frame[5]
+        cdef int32_t term_offset = ordo_get_i32(frame + SM_TERM_OFFSET)
+        cdef int32_t window = ordo_get_i32(frame + SM_WINDOW)
+        cdef int64_t receiver_id = ordo_get_i64(frame + SM_RECEIVER_ID)
+        cdef uint8_t flags = frame[FRAME_FLAGS_OFFSET]
         cdef bint has_tag = ordo_get_i32(frame) >= SM_TAGGED_LENGTH
-        cdef int64_t tag = ordo_get_i64(frame + 36) if has_tag else 0
+        cdef int64_t tag = ordo_get_i64(frame + SM_TAG) if has_tag else 0
         cdef int64_t position, limit
-        if term_offset < 0 or term_offset >= self.term_length or term_offset & 31 or window < 0 \
+        if term_offset < 0 or term_offset >= self.term_length or term_offset & (FRAME_ALIGNMENT - 1) or window < 0 \
                 or window > self.term_length / 2:
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
             return
@@ -434,7 +436,7 @@ cdef class NetworkPublication(Worked):
                 self.setup_elicited = True
                 self.flow_control.on_send_setup(has_tag, tag, self.sender_limit, now_ns)
             return
-        position = compute_position(ordo_get_i32(frame + 16), term_offset, self.shift, self.initial_term_id)
+        position = compute_position(ordo_get_i32(frame + SM_TERM_ID), term_offset, self.shift, self.initial_term_id)
         if position - self.sender_position > self.term_length / 2 or self.sender_position - position > self.term_length / 2:
             count_event(self.system, COUNTER_SM_REJECTED, 1)
             return
@@ -466,9 +468,10 @@ cdef class NetworkPublication(Worked):
         cdef uint8_t reply[RTTM_LENGTH]
         cdef SendItem item
         cdef SocketAddress to
-        if frame[5] & RTTM_REPLY == 0:
+        if frame[FRAME_FLAGS_OFFSET] & RTTM_REPLY == 0:
             return
-        put_rttm(reply, 0, self.session_id, self.stream_id, ordo_get_i64(frame + 16), 0, ordo_get_i64(frame + 32))
+        put_rttm(reply, 0, self.session_id, self.stream_id, ordo_get_i64(frame + RTTM_ECHO_TIME), 0,
+                 ordo_get_i64(frame + RTTM_RECEIVER_ID))
         self._answer_to(&to, source)
         item.data = reply
         item.length_bytes = item.segment_length_bytes = RTTM_LENGTH
@@ -486,14 +489,14 @@ cdef class NetworkPublication(Worked):
 
     cdef void on_nak(self, const uint8_t* frame, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """Resend what a NAK asks for to the receiver that asks, unless that was done a moment ago (§4.5)."""
-        cdef int32_t term_offset = ordo_get_i32(frame + 20)
-        cdef int64_t length = ordo_get_i32(frame + 24)
+        cdef int32_t term_offset = ordo_get_i32(frame + NAK_TERM_OFFSET)
+        cdef int64_t length = ordo_get_i32(frame + NAK_RANGE_LENGTH)
         cdef int64_t most = self.term_length / 2
         cdef int64_t position
         cdef int slot
         cdef bint is_listed
         cdef SocketAddress to
-        if term_offset < 0 or term_offset >= self.term_length or term_offset & 31 or length < 0 \
+        if term_offset < 0 or term_offset >= self.term_length or term_offset & (FRAME_ALIGNMENT - 1) or length < 0 \
                 or term_offset + length > self.term_length:
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
             return
@@ -502,7 +505,7 @@ cdef class NetworkPublication(Worked):
             return
         most = min(most, <int64_t> RESEND_WINDOW) * self.flow_control.retransmit_window_multiple
         length = min(length, most)
-        position = compute_position(ordo_get_i32(frame + 16), term_offset, self.shift, self.initial_term_id)
+        position = compute_position(ordo_get_i32(frame + NAK_TERM_ID), term_offset, self.shift, self.initial_term_id)
         self._answer_to(&to, source)
         slot = self._resend_slot(&to, position)
         if slot < 0:

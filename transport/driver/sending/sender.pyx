@@ -10,6 +10,7 @@ from ordo.transport.driver.frames.pointers cimport new_work_set, pair_key, point
 from ordo.transport.driver.frames.system_counters cimport count_event
 from ordo.transport.driver.frames.receive_budget cimport spare_turns
 from ordo.transport.secure.session cimport has_mark
+from ordo.transport.streams.logbuffer cimport FRAME_FLAGS_OFFSET
 
 cdef enum:
     RECEIVE_ITEMS = 16
@@ -115,7 +116,9 @@ cdef class Sender:
             return
         if not (FRAME_NAK <= frame_type <= FRAME_RTTM or frame_type == FRAME_RSP_SETUP) or frame_type == FRAME_SETUP:
             return
-        found = endpoint.publications.get(pair_key(ordo_get_i32(datagram + 8), ordo_get_i32(datagram + 12)))
+        # every frame to a sender has them there
+        found = endpoint.publications.get(
+            pair_key(ordo_get_i32(datagram + SM_SESSION_ID), ordo_get_i32(datagram + SM_STREAM_ID)))
         if frame_type == FRAME_SM:
             count_event(self.system, COUNTER_SM_RECEIVED, 1)
             if found != NULL:
@@ -123,7 +126,7 @@ cdef class Sender:
                 if (<NetworkPublication> found).has_work():
                     self.publications.wake(<NetworkPublication> found, now_ns)
             elif sm_is_valid(datagram):
-                endpoint.on_status_source(ordo_get_i64(datagram + 28), source, now_ns)
+                endpoint.on_status_source(ordo_get_i64(datagram + SM_RECEIVER_ID), source, now_ns)
         elif found == NULL:
             return
         elif frame_type == FRAME_NAK:
@@ -143,19 +146,19 @@ cdef class Sender:
             return
         with gil:
             if len(self.response_setups) < RESPONSE_SETUPS_MAX:
-                self.response_setups.append((publication, ordo_get_i32(frame + 16)))
+                self.response_setups.append((publication, ordo_get_i32(frame + RSP_SETUP_RESPONSE_SESSION_ID)))
                 self.waiting_count = len(self.errors) + len(self.response_setups)
 
     cdef void _on_error(self, NetworkPublication publication, SendEndpoint endpoint, const uint8_t* frame,
                         uint32_t length, const SocketAddress* source, int64_t now_ns) noexcept nogil:
         """Queue an ERR frame for the clients. Beyond a bound they are dropped, so that busy clients keep their place
         among the driver's responses."""
-        cdef int32_t text_length = ordo_get_i32(frame + 36)
+        cdef int32_t text_length = ordo_get_i32(frame + ERR_TEXT_LENGTH)
         if text_length < 0 or text_length > ERROR_TEXT_MAX or ERR_LENGTH + text_length > <int32_t> ordo_get_i32(frame):
             count_event(self.system, COUNTER_INVALID_PACKETS, 1)
             return
         count_event(self.system, COUNTER_ERROR_FRAMES_RECEIVED, 1)
-        if not publication.on_error(ordo_get_i64(frame + 16)):
+        if not publication.on_error(ordo_get_i64(frame + ERR_RECEIVER_ID)):
             return
         if now_ns - self.errors_since_ns >= ERRORS_INTERVAL_NS:
             self.errors_since_ns = now_ns
@@ -165,8 +168,9 @@ cdef class Sender:
         self.errors_told += 1
         with gil:
             self.errors.append((
-                publication, ordo_get_i64(frame + 16),
-                ordo_get_i64(frame + 24) if frame[5] & ERR_HAS_TAG else None, ordo_get_i32(frame + 32),
+                publication, ordo_get_i64(frame + ERR_RECEIVER_ID),
+                ordo_get_i64(frame + ERR_TAG) if frame[FRAME_FLAGS_OFFSET] & ERR_HAS_TAG else None,
+                ordo_get_i32(frame + ERR_CODE),
                 (<const char*> frame)[ERR_LENGTH:ERR_LENGTH + text_length],
                 (<const char*> source.storage)[:source.length_bytes]))
             self.waiting_count = len(self.errors) + len(self.response_setups)
