@@ -21,6 +21,13 @@ cdef class Archive(Agent):
     cdef readonly int64_t archive_id
     cdef readonly int64_t segment_length
     cdef readonly str sync
+    cdef public object observer                    # told of recordings: on_start(recording), on_stop(recording); or None
+    cdef readonly int64_t record_time_ns           # spent with recording in `do_work`, where something was recorded
+    cdef readonly int64_t record_time_max_ns       # in one duty cycle
+    cdef readonly int64_t replay_time_ns
+    cdef readonly int64_t replay_time_max_ns
+    cdef int64_t _bytes_recorded                   # of recordings that have ended
+    cdef int64_t _bytes_replayed
     cdef object _client
     cdef Clock _clock
     cdef object _lock

@@ -36,6 +36,21 @@ class RecordingSubscription:
     def close(self) -> None: ...
 
 class Archive(Agent):
+    observer: Any
+    @property
+    def record_time_ns(self) -> int: ...
+    @property
+    def record_time_max_ns(self) -> int: ...
+    @property
+    def replay_time_ns(self) -> int: ...
+    @property
+    def replay_time_max_ns(self) -> int: ...
+    @property
+    def active_recordings(self) -> list[Recording]: ...
+    @property
+    def recorded_bytes(self) -> int: ...
+    @property
+    def replayed_bytes(self) -> int: ...
     @property
     def directory(self) -> str: ...
     @property
@@ -58,12 +73,13 @@ class Archive(Agent):
         *,
         storage: Storage,
         clock: Clock,
-        client: Any = None,
+        client: object = None,
         sync: str = "commit",
         segment_length_bytes: int = ...,
         sync_queue: SyncQueue | None = None,
         archive_id: int | None = None,
         low_space_bytes: int = ...,
+        counts_padding: bool = ...,
         connect_timeout_ns: int = ...,
     ) -> None: ...
     def do_work(self, now_ns: int) -> int: ...

@@ -94,12 +94,13 @@ cdef class Archive(Agent):
     the page cache. `segment_length_bytes`: a power of two from 64 KiB to 1 GiB. `client`: the TransportClient that
     replays publish through and counters come from; None to record images without either. `sync_queue`: the node's own
     (it knows how to wake the node), default one of the storage. `low_space_bytes`: no recording starts below it.
+    `counts_padding`: a PAD counts before a frame follows it, in this folder for good; not for the log of a cluster.
     Raises StorageInUseError, ConfigurationError, StorageError.
     """
 
     def __init__(self, str directory not None, *, storage, Clock clock not None, client=None, sync="commit",
                  segment_length_bytes=SEGMENT_LENGTH_DEFAULT, SyncQueue sync_queue=None, archive_id=None,
-                 low_space_bytes=LOW_SPACE_BYTES_DEFAULT, connect_timeout_ns=CONNECT_TIMEOUT_NS_DEFAULT):
+                 low_space_bytes=LOW_SPACE_BYTES_DEFAULT, connect_timeout_ns=CONNECT_TIMEOUT_NS_DEFAULT, counts_padding=False):
         if sync not in ("commit", "none"):
             raise ConfigurationError(f"sync={sync!r} is not one of 'commit', 'none'")
         length = segment_length_bytes
@@ -120,6 +121,8 @@ cdef class Archive(Agent):
         self._lock = storage.lock_directory(directory)
         try:
             self.catalog = Catalog.open(storage, directory)
+            if counts_padding:
+                self.catalog.count_padding()
             self.recovered = recover(storage, directory, self.catalog, self._now_ms(), is_durable=sync == "commit")
         except BaseException:
             self._lock.close()
@@ -170,8 +173,21 @@ cdef class Archive(Agent):
     cpdef int do_work(self, int64_t now_ns) except -1:
         """Record, replay, and close what ended. Raises the error of a recording or replay that has no listener."""
         cdef int work
+        cdef int recorded, replayed
+        cdef int64_t begun_ns, recorded_ns, replayed_ns
         with nogil:
-            work = self.record_work(now_ns) + self.replay_work(now_ns)
+            begun_ns = self._clock.nano_time()
+            recorded = self.record_work(now_ns)
+            recorded_ns = self._clock.nano_time()
+            replayed = self.replay_work(now_ns)
+            replayed_ns = self._clock.nano_time()
+        work = recorded + replayed
+        if recorded:
+            self.record_time_ns += recorded_ns - begun_ns
+            self.record_time_max_ns = max(self.record_time_max_ns, recorded_ns - begun_ns)
+        if replayed:
+            self.replay_time_ns += replayed_ns - recorded_ns
+            self.replay_time_max_ns = max(self.replay_time_max_ns, replayed_ns - recorded_ns)
         if self._checkpoints is not None and self._recording_count:
             self._checkpoints.note(self._recordings, now_ns)
         if self.needs_attention():
@@ -224,6 +240,8 @@ cdef class Archive(Agent):
             raise
         self._recordings.append(recording)
         self._index()
+        if self.observer is not None:
+            self.observer.on_start(recording)
         return recording
 
     def check_space(self):
@@ -253,8 +271,8 @@ cdef class Archive(Agent):
                 "there to accept the loss, or restore the segment", recording_id=recording_id, position=position)
         clear_from(self.storage, self.directory, descriptor, descriptor.stop_position,
                    is_durable=self.sync == "commit")
-        return self.catalog.update(recording_id, session_id=image.session_id, source_identity=image.source_identity,
-                                   stop_position=NULL_POSITION, stop_timestamp=NULL_TIMESTAMP)
+        return self.catalog.update(recording_id, session_id=image.session_id, stop_position=NULL_POSITION,
+                                   stop_timestamp=NULL_TIMESTAMP)
 
     def _open(self, descriptor, Image image, is_new, on_stop):
         position = image.position
@@ -262,9 +280,9 @@ cdef class Archive(Agent):
         file = self.storage.open_segment(path, descriptor.segment_length,
                                           create=is_new or not self.storage.exists(path))
         folder = self.storage.open_segment(self.directory, 0, writable=False)
-        counter = self._add_counter(descriptor)
+        counter = self._add_counter(descriptor._replace(source_identity=image.source_identity))
         recording = Recording(self.storage, self.directory, descriptor, position, image, file, folder, self._queue,
-                              counter, on_stop)
+                              counter, on_stop, counts_padding=self.catalog.counts_padding)
         if descriptor.recording_id in self._tails:
             recording.share(self._tails[descriptor.recording_id])
         return recording
@@ -285,6 +303,7 @@ cdef class Archive(Agent):
             return
         self._recordings.remove(recording)
         self._index()
+        self._bytes_recorded += recording.written_position - recording.start_position
         stop_position = recording.settle()
         failure = recording.error
         try:
@@ -293,10 +312,27 @@ cdef class Archive(Agent):
             failure = failure or error
         if recording.counter is not None:
             recording.counter.close()
+        if self.observer is not None:
+            self.observer.on_stop(recording)
         if recording.on_stop is not None:
             recording.on_stop(recording, failure)
         elif failure is not None:
             raise failure
+
+    @property
+    def active_recordings(self):
+        """The recordings that are active."""
+        return list(self._recordings)
+
+    @property
+    def recorded_bytes(self):
+        """How many bytes have been written since the start."""
+        return self._bytes_recorded + sum(one.written_position - one.start_position for one in self._recordings)
+
+    @property
+    def replayed_bytes(self):
+        """How many bytes replays have published since the start."""
+        return self._bytes_replayed + sum(one.position - one.start_position for one in self._replays)
 
     def recording(self, recording_id):
         """Return the active Recording of an id, or None when it is not being recorded."""
@@ -325,7 +361,8 @@ cdef class Archive(Agent):
                Counter limit=None, on_end=None):
         """Publish a recording from `position` (default its start); return the Replay.
 
-        With `length` (bytes) it ends after it. Without, at the stop position; for a live recording it follows. Nothing
+        With `length` (bytes) it ends after it. Without, at the stop position; for a live recording it follows. An empty
+        recording that is stopped can be replayed from its start, which ends at once; not from a position. Nothing
         at or above the value of `limit` (a Counter) is published. A subscriber that goes away ends it.
         `on_end(replay, error or None)` is called once. Raises UnknownRecordingError, ArchiveError.
         """
@@ -341,7 +378,8 @@ cdef class Archive(Agent):
         live = self.recording(recording_id)
         stop = live.written_position if live is not None else descriptor.stop_position
         start = descriptor.start_position if position is None else position
-        check_replay(descriptor, start, length, stop, is_live=live is not None)
+        check_replay(descriptor, start, length, stop, is_live=live is not None,
+                     may_be_empty=position is None and start == stop)
         if start < stop:
             self._check_boundary(SegmentCursor(self.storage, self.directory, descriptor), start)
         return ReplayPlan(recording_id, start, length, replay_channel(
@@ -358,7 +396,9 @@ cdef class Archive(Agent):
         The rest is as for `replay`.
         """
         try:
-            self.plan_replay(plan.recording_id, plan.position, plan.length_bytes, channel=plan.channel)
+            is_from_start = plan.position == self.descriptor(plan.recording_id).start_position
+            self.plan_replay(plan.recording_id, None if is_from_start else plan.position, plan.length_bytes,
+                             channel=plan.channel)
         except BaseException:
             publication.close()
             raise
@@ -395,6 +435,7 @@ cdef class Archive(Agent):
             return
         self._replays.remove(replay)
         self._index()
+        self._bytes_replayed += replay.position - replay.start_position
         replay.settle()
         if replay.on_end is not None:
             replay.on_end(replay, replay.error)

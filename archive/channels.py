@@ -6,7 +6,8 @@ from ordo.transport.uri import ChannelUri
 _KEPT = frozenset(
     {
         "endpoint", "interface", "control", "control-mode", "tags", "rejoin", "group", "tether", "fc", "gtag", "cc",
-        "so-rcvbuf", "so-sndbuf", "rcv-wnd", "channel-snd-ts-offset", "channel-rcv-ts-offset", "media-rcv-ts-offset",
+        "so-rcvbuf", "so-sndbuf", "so-tos", "rcv-wnd", "channel-snd-ts-offset", "channel-rcv-ts-offset",
+        "media-rcv-ts-offset",
         "session-id", "alias", "response-correlation-id", "response-endpoint", "ttl", "stream-id",
     }
 )  # fmt: skip
@@ -48,7 +49,19 @@ def bounded_channel(channel: str, message_length_bytes: int) -> str:
     than was sent to the archive.
     """
     uri = ChannelUri.parse(channel)
+    if uri.control_mode == "response":  # nothing is sent before somebody asks
+        return channel
     return str(uri.with_params(setup_limit=setups_worth(message_length_bytes)) if uri.is_udp else uri)
+
+
+def answers_requester(channel: str) -> bool:
+    """Return whether a publication of this channel goes back to the publisher of a stream. Raises ChannelError."""
+    return ChannelUri.parse(channel).control_mode == "response"
+
+
+def answering_channel(channel: str, image_correlation_id: int) -> str:
+    """Return the channel of a publication to the publisher of an image. Raises ChannelError."""
+    return str(ChannelUri.parse(channel).with_params(response_correlation_id=image_correlation_id))
 
 
 def recording_key(channel: str, stream_id: int) -> str:

@@ -75,7 +75,7 @@ def _header_at(term: bytes, offset: int) -> FrameHeader:
 
 
 def migrate_segments(archive: Archive, source_id: int, target_id: int) -> int:
-    """Give the segment files of a stopped recording to the one that begins where it ends, or end where it begins.
+    """Move the segment files of a stopped recording to the one that begins where it ends, or ends where it begins.
 
     Returns how many; the source is empty afterwards. Raises UnknownRecordingError, ArchiveError, StorageError with
     nothing changed. After a crash half way, `attach_segments` of the target takes what was already moved before its
@@ -124,16 +124,18 @@ def _check_join(archive: Archive, source: RecordingDescriptor, target: Recording
     for name in ("segment_length", "term_length", "initial_term_id", "stream_id", "mtu"):
         ours, theirs = getattr(source, name), getattr(target, name)
         if ours != theirs:
-            raise ArchiveError(f"recordings differ in {name}: source={ours} target={theirs}")
+            raise ArchiveError(f"invalid migrate: recordings differ in {name}: source={ours} target={theirs}")
     if source.stop_position == target.start_position:
         join = target.start_position
     elif source.start_position == target.stop_position:
         join = source.start_position
     else:
         raise ArchiveError(
-            f"recordings do not meet: source {source.start_position} to {source.stop_position}, "
+            f"invalid migrate: recordings do not meet: source {source.start_position} to {source.stop_position}, "
             f"target {target.start_position} to {target.stop_position}"
         )
     if base_of(source, join) != join or base_of(target, join) != join:
-        raise ArchiveError(f"position={join}, where the recordings meet, is not the base of a segment of both")
+        raise ArchiveError(
+            f"invalid migrate: position={join}, where the recordings meet, is not the base of a segment of both"
+        )
     return join

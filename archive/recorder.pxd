@@ -12,8 +12,9 @@ cdef class Recording:
 
     Invariants: start <= durable_position <= written_position; a byte below written_position is in its file (page
     cache), one below durable_position on the device (`sync = "commit"`) or written (`sync = "none"`); neither ever
-    goes back. The `rec-pos` counter holds durable_position. A PAD becomes durable with the frame behind it: it may belong
-    to the first record of a leadership term, and without that nobody could tell whose it is.
+    goes back. The `rec-pos` counter holds durable_position. In the log of a cluster a PAD becomes durable with the frame
+    after it: it may belong to the first record of a leadership term, and without that nobody could tell whose it is.
+    With `counts_padding` it counts at once: a publisher's position is after it, and programs wait for that.
     """
     cdef readonly int64_t recording_id
     cdef readonly int64_t start_position           # of this session: where it began to record
@@ -25,6 +26,7 @@ cdef class Recording:
     cdef public object on_stop                     # called once: on_stop(recording, error or None)
     cdef readonly object error                     # why it stopped, None when in order
     cdef readonly bint is_active
+    cdef readonly bint counts_padding              # a PAD counts before a frame follows it
     cdef readonly bint needs_attention             # the image closed or something failed: the archive must act
     cdef int failure                               # -errno of a failed write or sync, 0: none
     cdef object _storage
@@ -34,7 +36,7 @@ cdef class Recording:
     cdef SegmentFile _previous                     # the segment before, until its sync is behind
     cdef SegmentFile _folder                       # its sync makes the names of new files durable
     cdef int64_t _segment_base
-    cdef int64_t _last_padding                     # length of the PAD before written_position, 0: another frame is there
+    cdef int64_t _last_padding                     # of the PAD before written_position that does not count, 0: none
     cdef SyncQueue _queue                          # None: sync = "none"
     cdef int64_t _flight_ticket                    # last sync asked for, 0: none under way
     cdef int64_t _flight_position                  # durable when it completes

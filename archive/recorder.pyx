@@ -43,7 +43,7 @@ cdef class Recording:
         free(self._staging)
 
     def __init__(self, storage, str directory, descriptor, int64_t position, Image image not None, SegmentFile file,
-                 SegmentFile folder, SyncQueue queue, Counter counter, on_stop):
+                 SegmentFile folder, SyncQueue queue, Counter counter, on_stop, *, bint counts_padding=False):
         self.recording_id = descriptor.recording_id
         self.start_position = position
         self.written_position = position
@@ -53,6 +53,7 @@ cdef class Recording:
         self.counter = counter
         self.on_stop = on_stop
         self.is_active = True
+        self.counts_padding = counts_padding
         self._storage = storage
         self._directory = directory
         self._layout = layout_of(descriptor)
@@ -150,7 +151,7 @@ cdef class Recording:
         if self._tail is not None:
             self._tail.note(block.position, block.length_bytes)
         self.written_position += block.length_bytes
-        self._last_padding = block.length_bytes if block.is_padding else 0
+        self._last_padding = block.length_bytes if block.is_padding and not self.counts_padding else 0
         if self.written_position == self._segment_base + self._layout.segment_length:
             self.failure = self._roll()
         return 0

@@ -16,6 +16,7 @@ cdef class Replay:
     """
     cdef readonly int64_t replay_id
     cdef readonly int64_t recording_id
+    cdef readonly int64_t start_position
     cdef readonly int64_t position                 # of the next byte to publish
     cdef readonly int64_t end_position             # where it ends by itself; INT64_MAX: follows while it lives
     cdef readonly ExclusivePublication publication

@@ -28,6 +28,7 @@ from ordo.transport.streams.logbuffer cimport (
     FRAME_TYPE_OFFSET,
     HEADER_LENGTH,
     NOT_CONNECTED,
+    STREAM_ID_OFFSET,
     TYPE_PAD,
     align_frame,
 )
@@ -37,7 +38,6 @@ from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError
 
 cdef enum:
     BLOCKS_PER_CYCLE = 4
-    STREAM_ID_OFFSET = 16
     NO_PAD = -1
     PASSED_LENGTH_MAX = 4 * 1024        # of one PAD for passed messages: a driver holds such back for a receiver's window
 
@@ -60,7 +60,7 @@ cdef class Replay:
                  int64_t connect_timeout_ns, on_end):
         self.replay_id = replay_id
         self.recording_id = cursor.recording_id
-        self.position = position
+        self.start_position = self.position = position
         self.end_position = end_position
         self.publication = publication
         self.is_active = True
@@ -160,7 +160,7 @@ cdef class Replay:
             self._fault = check_body(frame, layout)
             if self._fault != FAULT_NONE:
                 break
-            if ordo_get_u16(frame + 6) == TYPE_PAD:
+            if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD:
                 self._padding_length = aligned if offset == 0 else 0
                 break
             ordo_put_i32(frame + CHECKSUM_OFFSET, self.publication.session_id)

@@ -67,7 +67,7 @@ class Scrubber:
         return min((self.scrubbed_bytes - self._pass_first_byte) / max(self._pass_length_bytes, 1), 1.0)
 
     def damaged_count(self) -> int:
-        """Return how many places are damaged now: found, not mended since, and still there."""
+        """Return how many places are damaged now, without those repaired or removed since."""
         self._damaged = {(one, position) for one, position in self._damaged if self._is_there(one, position)}
         return len(self._damaged)
 
@@ -79,20 +79,20 @@ class Scrubber:
         return bool(descriptor.start_position <= position < self._bound(descriptor))
 
     def note_replaced(self, recording_ids: Collection[int]) -> None:
-        """Count the damage in these recordings as mended: other recordings have taken their place."""
+        """Count the damage in these recordings as repaired, because other recordings have replaced them."""
         replaced = {place for place in self._damaged if place[0] in recording_ids}
         self._damaged -= replaced
         self.mended_count += len(replaced)
 
     def look_again(self, recording_id: int, position: int) -> None:
-        """Read from `position` on before anything else, as something was mended there."""
+        """Read from `position` on before anything else, because something was repaired there."""
         if self._scanner is not None:
             self._places.appendleft((self._recording_id, self._position))
         self._places.appendleft((recording_id, position))
         self._scanner = None
 
     def work(self, now_ns: int) -> None:
-        """Take one step, when it is time again."""
+        """Take one step, if it is due."""
         if self._interval_ns == 0 or now_ns < self._due_ns:
             return
         if self._scanner is None and not self._places and not self._begin_pass(now_ns):

@@ -113,7 +113,7 @@ class AsyncArchiveClient:
         self._session.keep_alive()
 
     def close(self) -> None:
-        """End the session; recordings and replay that it started go on.
+        """End the session; recordings and replays that it started continue.
 
         Idempotent. Belongs to the event loop's thread: elsewhere it raises TransportError while the loop runs.
         In a process that was forked from the client's it does nothing.
@@ -285,7 +285,7 @@ class AsyncReplayStream:
 
     @property
     def position(self) -> int | None:
-        """The replay; None until it is there."""
+        """The replay; None until it exists."""
         return self._position
 
     @property
@@ -294,7 +294,7 @@ class AsyncReplayStream:
         return self._replay is not None and self._replay.is_done and not self._found
 
     async def open(self) -> None:
-        """Wait until the replay is there, as `async with` does."""
+        """Wait until the replay exists, as `async with` does."""
         if self._replay is None:
             self._client._demand_open()
             self._replay = self._begin(now_ns=self._client._link.transport.clock.now())

@@ -23,7 +23,7 @@ class AsyncPersistentSubscription(AsyncReader[RecordedMessage]):
     """
 
     def __init__(self, subscription: PersistentSubscription) -> None:
-        """Take over a subscription that nobody else uses."""
+        """Take over a subscription that has no other user."""
         super().__init__(subscription, subscription.work)
         self._subscription = subscription
 
@@ -36,8 +36,13 @@ class AsyncPersistentSubscription(AsyncReader[RecordedMessage]):
 
     @property
     def position(self) -> int | None:
-        """The position after what was handed out, as PersistentSubscription.position."""
+        """The position after the delivered messages, as PersistentSubscription.position."""
         return self._subscription.position
+
+    @property
+    def identity(self) -> str | None:
+        """Which recording is read, as PersistentSubscription.identity."""
+        return self._subscription.identity
 
     @property
     def is_live(self) -> bool:

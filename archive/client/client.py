@@ -115,7 +115,7 @@ class ArchiveClient(Closing):
             self._session.keep_alive()
 
     def close(self) -> None:
-        """End the session; recordings and replay that it started go on.
+        """End the session; recordings and replays that it started continue.
 
         Idempotent. Any thread may call it, and the handler of a signal: a call that is under way ends first,
         and the next one raises. In a process that was forked from the client's it does nothing.

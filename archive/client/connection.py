@@ -52,7 +52,7 @@ class ArchiveLink:
             raise self.session.late_errors.popleft()[1]
 
     def close(self) -> None:
-        """End the session; recordings that it started go on. Idempotent. A call that is under way ends first."""
+        """End the session; recordings that it started continue. Idempotent. A call in progress ends first."""
         self.transport.close(before=self._say_goodbye)
 
     def _say_goodbye(self) -> None:

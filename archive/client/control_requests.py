@@ -146,7 +146,7 @@ def find_last_recording(
 def list_recorded_streams(
     *, channel: str = "", stream_id: int | None = None, from_index: int = 0, count: int = 1000
 ) -> Call[list[RecordedStream]]:
-    """Return what is being recorded for clients, whose channel contains `channel`."""
+    """Return the streams that are recorded for clients, whose channel contains `channel`."""
     fields = {
         "pseudo_index": from_index,
         "subscription_count": count,
@@ -192,11 +192,13 @@ def start_replay(
     position: int | None = None,
     length: int | None = None,
     limit_counter_id: int | None = None,
+    file_io_length_max: int = NULL_VALUE,
 ) -> Call[int]:
     """Have the archive publish a recording from `position` (default its start); return the replay session id.
 
     Its low 32 bits are the session id of the stream. Without `length` (bytes) it follows a live recording, and ends
-    at the stop of another. `limit_counter_id` names a counter of the archive's driver that it may not pass.
+    at the stop of another. `limit_counter_id` names a counter of the archive's driver that it may not pass, and
+    `file_io_length_max` is how much it may read at a time.
     """
     fields = {
         "recording_id": recording_id,
@@ -204,7 +206,7 @@ def start_replay(
         "length": REPLAY_ALL_AND_FOLLOW if length is None else length,
         "replay_stream_id": stream_id,
         "replay_channel": channel,
-        "file_io_length_max": NULL_VALUE,
+        "file_io_length_max": file_io_length_max,
         "replay_token": NULL_VALUE,
     }
     if limit_counter_id is None:
@@ -268,7 +270,7 @@ def migrate_segments(source_recording_id: int, target_recording_id: int) -> Call
 
 
 def update_channel(recording_id: int, channel: str) -> Call[None]:
-    """Change what the catalog says of a recording's channel."""
+    """Change a recording's channel in the catalog."""
     return Call(codecs.UPDATE_CHANNEL_REQUEST, {"recording_id": recording_id, "channel": channel}, _nothing)
 
 

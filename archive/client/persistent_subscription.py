@@ -1,4 +1,4 @@
-"""A subscription that outlives what it reads from: replayed from an archive, live, and replayed again when too slow.
+"""A subscription that survives the loss of its source: a replay, then live, and a replay again when too slow.
 
 with PersistentSubscription.connect("10.0.0.1:8010", 0, "aeron:udp?endpoint=224.20.30.39:9000", 7) as subscription:
     for message in subscription:
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, Self, Unpack
 
 from ordo.archive.client.connection import client_transport
+from ordo.archive.client.recording_identity import check_identity
 from ordo.archive.client.replay import FRAGMENTS_PER_POLL, PARK_NS, RecordedMessage
 from ordo.archive.client.settings import ArchiveClientOptions, ArchiveClientSettings
 from ordo.archive.client.stream_follower import StreamFollower
@@ -26,6 +27,7 @@ class SubscriptionOptions(ArchiveClientOptions, total=False):
     """What `PersistentSubscription.connect` takes by name."""
 
     position: int | Literal["live"] | None
+    identity: str | None
     silence_s: float
     on_change: Callable[[bool], object] | None
     aeron_dir: str | None
@@ -48,6 +50,7 @@ class PersistentSubscription(Closing):
         stream_id: int,
         *,
         position: int | Literal["live"] | None = None,
+        identity: str | None = None,
         silence_s: float = SILENCE_S_DEFAULT,
         on_change: Callable[[bool], object] | None = None,
         aeron_dir: str | None = None,
@@ -58,7 +61,8 @@ class PersistentSubscription(Closing):
         `channel`, `stream_id`: where the stream is live; it is read as `tether=false`.
 
         `position`: where to begin, in bytes, as `position` of this object or of a message gives it; None for the start
-        of the recording, "live" for what comes from now on. `silence_s`: how long the live stream may be silent before
+        of the recording, "live" for what comes from now on. `identity`: of the recording that the position is in, as
+        this object gives it; another one is refused. `silence_s`: how long the live stream may be silent before
         the archive is asked whether it has more. `on_change(is_live)` is called from within `poll` and `work`.
         `aeron_dir`: the driver to use, default one of its own. Raises ConfigurationError, ChannelError, TransportError.
         """
@@ -76,6 +80,7 @@ class PersistentSubscription(Closing):
                 channel,
                 stream_id,
                 position=position,
+                identity=check_identity(identity),
                 silence_ns=round(silence_s * 1e9),
                 on_change=on_change or (lambda _: None),
             )
@@ -92,6 +97,7 @@ class PersistentSubscription(Closing):
         stream_id: int,
         *,
         position: int | Literal["live"] | None = None,
+        identity: str | None = None,
         silence_s: float = SILENCE_S_DEFAULT,
         on_change: Callable[[bool], object] | None = None,
         aeron_dir: str | None = None,
@@ -107,6 +113,7 @@ class PersistentSubscription(Closing):
             channel,
             stream_id,
             position=position,
+            identity=identity,
             silence_s=silence_s,
             on_change=on_change,
             aeron_dir=aeron_dir,
@@ -114,11 +121,16 @@ class PersistentSubscription(Closing):
 
     @property
     def position(self) -> int | None:
-        """The position after what was handed out, in bytes; None until that is known.
+        """The position after the delivered messages, in bytes; None until that is known.
 
         Another subscription can begin there.
         """
         return self._polled.position(self._follower.position)
+
+    @property
+    def identity(self) -> str | None:
+        """Which recording is read, to be kept beside a position of it; None until the archive has said it."""
+        return self._follower.identity
 
     @property
     def is_live(self) -> bool:
@@ -133,9 +145,9 @@ class PersistentSubscription(Closing):
     def work(self) -> int:
         """Run one duty cycle without messages, for a program that takes none for a while; return the things done.
 
-        Raises UnknownRecordingError; ArchiveError for a position that was deleted, for credentials that are refused,
-        and at the recording's end for another live stream with its session id; RegistrationError for a channel that
-        the driver does not take.
+        Raises UnknownRecordingError; OtherRecordingError for another recording than that which was read before, and at
+        the recording's end for another live stream with its session id; ArchiveError for a position that was deleted
+        and for credentials that are refused; RegistrationError for a channel that the driver does not take.
         """
         with self._transport.use:
             work_count = self._follower.work(self._transport.drive())
@@ -186,7 +198,7 @@ class PersistentSubscription(Closing):
         return self._transport.is_closed
 
     def close(self) -> None:
-        """End it; another one goes on at its `position`.
+        """End the subscription; another one can continue at its `position`.
 
         Idempotent. A call that is under way ends first; then loops end, and calls raise TransportError. In a
         process that was forked from this one's it does nothing.

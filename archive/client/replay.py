@@ -35,7 +35,7 @@ class RecordedMessage(NamedTuple):
 
 
 class ReplayState(Enum):
-    """The state of a replay, seen from the client; each says what is waited for."""
+    """The state of a replay, as the client sees it; each name says what the client waits for."""
 
     MEASURING = "where the recording begins"
     SUBSCRIBING = "its own port"
@@ -220,7 +220,7 @@ class Replay:
         return self._take(lambda image: image.poll_messages(self._on_message, limit))
 
     def pass_over(self) -> int:
-        """Consume what has come without looking at it, to see that all of it can be sent; return its bytes."""
+        """Consume messages without decoding them, to check that they can all be sent; return their bytes."""
         return self._take(lambda image: image.block_poll(lambda *_: None, BYTES_PER_PASS))
 
     def _take(self, take: Callable[[Image], int]) -> int:
@@ -305,7 +305,7 @@ class ReplayStream(Closing):
     """
 
     def __init__(self, link: ArchiveLink, replay: Replay) -> None:
-        """Wait until the replay is there."""
+        """Wait until the replay exists."""
         self.recording_id = replay.recording_id
         self._link = link
         self._replay = replay
@@ -323,7 +323,7 @@ class ReplayStream(Closing):
 
     @property
     def position(self) -> int:
-        """The position after what was handed out, in bytes."""
+        """The position after the delivered messages, in bytes."""
         position = self._polled.position(self._replay.position)
         assert position is not None, "a replay that is open began somewhere"
         return position
@@ -351,7 +351,7 @@ class ReplayStream(Closing):
         return self._take(lambda: self._replay.poll(handler, limit))
 
     def pass_over(self) -> int:
-        """Consume what has come without looking at it, to see that all of it can be sent; return its bytes."""
+        """Consume messages without decoding them, to check that they can all be sent; return their bytes."""
         return self._take(self._replay.pass_over)
 
     def _take(self, take: Callable[[], int]) -> int:
@@ -387,7 +387,7 @@ class ReplayStream(Closing):
         return self._is_closed or self._link.transport.is_closed
 
     def close(self) -> None:
-        """End the replay; another one goes on at its `position`. Idempotent."""
+        """End the replay; another one can continue at its `position`. Idempotent."""
         if self._is_closed:
             return
         self._is_closed = True

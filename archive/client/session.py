@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ordo.archive.channels import answering_channel
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol import codecs, own_codecs
 from ordo.archive.protocol.codes import PROTOCOL_VERSION, ErrorCode, RecordingSignal, ResponseCode
@@ -112,16 +113,17 @@ class ArchiveSession:
         self._connect_id = 0
         self.driver = DriverRequests(client)
         """The way to ask the driver for what belongs to this session, such as the subscription of a replay."""
-        session_id = client.next_available_session_id(settings.control_stream_id)
-        request_channel, response_channel = settings.channels(session_id)
+        request_channel, response_channel = settings.channels(
+            lambda: client.next_available_session_id(settings.control_stream_id)
+        )
         self._open = [
             self.driver.add_subscription(
                 response_channel, settings.response_stream_id, self._on_subscription, self._fail, lambda _: None
-            ),
-            self.driver.add_exclusive_publication(
-                request_channel, settings.control_stream_id, self._on_publication, self._fail
-            ),
+            )
         ]
+        self._request_channel = request_channel
+        if not settings.is_answered_alone:
+            self._add_publication(request_channel)
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -138,8 +140,17 @@ class ArchiveSession:
         """Whether the driver still owes a response: go on with `work`, also when the session is closed."""
         return self.driver.is_pending
 
+    def _add_publication(self, channel: str) -> None:
+        self._open.append(
+            self.driver.add_exclusive_publication(
+                channel, self.settings.control_stream_id, self._on_publication, self._fail
+            )
+        )
+
     def _on_subscription(self, subscription: Subscription) -> None:
         self._subscription = subscription
+        if self.settings.is_answered_alone:
+            self._add_publication(answering_channel(self._request_channel, subscription.registration_id))
 
     def _on_publication(self, publication: ExclusivePublication) -> None:
         self._publication = publication
@@ -154,7 +165,7 @@ class ArchiveSession:
         self.close()
 
     def close(self) -> None:
-        """Close the session with the archive, as far as that can be sent, and free what the session has. Idempotent."""
+        """Close the session with the archive, if it can still be reached, and free its resources. Idempotent."""
         if self.is_closed:
             return
         if self._publication is not None and self.control_session_id >= 0 and not self._publication.is_closed:
@@ -191,7 +202,8 @@ class ArchiveSession:
     def _leave_adding(self) -> int:
         if self._publication is None or self._subscription is None:
             return 0
-        if ChannelUri.parse(self._subscription.channel).is_udp and self._subscription.resolved_endpoint is None:
+        is_bound = self.settings.is_answered_alone or self._subscription.resolved_endpoint is not None
+        if ChannelUri.parse(self._subscription.channel).is_udp and not is_bound:
             return 0
         self.state = ClientState.CONNECTING
         return 1
@@ -249,8 +261,13 @@ class ArchiveSession:
 
     # --- requests -----------------------------------------------------------------------------------------------------
 
-    def request(self, message: Message, *, item_count_max: int = 0, **fields: Any) -> Reply:
-        """Send a request; the returned Reply receives what comes back. Raises ArchiveError when it cannot be sent."""
+    def request(
+        self, message: Message, *, item_count_max: int = 0, via: ExclusivePublication | None = None, **fields: Any
+    ) -> Reply:
+        """Send a request; the returned Reply receives the answer. Raises ArchiveError if it cannot be sent.
+
+        `via`: another stream to the archive than that of the session.
+        """
         if not self.is_connected or self._publication is None:
             raise self.error or ArchiveError("there is no session with the archive; connect first")
         correlation_id = self.client.next_correlation_id()
@@ -260,7 +277,7 @@ class ArchiveSession:
             is_of_streams = message is codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST
             item = codecs.RECORDING_SUBSCRIPTION_DESCRIPTOR if is_of_streams else codecs.RECORDING_DESCRIPTOR
         reply = Reply(correlation_id, deadline_ns, message.name, item_count_max, item)
-        self._offer(payload, message.name)
+        self._offer(payload, message.name, via)
         self._replies[correlation_id] = reply
         return reply
 
@@ -271,15 +288,16 @@ class ArchiveSession:
         )
         self._offer(payload, "KeepAliveRequest")
 
-    def _offer(self, payload: bytes, what: str) -> None:
+    def _offer(self, payload: bytes, what: str, via: ExclusivePublication | None = None) -> None:
         """Send a request or fail.
 
         Requests are small and rare, so a stream without room for one means that the archive does not keep up.
         """
-        assert self._publication is not None
+        publication = via or self._publication
+        assert publication is not None
         result = RESULT_ADMIN_ACTION
         while result == RESULT_ADMIN_ACTION:
-            result = self._publication.offer(payload)
+            result = publication.offer(payload)
         if result == RESULT_BACK_PRESSURED:
             raise ArchiveError(f"{what} was not sent: the archive takes no requests now; try again")
         if result <= 0:
@@ -307,7 +325,7 @@ class ArchiveSession:
         self._watched.pop(correlation_id, None)
 
     def _on_message(self, payload: bytes, _: Header) -> None:
-        """Handle a message; anybody may have sent it, so what cannot be decoded is dropped."""
+        """Handle a message. Any program may have sent it, so an invalid one is dropped."""
         try:
             found = decode_one_of(own_codecs.CLIENT_SCHEMAS, payload)
         except DecodeError:

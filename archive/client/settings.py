@@ -1,4 +1,4 @@
-"""Where an archive is, and where it answers."""
+"""The address of an archive, and where it sends its answers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class ArchiveClientSettings:
     control_channel: str
     """Where the archive listens: `aeron:udp?endpoint=host:port`, or `aeron:ipc` for one on the same driver."""
     response_channel: str
-    """Where it answers: a UDP channel at an address of this host that it can reach (port 0 for any), or `aeron:ipc`."""
+    """Where it answers: a UDP channel at an address of this host that it can reach (port 0 for any), or `aeron:ipc`.
+    With `control-mode=response` it answers to where the requests come from."""
     control_stream_id: int = CONTROL_STREAM_ID_DEFAULT
     response_stream_id: int = RESPONSE_STREAM_ID_DEFAULT
     message_timeout_s: float = 10.0
@@ -88,8 +89,14 @@ class ArchiveClientSettings:
             settings["response_channel"] = _response_channel(ChannelUri.parse(channel))
         return cls(control_channel=channel, **settings)
 
-    def channels(self, session_id: int) -> tuple[str, str]:
+    @property
+    def is_answered_alone(self) -> bool:
+        """Whether the archive finds the way of its answers by the stream of the requests."""
+        return ChannelUri.parse(self.response_channel).control_mode == "response"
+
+    def channels(self, next_session_id: Callable[[], int]) -> tuple[str, str]:
         """Return the request and response channel of a session: with small terms, and a session id of their own."""
+        session_id = None if self.is_answered_alone else next_session_id()
         request, response = (ChannelUri.parse(channel) for channel in (self.control_channel, self.response_channel))
         return tuple(  # type: ignore[return-value]
             str(

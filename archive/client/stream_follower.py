@@ -2,7 +2,8 @@
 
 Replay and live stream have the same positions (archive.md A8.1, A8.5), so that a message that was handed out from one
 of them is recognised in the other. Session id and position alone do not say that a live stream is the recorded one: a
-publisher may begin anew with the session id of the last one. `difference_of` compares the rest. The clock is handed in.
+publisher may begin anew with the session id of the last one; nor does an id say that an archive's recording is the one
+that was read before. `recording_identity.py` compares the rest. The clock is handed in.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from typing import Any, Literal
 
 from ordo.archive.client import control_requests
 from ordo.archive.client.control_requests import Call
+from ordo.archive.client.recording_identity import difference_of, identity_of, shown
 from ordo.archive.client.replay import REPLAY_STREAM_ID_DEFAULT, RecordedMessage, Replay
 from ordo.archive.client.session import ArchiveSession, Reply
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode, is_final
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
 from ordo.archive.segments.catalog import RecordingDescriptor
-from ordo.runtime.errors import ArchiveError, OrdoError, UnknownRecordingError
+from ordo.runtime.errors import ArchiveError, OrdoError, OtherRecordingError, UnknownRecordingError
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.transport.client.client import TransportClient
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 from ordo.transport.streams.image import Header, Image
 from ordo.transport.streams.subscription import Subscription
 from ordo.transport.uri import ChannelUri
@@ -54,13 +57,16 @@ class StreamFollower:
         position: int | Literal["live"] | None,
         silence_ns: int,
         on_change: Callable[[bool], object],
+        identity: str | None = None,
     ) -> None:
-        """Prepare to follow; `position`: bytes, None for the recording's start.
+        """Prepare to follow; `position`: bytes, None for the recording's start; `identity`: of the recording it is in.
 
         `silence_ns`: after this time without a message the archive is asked whether it has more than the live
         stream gave. `on_change(is_live)`. Raises ChannelError.
         """
         self.recording_id = recording_id
+        self.identity = identity
+        """Which recording is read; None: the one that the archive has, once it has said so."""
         self.position = None if position == "live" else position
         self.is_live = False
         self.error: OrdoError | None = None
@@ -86,15 +92,11 @@ class StreamFollower:
         self._subscription: Subscription | None = None
         self._image: Image | None = None
         self._handler: Handler = lambda _: None
-        self._now_ns = 0
-        self._retry_ns = 0
-        self._join_ns = 0
+        self._now_ns = self._retry_ns = self._join_ns = 0
         self._silent_since_ns: int | None = None
-        self._recorded_position = NULL_VALUE
+        self._recorded_position = self._known_end = NULL_VALUE
         self._join_floor_position = 0
-        self._has_looked = False
-        self._has_read = self._has_refused = False
-        self._known_end = NULL_VALUE
+        self._has_looked = self._has_read = self._has_refused = False
         self._beyond_since_ns: int | None = None
         self._difference = ""
         """What was wrong with the live stream that was found last, if it was not the recorded one."""
@@ -146,7 +148,7 @@ class StreamFollower:
         return work_count
 
     def _ask(self, call: Call[Any], on_reply: Callable[[Reply], None]) -> None:
-        """Send the next request, one at a time; none before the session is there."""
+        """Send the next request, one at a time, once the session exists."""
         if self._session is None or not self._session.is_connected or self._reply is not None:
             return
         try:
@@ -173,7 +175,10 @@ class StreamFollower:
             unknown = UnknownRecordingError(f"no recording {self.recording_id}", code=ErrorCode.UNKNOWN_RECORDING)
             self._try_again(reply.error or unknown)
             return
-        descriptor = self._descriptor = control_requests.descriptor_of(reply.items[0])
+        descriptor = control_requests.descriptor_of(reply.items[0])
+        if not self._is_same(identity_of(descriptor)):
+            return
+        self._descriptor = descriptor
         if self.position is None and self._starts_live:
             self._ask_to_join()
             return
@@ -186,10 +191,33 @@ class StreamFollower:
                     code=ErrorCode.INVALID_POSITION,
                 )
             )
+        elif position % FRAME_ALIGNMENT:  # archives refuse it without a code that says so
+            self._fail(
+                ArchiveError(
+                    f"position={position} is not a multiple of {FRAME_ALIGNMENT}: give one that a message had",
+                    code=ErrorCode.INVALID_POSITION,
+                )
+            )
         elif self._is_over:
             self._on_over(descriptor.stop_position)
         elif self._session is not None:
             self._begin_replay(self._session, position)
+
+    def _is_same(self, identity: str) -> bool:
+        """Return whether this is the recording that was read so far: another archive may have its address by now."""
+        self.identity = self.identity or identity
+        if self.identity == identity:
+            return True
+        where = self._settings.control_channel
+        self._fail(
+            OtherRecordingError(
+                f"recording {self.recording_id} of the archive at {where} is another one (identity {shown(identity)}) "
+                f"than what was read before (identity {shown(self.identity)}): give the archive that has that one, or "
+                "begin anew without its position",
+                code=ErrorCode.UNKNOWN_RECORDING,
+            )
+        )
+        return False
 
     def _begin_replay(self, session: ArchiveSession, position: int) -> None:
         self._has_looked = False
@@ -241,7 +269,7 @@ class StreamFollower:
         return self.position is not None and self.position <= self._known_end
 
     def _on_end_known(self, reply: Reply) -> None:
-        """After a refusal: where no record begins at a position that is recorded, the next try says so."""
+        """Handle the end of the recording after a refusal; a position inside a record fails at the next attempt."""
         self._has_refused = False
         if reply.error is not None:
             self._try_again(reply.error)
@@ -253,7 +281,7 @@ class StreamFollower:
             self._note_beyond(reply.relevant_id)
 
     def _note_beyond(self, end_position: int) -> None:
-        """Wait a while for a position beyond the recording: what was read live before may be recorded late."""
+        """Wait for a while at a position beyond the recording: live messages may be recorded late."""
         if self._has_read:
             return
         if self._beyond_since_ns is None:
@@ -367,7 +395,7 @@ class StreamFollower:
             self._leave_live(f"{what} is not the one that was recorded: {difference}" if difference else stopped)
             return
         self._fail(
-            ArchiveError(
+            OtherRecordingError(
                 f"{what} is not the one of recording {self.recording_id}, which has ended: {difference}; "
                 "a publisher began anew with the same session id: read the recording of its new stream",
                 code=ErrorCode.INVALID_EXTENSION,
@@ -409,7 +437,7 @@ class StreamFollower:
         return count
 
     def _attend_silence(self) -> None:
-        """Leave a live stream that gives nothing while the archive has more: it has a gap that nobody fills.
+        """Leave a live stream that is silent while the archive has more, because it has a gap that is never filled.
 
         That happens to a receiver that was too slow for a stream whose sender does not wait for it. Asked is twice, so
         that a message on its way is waited for.
@@ -464,23 +492,6 @@ class StreamFollower:
         self._drop_session()
         self._on_change = lambda _: None
         self._leave_live("")
-
-
-def difference_of(image: Image, descriptor: RecordingDescriptor, recorded_position: int) -> str:
-    """Return why a live stream cannot be that of a recording with the same session id, or an empty string.
-
-    `recorded_position`: how far the recording went before the stream was subscribed to. A stream is joined where its
-    sender is, and no recording is further than its sender; nor does one that was stopped go on anywhere but at its end.
-    An image that this driver had already may lag, which only delays the change to it.
-    """
-    if image.initial_term_id != descriptor.initial_term_id:
-        return f"initial term id {image.initial_term_id} instead of {descriptor.initial_term_id}"
-    if image.term_length != descriptor.term_length:
-        return f"terms of {image.term_length} bytes instead of {descriptor.term_length}"
-    join_position, stop_position = image.join_position, descriptor.stop_position
-    if join_position < recorded_position or NULL_VALUE != stop_position < join_position:
-        return f"it is at {join_position}, the recording at {recorded_position}"
-    return ""
 
 
 def _untethered(channel: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ordo.archive.protocol import codecs
@@ -18,6 +19,7 @@ from ordo.transport.uri import ChannelUri
 READING = (
     codecs.REPLAY_REQUEST,
     codecs.BOUNDED_REPLAY_REQUEST,
+    codecs.REPLAY_TOKEN_REQUEST,
     codecs.STOP_REPLAY_REQUEST,
     codecs.LIST_RECORDINGS_REQUEST,
     codecs.LIST_RECORDINGS_FOR_URI_REQUEST,
@@ -33,7 +35,7 @@ READING = (
 OF_TOPICS = frozenset(
     message.template_id for message in READING if message is not codecs.LIST_RECORDING_SUBSCRIPTIONS_REQUEST
 )
-"""Requests of topic readers; `AccessPolicy.check_reading` decides which recordings they are told about."""
+"""Requests of topic readers; `ClientRights.check_reading` decides which recordings they are told about."""
 RECORDING = (
     codecs.START_RECORDING_REQUEST,
     codecs.START_RECORDING_REQUEST_2,
@@ -105,12 +107,12 @@ def check_log_right(
     )
 
 
-class AccessPolicy(Protocol):
-    """A policy that decides what the clients of an archive may do."""
+class ClientRights(Protocol):
+    """Decides which clients an archive lets in, and which requests each of them may make."""
 
     @property
     def authenticator(self) -> Authenticator | None:
-        """The authenticator that decides which clients are let in; None lets in everybody."""
+        """The authenticator that decides which clients are admitted; None admits every client."""
 
     @property
     def owns_replays(self) -> bool:
@@ -125,6 +127,10 @@ class AccessPolicy(Protocol):
     def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
         """Raise ArchiveError with UNAUTHORISED_ACTION for a recording whose length this client may not know."""
 
+
+class ClientChannels(Protocol):
+    """Decides where clients may have an archive publish to."""
+
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
         """Return the channel for the responses of a client that asks in a stream with this session id.
 
@@ -133,6 +139,10 @@ class AccessPolicy(Protocol):
 
     def replay_channel(self, channel: str, stream_id: int) -> str:
         """Return the channel of a replay, checked in the same way."""
+
+
+class ReplayBounds(Protocol):
+    """Decides how many replays there may be, and how far each recording may be replayed."""
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         """Raise ArchiveError with MAX_REPLAYS for one replay too many.
@@ -147,15 +157,12 @@ class AccessPolicy(Protocol):
         that are shared.
         """
 
-    def replay_limit(self, recording_id: int) -> Counter | None:
+    def limit(self, recording_id: int) -> Counter | None:
         """Return the counter that a replay of a recording may not pass, or None when there is no bound."""
 
-    def log_identity(self) -> ToldIdentity | None:
-        """Return which cluster's log the archive has; None: of none, or that is not certain yet."""
 
-
-class FullAccess:
-    """The policy of an archive of its own: clients may do everything, or what their roles say."""
+class FullRights:
+    """The rights at an archive of its own: clients may do everything, or what their roles say."""
 
     def __init__(self, authenticator: Authenticator | None = None) -> None:
         self.authenticator = authenticator
@@ -170,32 +177,13 @@ class FullAccess:
     def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
         self.check_reading(descriptor, principal)
 
-    def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
-        return channel
 
-    def replay_channel(self, channel: str, stream_id: int) -> str:
-        return channel
-
-    def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
-        pass
-
-    def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
-        pass
-
-    def replay_limit(self, recording_id: int) -> Counter | None:
-        return None
-
-    def log_identity(self) -> ToldIdentity | None:
-        return None
-
-
-class ReadOnlyAccess:
-    """The policy of an archive that belongs to a node: clients look, and replay up to a bound."""
-
-    owns_replays = True
+class ReadingRights(FullRights):
+    """The rights at an archive that belongs to a node: clients only look and replay."""
 
     def __init__(self, authenticator: Authenticator | None = None) -> None:
-        self.authenticator = authenticator
+        super().__init__(authenticator)
+        self.owns_replays = True
 
     def check_request(self, message: Message, principal: bytes) -> None:
         if _right_for(message) not in Right.LOG:
@@ -203,13 +191,21 @@ class ReadOnlyAccess:
                 f"{message.name} is refused: this archive belongs to a node of a cluster and can be read only",
                 code=ErrorCode.UNAUTHORISED_ACTION,
             )
-        check_right(self.authenticator, message, principal)
+        super().check_request(message, principal)
 
-    def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
-        check_log_right(self.authenticator, descriptor, principal)
 
-    def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
-        self.check_reading(descriptor, principal)
+class AnyChannel:
+    """Takes every channel, for an archive of its own."""
+
+    def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
+        return channel
+
+    def replay_channel(self, channel: str, stream_id: int) -> str:
+        return channel
+
+
+class UnicastChannels:
+    """Takes unicast channels that a stranger can do no harm with, for an archive that belongs to a node."""
 
     def response_channel(self, channel: str, stream_id: int, session_id: int) -> str:
         """Return the checked response channel.
@@ -240,7 +236,11 @@ class ReadOnlyAccess:
         return ChannelUri(uri.media, {key: value for key, value in uri.params.items() if key in CHANNEL_KEYS})
 
     def check_destination(self, channel: str, port: int, stream_id: int) -> None:
-        """Raise ArchiveError for a stream that somebody else listens to on that channel."""
+        """Raise ArchiveError for a stream to which another program listens on that channel."""
+
+
+class NoBounds:
+    """Lets every recording be replayed as often and as far as clients want."""
 
     def check_replay(self, recording_id: int, replayed_ids: Sequence[int]) -> None:
         pass
@@ -248,11 +248,26 @@ class ReadOnlyAccess:
     def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
         pass
 
-    def replay_limit(self, recording_id: int) -> Counter | None:
+    def limit(self, recording_id: int) -> Counter | None:
         return None
 
-    def log_identity(self) -> ToldIdentity | None:
-        return None
+
+@dataclass(frozen=True)
+class AccessPolicy:
+    """What the clients of an archive may do.
+
+    `log_identity` returns which cluster's log the archive has; None: of none, or that is not certain yet.
+    """
+
+    rights: ClientRights
+    channels: ClientChannels
+    replays: ReplayBounds
+    log_identity: Callable[[], ToldIdentity | None] = lambda: None
+
+
+def full_access(authenticator: Authenticator | None = None) -> AccessPolicy:
+    """Return the policy of an archive of its own."""
+    return AccessPolicy(FullRights(authenticator), AnyChannel(), NoBounds())
 
 
 def _refused(channel: str, reason: str) -> ArchiveError:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ordo.archive.archive import Archive
-from ordo.archive.control.access import AccessPolicy, FullAccess
+from ordo.archive.channels import answers_requester
+from ordo.archive.control.access import AccessPolicy, full_access
 from ordo.archive.control.admission import Admission
-from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.queries import QueryRequests
 from ordo.archive.control.recordings import RecordingRequests
+from ordo.archive.control.replay_tokens import NO_TOKEN, ReplayTokens
 from ordo.archive.control.replays import ReplayRequests
 from ordo.archive.control.replication import ReplicationRequests
 from ordo.archive.control.session import ControlSession, SessionState
+from ordo.archive.control.settings import ControlSettings
 from ordo.archive.control.storage_requests import StorageRequests
 from ordo.archive.protocol import codecs
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequests
 from ordo.runtime.agents.agent import Agent
 from ordo.runtime.errors import ArchiveError, Category, DecodeError, OrdoError
-from ordo.runtime.sbe import Message, decode_one_of, read_header
+from ordo.runtime.sbe import Message, decode_one_of
 from ordo.runtime.security.authentication import key_name_of
 from ordo.transport.client.client import TransportClient
 from ordo.transport.streams.image import Header, Image
@@ -36,8 +39,7 @@ CONTROL_SESSION_ID_MAX = (1 << 31) - 1
 ENDED_SESSIONS_MAX = 64
 PROXY_ID_MAX = 1 << 62
 SESSION_MESSAGES = (codecs.KEEP_ALIVE_REQUEST, codecs.CLOSE_SESSION_REQUEST, codecs.CHALLENGE_RESPONSE)
-UNSUPPORTED_REQUESTS = frozenset({105})
-"""The template ids of requests that this archive does not have: replays by token."""
+REPLAYS = (codecs.REPLAY_REQUEST, codecs.BOUNDED_REPLAY_REQUEST)
 
 
 class ControlConductor(Agent):
@@ -52,17 +54,17 @@ class ControlConductor(Agent):
         archive: Archive,
         client: TransportClient,
         random: Random,
-        config: ControlConfig | None = None,
+        config: ControlSettings | None = None,
         *,
         access: AccessPolicy | None = None,
         on_error: Callable[[Exception], object] = lambda _: None,
     ) -> None:
-        self.config = config or ControlConfig()
+        self.config = config or ControlSettings()
         self.sessions: dict[int, ControlSession] = {}
         self._ended: deque[tuple[int, int]] = deque(maxlen=ENDED_SESSIONS_MAX)
         """Sessions and images of clients that are gone: their remaining messages are no intrusion."""
         self._client = client
-        self._access = access or FullAccess()
+        self._access = access or full_access()
         self._on_error = on_error
         self._random = random
         self._next_session_id = random.randrange(CONTROL_SESSION_ID_MAX)
@@ -71,11 +73,13 @@ class ControlConductor(Agent):
         self._now_ns = 0
         self.recordings = RecordingRequests(archive, self._driver, self.config)
         self.replays = ReplayRequests(archive, self._driver, client.counters, self.config, self._access)
-        self.replications = ReplicationRequests(archive, client, self._driver, self.config)
+        self.replications = ReplicationRequests(archive, client, self._driver, self.config, self.recordings)
+        self._tokens = ReplayTokens(random, self.config)
         self._handlers: Mapping[int, Callable[[ControlSession, Any], None]] = {
             **self.recordings.handlers,
             **self.replays.handlers,
             **self.replications.handlers,
+            **self._tokens.handlers,
             **QueryRequests(archive, self.recordings, self._access).handlers,
             **StorageRequests(archive).handlers,
         }
@@ -96,15 +100,11 @@ class ControlConductor(Agent):
                     self._client.add_subscription(channel, stream_id, on_unavailable_image=self._on_image_gone)
                 )
 
-    @property
-    def control_endpoint(self) -> str | None:
-        """`host:port` of the bound control channel, None when clients elsewhere are not served."""
-        return self._subscriptions[0].resolved_endpoint if self.config.control_channel is not None else None
-
     def do_work(self, now_ns: int) -> int:
         self._now_ns = now_ns
         work_count = self._driver.work() + self.replications.work(now_ns)
         self.replays.live.work(now_ns)
+        self._tokens.work(now_ns)
         for subscription in self._subscriptions:
             work_count += subscription.poll_messages(self._on_message, self.config.requests_per_cycle_max)
         for session in list(self.sessions.values()):
@@ -163,12 +163,14 @@ class ControlConductor(Agent):
         if knocking >= max(1, self.config.sessions_max // 2):
             self._warn(f"a client of {host} was turned away: {knocking} others of this host are not let in yet")
             return
-        channel = self._access.response_channel(request.response_channel, request.response_stream_id, image.session_id)
+        channel = self._access.channels.response_channel(
+            request.response_channel, request.response_stream_id, image.session_id
+        )
         session_id = self._next_session_id
         self._next_session_id = (session_id + 1) & CONTROL_SESSION_ID_MAX
         if session_id in self.sessions:
             return
-        authenticator, credentials = self._access.authenticator, request.encoded_credentials
+        authenticator, credentials = self._access.rights.authenticator, request.encoded_credentials
         proxy_id, key_name = self._random.randint(1, PROXY_ID_MAX), key_name_of(image.source_identity)
         admission = Admission(authenticator, proxy_id, key_name, credentials, self._now_ms())
         self.sessions[session_id] = ControlSession(
@@ -178,29 +180,15 @@ class ControlConductor(Agent):
     # --- requests -----------------------------------------------------------------------------------------------------
 
     def _on_message(self, payload: bytes, header: Header) -> None:
-        """Carry out one request; the agent goes on whatever a stranger sends."""
+        """Carry out one request; nothing that a stranger sends can end the agent."""
         try:
             if len(payload) > self.config.request_length_bytes_max:
                 raise DecodeError(f"a request of {len(payload)} bytes, at most {self.config.request_length_bytes_max}")
             found = decode_one_of(codecs.SCHEMAS, payload)
-            if found is None:
-                self._on_unknown(payload, header.image)
-            else:
+            if found is not None:
                 self._on_request(*found, header.image)
         except OrdoError as error:
             self._on_error(error)
-
-    def _on_unknown(self, payload: bytes, image: Image) -> None:
-        """Refuse a request that this archive does not have; ignore anything else."""
-        header = read_header(payload)
-        if header.schema_id != codecs.SCHEMA_ID or header.template_id not in UNSUPPORTED_REQUESTS:
-            return
-        request = codecs.KEEP_ALIVE_REQUEST.decode_body(payload, 8, header.block_length, header.version)
-        session = self._session_of(request.control_session_id, image)
-        if session is not None and session.activate():
-            session.responses.send_error(
-                request.correlation_id, ArchiveError(f"request {header.template_id} is not supported by this archive")
-            )
 
     def _session_of(self, session_id: int, image: Image) -> ControlSession | None:
         session = self.sessions.get(session_id)
@@ -211,6 +199,21 @@ class ControlConductor(Agent):
             self._warn(f"a request of control session {session_id}, which its sender has not")
         return None
 
+    def _requester(self, message: Message, request: Any, image: Image) -> ControlSession | None:
+        """Return the session that a request came from; for a replay by token, the session that was given the token.
+
+        The replay then goes back to the publisher of this stream, if its channel says so.
+        """
+        if message not in REPLAYS or request.replay_token in NO_TOKEN:
+            return self._session_of(request.control_session_id, image)
+        session = self._tokens.session_of(request)
+        if session is None:
+            self._warn(f"a replay of recording {request.recording_id} by a token that is not valid")
+        elif answers_requester(request.replay_channel):
+            self._carry_out(partial(self.replays.answer, image), session, message, request)
+            return None
+        return session
+
     def _on_request(self, message: Message, request: Any, image: Image) -> None:
         if message is codecs.AUTH_CONNECT_REQUEST:
             self._connect(request, image)
@@ -219,7 +222,7 @@ class ControlConductor(Agent):
         is_session_message = message in SESSION_MESSAGES
         if handler is None and not is_session_message:
             return
-        session = self._session_of(request.control_session_id, image)
+        session = self._requester(message, request, image)
         if session is None:
             return
         if message is codecs.CLOSE_SESSION_REQUEST:
@@ -233,7 +236,7 @@ class ControlConductor(Agent):
         self, handler: Callable[[ControlSession, Any], None], session: ControlSession, message: Message, request: Any
     ) -> None:
         try:
-            self._access.check_request(message, session.admission.principal)
+            self._access.rights.check_request(message, session.admission.principal)
             handler(session, request)
         except OrdoError as error:
             session.responses.send_error(request.correlation_id, error)

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.archive.archive import Archive
-from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.session import ControlSession
+from ordo.archive.control.settings import ControlSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequests
 from ordo.archive.replay import Replay
@@ -37,7 +37,7 @@ LIVE_CHANNEL = "aeron:udp?control-mode=manual|fc=max|linger=1s|sparse=true|alias
 
 
 class LiveClient(NamedTuple):
-    """A client of a shared replay: the session that asked, and where it is sent to."""
+    """A client of a shared replay: the session that asked, and the destination."""
 
     session: ControlSession
     correlation_id: int
@@ -195,7 +195,7 @@ class LiveReplays:
         self,
         archive: Archive,
         driver: DriverRequests,
-        config: ControlConfig,
+        config: ControlSettings,
         find_end: Callable[[int, Counter | None], int],
     ) -> None:
         """Take the parts of the archive.
@@ -283,7 +283,7 @@ class LiveReplays:
                 self._ended.add(replay.recording_id)
 
     def stop(self, session: ControlSession, replay_session_id: int | None = None) -> None:
-        """Remove a client from the shared replay or, without an id, from all, because it is gone."""
+        """Remove a client from the shared replay, or from all without an id."""
         for one in list(self._replays):
             if replay_session_id in (None, one.replay_session_id):
                 one.remove(session)

@@ -22,7 +22,7 @@ Handler = Callable[[ControlSession, Any], None]
 
 
 class QueryRequests:
-    """Listings, positions, and what is recorded now."""
+    """Requests for listings, for positions, and for the streams that are recorded now."""
 
     def __init__(self, archive: Archive, recordings: RecordingRequests, access: AccessPolicy) -> None:
         self._archive = archive
@@ -80,7 +80,7 @@ class QueryRequests:
         return steps()
 
     def _identity(self, session: ControlSession, request: Any) -> bytes | None:
-        """Return which cluster's log this is, for a client that understands it: it is told before what is listed."""
+        """Return the identity of the cluster whose log this is, which clients that know it get before a listing."""
         told = self._access.log_identity() if session.is_of_ordo else None
         return None if told is None else session.responses.log_identity(request.correlation_id, told)
 
@@ -100,7 +100,7 @@ class QueryRequests:
         """Look for the last matching recording, a slice of the catalog at a time, as listings do."""
         if request.min_recording_id < 0:
             raise UnknownRecordingError(
-                f"min_recording_id={request.min_recording_id}, must be 0 or more", code=ErrorCode.UNKNOWN_RECORDING
+                f"minRecordingId={request.min_recording_id} < 0, must be 0 or more", code=ErrorCode.UNKNOWN_RECORDING
             )
 
         def steps() -> Listing:
@@ -125,8 +125,9 @@ class QueryRequests:
         entries = self._recordings.subscriptions()
         chosen = [
             entry
-            for entry in entries[max(0, request.pseudo_index) :]
-            if request.channel in entry.channel
+            for entry in entries[request.pseudo_index :]
+            if request.pseudo_index >= 0
+            and request.channel in entry.channel
             and (request.apply_stream_id != 1 or entry.stream_id == request.stream_id)
         ][: request.subscription_count]
         responses = session.responses
@@ -163,7 +164,7 @@ class QueryRequests:
 
     def _max_recorded_position(self, session: ControlSession, request: records.MaxRecordedPositionRequest) -> None:
         descriptor = self._archive.descriptor(request.recording_id)
-        self._access.check_measuring(descriptor, session.admission.principal)
+        self._access.rights.check_measuring(descriptor, session.admission.principal)
         live = self._archive.recording(request.recording_id)
         position = descriptor.stop_position if live is None else live.durable_position
         session.responses.send_ok(request.correlation_id, self._bounded(request.recording_id, position))
@@ -171,12 +172,12 @@ class QueryRequests:
     def _readable(self, session: ControlSession, recording_id: int) -> RecordingDescriptor:
         """Raise ArchiveError for a recording that is not there, or that this client may not read."""
         descriptor = self._archive.descriptor(recording_id)
-        self._access.check_reading(descriptor, session.admission.principal)
+        self._access.rights.check_reading(descriptor, session.admission.principal)
         return descriptor
 
     def _bounded(self, recording_id: int, position: int) -> int:
         """Return the position, or the limit up to which clients may read, if that is lower."""
-        limit = self._access.replay_limit(recording_id)
+        limit = self._access.replays.limit(recording_id)
         return position if limit is None else min(position, limit.value)
 
 

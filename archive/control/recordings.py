@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.archive.archive import Archive
 from ordo.archive.channels import recording_key
-from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.session import ControlSession
+from ordo.archive.control.settings import ControlSettings
 from ordo.archive.protocol import codecs
 from ordo.archive.protocol.codes import ErrorCode, RecordingSignal, SourceLocation
 from ordo.archive.protocol.driver_requests import DriverRequests
@@ -77,7 +77,8 @@ class RecordedSubscription:
             self._owner.check_room()
             if is_extension and archive.recording(self.extended_id or 0) is not None:
                 raise ArchiveError(
-                    f"recording {self.extended_id} is being recorded already", code=ErrorCode.ACTIVE_RECORDING
+                    f"cannot extend active recording {self.extended_id}: it is being recorded already",
+                    code=ErrorCode.ACTIVE_RECORDING,
                 )
             recording = archive.record(
                 image, recording_id=self.extended_id, channel=self.original_channel, on_stop=self._on_stop
@@ -129,14 +130,27 @@ def subscribed_channel(channel: str, source: int) -> str:
     return subscribed
 
 
+class RecordedStream(Protocol):
+    """A stream that is recorded for a client, and that clients may stop."""
+
+    key: str
+    channel: str
+    stream_id: int
+    subscription_id: int
+    recordings: list[Recording]
+
+    def stop(self) -> None:
+        """End the recordings and the subscription. Idempotent."""
+
+
 class RecordingRequests:
     """The recordings that clients asked for."""
 
-    def __init__(self, archive: Archive, driver: DriverRequests, config: ControlConfig) -> None:
+    def __init__(self, archive: Archive, driver: DriverRequests, config: ControlSettings) -> None:
         self.archive = archive
         self._driver = driver
         self._config = config
-        self._subscriptions: dict[str, RecordedSubscription] = {}
+        self._subscriptions: dict[str, RecordedStream] = {}
         self.handlers: dict[int, Callable[[ControlSession, Any], None]] = {
             codecs.START_RECORDING_REQUEST.template_id: self._start,
             codecs.START_RECORDING_REQUEST_2.template_id: self._start,
@@ -147,11 +161,15 @@ class RecordingRequests:
             codecs.STOP_RECORDING_BY_IDENTITY_REQUEST.template_id: self._stop_recording,
         }
 
-    def subscriptions(self) -> list[RecordedSubscription]:
+    def subscriptions(self) -> list[RecordedStream]:
         """Return the subscriptions of recordings that the driver has confirmed."""
         return [entry for entry in self._subscriptions.values() if entry.subscription_id != -1]
 
-    def remove(self, entry: RecordedSubscription) -> None:
+    def adopt(self, entry: RecordedStream) -> None:
+        """Take over a stream that is being recorded already."""
+        self._subscriptions[entry.key] = entry
+
+    def remove(self, entry: RecordedStream) -> None:
         if self._subscriptions.get(entry.key) is entry:
             del self._subscriptions[entry.key]
 
@@ -184,23 +202,25 @@ class RecordingRequests:
         descriptor = self.archive.descriptor(request.recording_id)
         if descriptor.stream_id != request.stream_id:
             raise UnknownRecordingError(
-                f"recording {request.recording_id} is of stream_id={descriptor.stream_id}, not {request.stream_id}",
+                f"cannot extend recording {request.recording_id} with streamId={request.stream_id}: the existing one "
+                f"is of streamId={descriptor.stream_id}",
                 code=ErrorCode.UNKNOWN_RECORDING,
             )
         if self.archive.recording(request.recording_id) is not None:
             raise ArchiveError(
-                f"recording {request.recording_id} is being recorded already", code=ErrorCode.ACTIVE_RECORDING
+                f"cannot extend active recording {request.recording_id}: it is being recorded already",
+                code=ErrorCode.ACTIVE_RECORDING,
             )
         self.archive.check_space()
         self._subscribe(session, request)
 
     def _check_count(self) -> None:
-        """Raise when there are too many subscriptions.
+        """Raise ArchiveError when as many recordings run, or streams are to be recorded, as may.
 
-        Each counts from its start, not from its first image, so that it cannot exceed the limit later.
+        A stream that nobody publishes to takes no place among the recordings.
         """
         self.check_room()
-        if len(self._subscriptions) >= self._config.recordings_max:
+        if len(self._subscriptions) >= self._config.recorded_streams_max:
             raise ArchiveError(
                 f"{len(self._subscriptions)} streams are recorded, the most this archive allows; stop one",
                 code=ErrorCode.MAX_RECORDINGS,
@@ -210,7 +230,8 @@ class RecordingRequests:
         entry = RecordedSubscription(self, session, request, auto_stop=getattr(request, "auto_stop", 0) == 1)
         if entry.key in self._subscriptions:
             raise ArchiveError(
-                f"channel {request.channel!r} stream {request.stream_id} is being recorded already",
+                f"recording exists for streamId={request.stream_id} channel={request.channel}: it is being recorded "
+                "already",
                 code=ErrorCode.ACTIVE_SUBSCRIPTION,
             )
         self._driver.add_subscription(
@@ -222,7 +243,8 @@ class RecordingRequests:
         entry = self._subscriptions.get(recording_key(request.channel, request.stream_id))
         if entry is None:
             raise ArchiveError(
-                f"channel {request.channel!r} stream {request.stream_id} is not being recorded",
+                f"no recording found for streamId={request.stream_id} channel={request.channel}: it is not being "
+                "recorded",
                 code=ErrorCode.UNKNOWN_SUBSCRIPTION,
             )
         session.responses.send_ok(request.correlation_id)
@@ -235,7 +257,7 @@ class RecordingRequests:
                 entry.stop()
                 return
         raise ArchiveError(
-            f"no recording subscription has subscription_id={request.subscription_id}",
+            f"no recording subscription found for subscriptionId={request.subscription_id}",
             code=ErrorCode.UNKNOWN_SUBSCRIPTION,
         )
 

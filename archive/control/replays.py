@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ordo.archive.archive import Archive
-from ordo.archive.channels import bounded_channel, strip_channel
+from ordo.archive.channels import answering_channel, bounded_channel, strip_channel
 from ordo.archive.control.access import AccessPolicy
-from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.live_replays import LiveReplays
 from ordo.archive.control.session import ControlSession
+from ordo.archive.control.settings import ControlSettings
 from ordo.archive.protocol import codecs
 from ordo.archive.protocol.codes import NULL_LENGTH, REPLAY_ALL_AND_FOLLOW, REPLAY_ALL_AND_STOP, ErrorCode
 from ordo.archive.protocol.driver_requests import DriverRequests
@@ -21,8 +21,8 @@ from ordo.archive.segments.record_filter import RecordFilter
 from ordo.runtime.errors import ArchiveError, OrdoError
 from ordo.runtime.native.counters import Counter, CountersReader
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
-from ordo.runtime.sbe import NULL_VALUES
 from ordo.transport.frame_layout import FRAME_ALIGNMENT
+from ordo.transport.streams.image import Image
 from ordo.transport.streams.publication import ExclusivePublication
 from ordo.transport.uri import ChannelUri
 
@@ -103,7 +103,7 @@ class ReplayRequests:
         archive: Archive,
         driver: DriverRequests,
         counters: CountersReader,
-        config: ControlConfig,
+        config: ControlSettings,
         access: AccessPolicy,
     ) -> None:
         self.archive = archive
@@ -129,6 +129,12 @@ class ReplayRequests:
         if replay in self._replays:
             self._replays.remove(replay)
 
+    def answer(self, image: Image, session: ControlSession, request: ReplayOrder) -> None:
+        """Start a replay that goes back to the publisher of the stream that it was asked for in."""
+        self._replay(
+            session, request._replace(replay_channel=answering_channel(request.replay_channel, image.correlation_id))
+        )
+
     def _replay(self, session: ControlSession, request: ReplayOrder) -> None:
         if ChannelUri.parse(request.replay_channel).get("live") == "true":
             self._share(session, request)
@@ -139,16 +145,16 @@ class ReplayRequests:
                 code=ErrorCode.MAX_REPLAYS,
             )
         descriptor = self.archive.descriptor(request.recording_id)
-        self._access.check_reading(descriptor, session.admission.principal)
+        self._access.rights.check_reading(descriptor, session.admission.principal)
         replayed_ids = [one.recording_id for one in self._replays]
-        self._access.check_replay(descriptor.recording_id, [*replayed_ids, *self.live.recording_ids])
-        if request.replay_token not in (NULL_VALUE, NULL_VALUES["i64"]):
-            raise ArchiveError("replays by token are not supported by this archive")
+        self._access.replays.check_replay(descriptor.recording_id, [*replayed_ids, *self.live.recording_ids])
         limit = self._limit(request)
         position, length = self._range(descriptor, request, limit)
         if 0 < request.file_io_length_max < descriptor.mtu:
-            raise ArchiveError(f"file_io_length_max={request.file_io_length_max} is below mtu={descriptor.mtu}")
-        asked = self._access.replay_channel(request.replay_channel, request.replay_stream_id)
+            raise ArchiveError(
+                f"fileIoMaxLength={request.file_io_length_max} < mtuLength={descriptor.mtu}: frames are read whole"
+            )
+        asked = self._access.channels.replay_channel(request.replay_channel, request.replay_stream_id)
         self._check_channel(asked)
         plan = self.archive.plan_replay(
             request.recording_id, position, length, channel=asked, session_id=ChannelUri.parse(asked).session_id
@@ -166,16 +172,16 @@ class ReplayRequests:
     def _share(self, session: ControlSession, request: ReplayOrder) -> None:
         """Join a replay that other clients share, from the end of a live recording on."""
         descriptor = self.archive.descriptor(request.recording_id)
-        self._access.check_reading(descriptor, session.admission.principal)
+        self._access.rights.check_reading(descriptor, session.admission.principal)
         if descriptor.recording_id not in self.live.recording_ids:
             replayed_ids = [one.recording_id for one in self._replays]
-            self._access.check_share(descriptor.recording_id, replayed_ids, self.live.recording_ids)
-        asked = self._access.replay_channel(request.replay_channel, request.replay_stream_id)
+            self._access.replays.check_share(descriptor.recording_id, replayed_ids, self.live.recording_ids)
+        asked = self._access.channels.replay_channel(request.replay_channel, request.replay_stream_id)
         self._check_channel(asked)
         self.live.start(session, request, asked, self._limit(request))
 
     def forget(self, session: ControlSession) -> None:
-        """Forget a client that is gone. Its own replays end by themselves when nobody receives them."""
+        """Forget a client that has left. Its own replays end by themselves without a receiver."""
         self.live.stop(session)
 
     def _check_channel(self, channel: str) -> None:
@@ -189,7 +195,7 @@ class ReplayRequests:
 
         It is the client's, or one that the archive's owner set for the recording.
         """
-        owned = self._access.replay_limit(request.recording_id)
+        owned = self._access.replays.limit(request.recording_id)
         counter_id: int | None = getattr(request, "limit_counter_id", None)
         if counter_id is None:
             return owned
@@ -208,13 +214,15 @@ class ReplayRequests:
         descriptor: RecordingDescriptor,
         request: ReplayOrder,
         limit: Counter | None,
-    ) -> tuple[int, int | None]:
-        """Return position and length of a replay; a length of None follows a live recording, or goes to its stop."""
+    ) -> tuple[int | None, int | None]:
+        """Return position and length of a replay.
+
+        A position of None is the start. A length of None follows a live recording, or goes to its stop.
+        """
         position = descriptor.start_position if request.position == NULL_POSITION else request.position
         if position % FRAME_ALIGNMENT:
             raise ArchiveError(
-                f"position={position} of a replay is not a multiple of {FRAME_ALIGNMENT}",
-                code=ErrorCode.INVALID_POSITION,
+                f"requested replay start position={position} is not a multiple of FRAME_ALIGNMENT ({FRAME_ALIGNMENT})"
             )
         if limit is not None and position > limit.value:
             raise ArchiveError(
@@ -223,8 +231,9 @@ class ReplayRequests:
             )
         stop = self._find_end(descriptor.recording_id, limit)
         length: int = request.length
+        asked = None if request.position == NULL_POSITION else position
         if length in (REPLAY_ALL_AND_FOLLOW, NULL_LENGTH):
-            return position, None
+            return asked, None
         if length == REPLAY_ALL_AND_STOP:
             length = stop - position
             if length == 0:
@@ -233,11 +242,14 @@ class ReplayRequests:
                     code=ErrorCode.EMPTY_RECORDING,
                 )
         if length < 0:
-            raise ArchiveError(f"length={request.length} of a replay from position={position} is not allowed")
-        return position, length if position + length < 1 << 62 else None
+            raise ArchiveError(
+                f"replay length must be positive, {REPLAY_ALL_AND_FOLLOW} or {REPLAY_ALL_AND_STOP}: "
+                f"length={request.length} from position={position}"
+            )
+        return asked, length if position + length < 1 << 62 else None
 
     def _find_end(self, recording_id: int, limit: Counter | None) -> int:
-        """Return where a replay ends that does not follow what is being recorded."""
+        """Return the end of a replay that does not follow a live recording."""
         live = self.archive.recording(recording_id)
         end: int = self.archive.descriptor(recording_id).stop_position if live is None else live.durable_position
         return end if limit is None else min(end, limit.value)
@@ -257,4 +269,4 @@ class ReplayRequests:
         session.responses.send_ok(request.correlation_id)
 
     def _may_stop(self, session: ControlSession, replay: ClientReplay) -> bool:
-        return replay.session is session or not self._access.owns_replays
+        return replay.session is session or not self._access.rights.owns_replays

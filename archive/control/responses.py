@@ -35,7 +35,7 @@ def error_text(error: Exception) -> str:
 
 
 class ResponsePublisher:
-    """A sender to one client; what there is no room for waits in a queue. `failure` says why it cannot go on."""
+    """A sender to one client, with a queue for messages without room. `failure` says why it cannot continue."""
 
     def __init__(self, control_session_id: int, queued_max: int) -> None:
         self.control_session_id = control_session_id

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ordo.archive.channels import bounded_channel, strip_channel
+from ordo.archive.channels import answering_channel, answers_requester, bounded_channel, strip_channel
 from ordo.archive.control.admission import Admission, Verdict
-from ordo.archive.control.config import ControlConfig
 from ordo.archive.control.responses import ResponsePublisher, error_text
+from ordo.archive.control.settings import ControlSettings
 from ordo.archive.protocol import own_codecs
 from ordo.archive.protocol.codes import PROTOCOL_MAJOR_VERSION, ErrorCode, ResponseCode
 from ordo.archive.protocol.driver_requests import DriverRequest, DriverRequests
@@ -44,13 +44,17 @@ class SessionState(Enum):
     DONE = "over; is removed"
 
 
-def response_channel(text: str, config: ControlConfig) -> str:
+def response_channel(text: str, config: ControlSettings) -> str:
     """Return the channel of the response publication for what a client asks for. Raises ChannelError."""
     given = ChannelUri.parse(text)
     uri = ChannelUri.parse(strip_channel(text))
     term_length = min(given.integer("term-length", TERM_LENGTH_DEFAULT), config.response_term_length_max)
     uri = uri.with_params(term_length=term_length, sparse=given.get("sparse", "true"), mtu=given.get("mtu"))
     return str(uri.check_publication())
+
+
+def _answering(channel: str, image: Image) -> str:
+    return answering_channel(channel, image.correlation_id) if answers_requester(channel) else channel
 
 
 def host_of(channel: str) -> str:
@@ -69,7 +73,7 @@ class ControlSession:
         request: records.AuthConnectRequest,
         channel: str,
         admission: Admission,
-        config: ControlConfig,
+        config: ControlSettings,
         driver: DriverRequests,
         now_ns: int,
     ) -> None:
@@ -85,6 +89,8 @@ class ControlSession:
         self.admission = admission
         self.state = SessionState.INIT
         self.reason = ""
+        self.response_registration_id: int | None = None
+        """The registration id of the response publication; None until it exists."""
         self.responses = ResponsePublisher(session_id, config.queued_responses_max)
         self._config = config
         self._correlation_id: int = request.correlation_id
@@ -94,7 +100,9 @@ class ControlSession:
         self._next_ping_ns = now_ns
         self._listing: Listing | None = None
         self._publication_request: DriverRequest | None = driver.add_exclusive_publication(
-            bounded_channel(response_channel(channel, config), CONNECT_LENGTH_MIN + len(request.response_channel)),
+            bounded_channel(
+                response_channel(_answering(channel, image), config), CONNECT_LENGTH_MIN + len(request.response_channel)
+            ),
             request.response_stream_id,
             self._on_publication,
             lambda error: self.abort(f"the driver refused its response channel: {error_text(error)}"),
@@ -113,6 +121,7 @@ class ControlSession:
     def _on_publication(self, publication: ExclusivePublication) -> None:
         self._publication_request = None
         self.responses.attach(publication)
+        self.response_registration_id = publication.registration_id
         self.state = SessionState.CONNECTING
 
     @property
@@ -131,7 +140,7 @@ class ControlSession:
         return self.state is SessionState.ACTIVE
 
     def abort(self, reason: str) -> None:
-        """End the session and its listing. Recordings and replays that it started go on. Idempotent."""
+        """End the session and its listing. Recordings and replays that it started continue. Idempotent."""
         if self.is_done:
             return
         self.state = SessionState.DONE

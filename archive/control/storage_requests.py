@@ -10,6 +10,7 @@ from ordo.archive.archive import Archive
 from ordo.archive.channels import strip_channel
 from ordo.archive.control.session import ControlSession
 from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codes import ErrorCode
 from ordo.runtime.errors import ArchiveError
 from ordo.transport.uri import ChannelUri
 
@@ -39,11 +40,20 @@ class StorageRequests:
         session.responses.send_ok(correlation_id, count)
         session.responses.send_delete(correlation_id, recording_id)
 
+    def _check_stopped(self, recording_id: int, what: str) -> None:
+        if self._archive.recording(recording_id) is not None:
+            raise ArchiveError(
+                f"cannot {what} active recording {recording_id}: it is being recorded; stop it first",
+                code=ErrorCode.ACTIVE_RECORDING,
+            )
+
     def _truncate(self, session: ControlSession, request: records.TruncateRecordingRequest) -> None:
+        self._check_stopped(request.recording_id, "truncate")
         count = self._archive.truncate(request.recording_id, request.position)
         self._deleted(session, request.correlation_id, count, request.recording_id)
 
     def _purge(self, session: ControlSession, request: records.PurgeRecordingRequest) -> None:
+        self._check_stopped(request.recording_id, "purge")
         self._deleted(session, request.correlation_id, self._archive.purge(request.recording_id), request.recording_id)
 
     def _detach(self, session: ControlSession, request: records.DetachSegmentsRequest) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ordo.archive.inspection.recording_inspection import default_storage, orphaned_segments, verify_recording
 from ordo.archive.segments.catalog import CATALOG_NAME, Catalog, RecordingDescriptor, RecordingState
@@ -15,7 +15,7 @@ from ordo.archive.segments.recovery import base_of, remove_files
 from ordo.archive.segments.scan import FrameScanner
 from ordo.archive.store.lmdb_store import compact_store
 from ordo.runtime.errors import ArchiveError
-from ordo.runtime.io.storage import SegmentFile
+from ordo.runtime.io.storage import SegmentFile, Storage
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.sentinels import NULL_POSITION
 
@@ -34,7 +34,7 @@ class Compaction(NamedTuple):
 
 
 @contextmanager
-def _owned(directory: str, storage: Any) -> Iterator[Catalog]:
+def _owned(directory: str, storage: Storage) -> Iterator[Catalog]:
     """Open the catalog of a folder that no process owns. Raises StorageInUseError, StorageMissingError."""
     Catalog.open(storage, directory, read_only=True).close()
     lock = storage.lock_directory(directory)
@@ -48,7 +48,7 @@ def _owned(directory: str, storage: Any) -> Iterator[Catalog]:
         lock.close()
 
 
-def mark_invalid(directory: str, recording_id: int, *, storage: Any = None) -> None:
+def mark_invalid(directory: str, recording_id: int, *, storage: Storage | None = None) -> None:
     """Distrust a recording: it can be read, but not extended until it is truncated or valid again.
 
     Raises UnknownRecordingError, StorageInUseError, and ArchiveError when it is marked so already.
@@ -58,7 +58,7 @@ def mark_invalid(directory: str, recording_id: int, *, storage: Any = None) -> N
         catalog.update(recording_id, state=RecordingState.INVALID)
 
 
-def mark_valid(directory: str, recording_id: int, *, storage: Any = None) -> None:
+def mark_valid(directory: str, recording_id: int, *, storage: Storage | None = None) -> None:
     """Trust a recording again, after every frame of it was checked.
 
     Raises the damage that is found, UnknownRecordingError, StorageInUseError, and ArchiveError when it is valid.
@@ -87,7 +87,9 @@ def _check_stopped(descriptor: RecordingDescriptor) -> None:
         )
 
 
-def renew_checksums(directory: str, recording_id: int | None = None, *, storage: Any = None) -> list[tuple[int, int]]:
+def renew_checksums(
+    directory: str, recording_id: int | None = None, *, storage: Storage | None = None
+) -> list[tuple[int, int]]:
     """Give frames that have only Aeron's checksum the one that covers the header too; those that have it stay.
 
     Of every recording, or of one: its id, and how many frames were changed. All of them are checked first, and nothing
@@ -108,7 +110,7 @@ def renew_checksums(directory: str, recording_id: int | None = None, *, storage:
         return [(one.recording_id, _renew_recording(storage, directory, one)) for one in chosen]
 
 
-def _renew_recording(storage: Any, directory: str, descriptor: RecordingDescriptor) -> int:
+def _renew_recording(storage: Storage, directory: str, descriptor: RecordingDescriptor) -> int:
     """Change the frames of a checked recording; return how many were changed."""
     scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
     position, changed_count = descriptor.start_position, 0
@@ -141,7 +143,7 @@ def _renew_segment(
     return changed_count
 
 
-def delete_orphans(directory: str, *, storage: Any = None) -> list[str]:
+def delete_orphans(directory: str, *, storage: Storage | None = None) -> list[str]:
     """Delete the segment files that belong to no recording, or lie outside its positions; return their names."""
     storage = storage or default_storage()
     with _owned(directory, storage):
@@ -152,8 +154,8 @@ def delete_orphans(directory: str, *, storage: Any = None) -> list[str]:
     return names
 
 
-def compact(directory: str, *, storage: Any = None) -> Compaction:
-    """Finish purges that were cut short, and give back what the catalog's file does not need."""
+def compact(directory: str, *, storage: Storage | None = None) -> Compaction:
+    """Finish interrupted purges, and free the unused space of the catalog's file."""
     storage = storage or default_storage()
     path = f"{directory}/{CATALOG_NAME}"
     before = os.path.getsize(path) if os.path.exists(path) else 0
@@ -170,7 +172,7 @@ def compact(directory: str, *, storage: Any = None) -> Compaction:
     return Compaction(finished, before, os.path.getsize(path))
 
 
-def migrate(directory: str, source_id: int, target_id: int, *, storage: Any = None) -> int:
+def migrate(directory: str, source_id: int, target_id: int, *, storage: Storage | None = None) -> int:
     """Give the segments of a stopped recording to the one that it meets (archive.md A7); return how many.
 
     Raises StorageInUseError, StorageMissingError, UnknownRecordingError, and ArchiveError for recordings that do not

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ordo.archive.control.settings import ControlSettings
 from ordo.archive.inspection.recording_sources import (
     AnyDirArgument,
     DirArgument,
@@ -26,6 +27,7 @@ from ordo.runtime.reporting.logging import configure_program, get_logger
 
 if TYPE_CHECKING:
     from ordo.archive.inspection.recording_inspection import Verification
+    from ordo.archive.inspection.server import ArchiveServerSettings
     from ordo.archive.segments.catalog import RecordingDescriptor
     from ordo.archive.segments.reader import RecordedMessage
 
@@ -38,7 +40,7 @@ RecordingOption = Annotated[int | None, typer.Option("--recording", min=0, help=
 RecordingArgument = Annotated[int, typer.Argument(min=0)]
 
 
-def _print_json(**values: Any) -> None:
+def _print_json(**values: object) -> None:
     """Print one line of JSON."""
     print(json.dumps(values))
 
@@ -278,7 +280,7 @@ def delete_orphans(
 
 @archive_app.command(cls=FolderCommand)
 def compact(directory: DirArgument, as_json: JsonOption = False) -> None:
-    """Finish purges that were cut short, and give back what the catalog does not need."""
+    """Finish interrupted purges, and free the unused space of the catalog."""
     from ordo.archive.inspection import administration
 
     done = administration.compact(folder_of(directory))
@@ -330,6 +332,16 @@ def export_catalog(
         print(f"{count} recordings are in {path}")
 
 
+ServedSync = Annotated[str, typer.Option(help="commit: positions count when on disk; none: when in the page cache")]
+RecordingsMax = Annotated[int, typer.Option(min=1, max=64, help="recordings at a time")]
+EventsChannel = Annotated[
+    str, typer.Option(metavar="CHANNEL", help="tell of recordings there, on stream 30, as Aeron's archives do")
+]
+TokensFile = Annotated[
+    Path | None, typer.Option(help="[[tokens]] of those who may use it, with the roles log, record and delete")
+]
+
+
 @archive_app.command()
 def serve(
     directory: Annotated[
@@ -337,31 +349,26 @@ def serve(
     ],
     control: Annotated[str, typer.Option(metavar="HOST:PORT", help="where clients reach it")] = "127.0.0.1:8010",
     aeron_dir: Annotated[str, typer.Option(help="folder of its media driver")] = "",
-    sync: Annotated[
-        str, typer.Option(help="commit: positions count when on disk; none: when in the page cache")
-    ] = "commit",
+    sync: ServedSync = "commit",
     segment_length: Annotated[str, typer.Option(help="of segment files, such as 64m; a power of two")] = "64m",
-    recordings_max: Annotated[int, typer.Option(min=1, max=64, help="recordings at a time")] = 20,
-    replays_max: Annotated[int, typer.Option(min=1, max=64, help="replays at a time")] = 20,
-    sessions_max: Annotated[int, typer.Option(min=1, help="clients at a time")] = 64,
+    recordings_max: RecordingsMax = ControlSettings.recordings_max,
+    replays_max: Annotated[int, typer.Option(min=1, max=64, help="replays at a time")] = ControlSettings.replays_max,
+    sessions_max: Annotated[int, typer.Option(min=1, help="clients at a time")] = ControlSettings.sessions_max,
+    events: EventsChannel = "",
     key_file: Annotated[str, typer.Option(help="encrypt with this key; `ordo keys new` makes one")] = "",
     trusted_file: Annotated[str, typer.Option(help="the keys of those who may take part (`ordo keys trust`)")] = "",
-    tokens_file: Annotated[
-        Path | None, typer.Option(help="[[tokens]] of those who may use it, with the roles log, record and delete")
-    ] = None,
+    tokens_file: TokensFile = None,
 ) -> None:
     """Serve an archive to clients, with a media driver of its own, until SIGTERM or SIGINT."""
-    from ordo.archive.control.config import ControlConfig
-    from ordo.archive.inspection.server import ArchiveServer, ArchiveServerConfig
+    from ordo.archive.inspection.server import ArchiveServerSettings
     from ordo.archive.inspection.tokens import load_tokens
-    from ordo.transport.driver.channels.config import default_directory
+    from ordo.transport.driver.channels.settings import default_directory
     from ordo.transport.secure.settings import Encryption
 
     configure_program()
-    log = get_logger()
-    config = ArchiveServerConfig(
+    config = ArchiveServerSettings(
         str(directory),
-        ControlConfig(
+        ControlSettings(
             control_channel=f"aeron:udp?endpoint={control}",
             replication_channel=f"aeron:udp?endpoint={control.rpartition(':')[0]}:0",
             recordings_max=recordings_max,
@@ -371,14 +378,22 @@ def serve(
         aeron_dir or default_directory(),
         sync,
         _size(segment_length),
+        events_channel=events,
         encryption=Encryption.chosen(key_file, trusted_file),
         authenticator=None if tokens_file is None else load_tokens(tokens_file),
     )
+    _run_server(config, control)
+
+
+def _run_server(config: ArchiveServerSettings, control: str) -> None:
+    from ordo.archive.inspection.server import ArchiveServer
+
+    log = get_logger()
     server = ArchiveServer(config, lambda error: log.warning("archive.error", error=str(error)))
     try:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.end())
-        log.info("archive.serving", control=control, directory=str(directory), aeron_dir=config.aeron_dir)
+        log.info("archive.serving", control=control, directory=config.directory, aeron_dir=config.aeron_dir)
         server.run()
     finally:
         server.close()

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import os
 import struct
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ordo.archive.inspection.recording_inspection import default_storage, list_recordings
 from ordo.archive.protocol.codecs import RECORDING_DESCRIPTOR
+from ordo.archive.segments.catalog import CATALOG_NAME as CATALOG_STORE_NAME
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.runtime.errors import StorageError, StorageExistsError
+from ordo.runtime.io.durable_files import write_durably
+from ordo.runtime.io.storage import Storage
+from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import ASCII, Message
 
 CATALOG_NAME = "archive.catalog"
 MARK_FILE_NAME = "archive-mark.dat"
+ACTIVITY_OFFSET = 16
 FILE_VERSION = 0x030100
 ENTRY_ALIGNMENT = 64
 CATALOG_LENGTH_MIN = 1024 * 1024
 MARK_HEADER_LENGTH = 8192
 ERROR_BUFFER_LENGTH = 1024 * 1024
 INACTIVE = -1
+ACTIVITY_TIMEOUT_MS = 10_000
+"""An archive that has shown no life for so long has ended."""
 
 _CATALOG_HEADER = struct.Struct("<iiqi11xb")
 _ENTRY_HEADER = struct.Struct("<iii19xb")
-_MARK_HEADER = Message(
+MARK_HEADER = Message(
     "MarkFileHeader",
     200,
     100,
@@ -43,7 +48,7 @@ _MARK_HEADER = Message(
 )  # fmt: skip
 
 
-def export_catalog(directory: str, target: str | None = None, *, storage: Any = None) -> int:
+def export_catalog(directory: str, target: str | None = None, *, storage: Storage | None = None) -> int:
     """Write Aeron's catalog and mark file of an archive folder into `target` (default the folder itself).
 
     Returns how many recordings it holds. The files show the archive as it is now, and stopped; Ordo itself never reads
@@ -53,31 +58,31 @@ def export_catalog(directory: str, target: str | None = None, *, storage: Any = 
     storage = storage or default_storage()
     recordings = list_recordings(directory, storage=storage)
     folder = Path(target or directory)
-    if (folder / MARK_FILE_NAME).exists() and _activity(folder / MARK_FILE_NAME) != INACTIVE:
+    is_own = os.path.exists(folder / CATALOG_STORE_NAME)  # the mark file there is that of the archive, if it runs
+    if not is_own and (folder / MARK_FILE_NAME).exists() and _activity(folder / MARK_FILE_NAME) != INACTIVE:
         raise StorageExistsError(f"{folder / MARK_FILE_NAME} belongs to an archive of Aeron; give another folder")
-    _replace(folder / CATALOG_NAME, encode_catalog(recordings))
-    _replace(folder / MARK_FILE_NAME, encode_mark_file(recordings))
+    replace_file(folder / CATALOG_NAME, encode_catalog(recordings))
+    if not is_own or not _is_live(folder / MARK_FILE_NAME):
+        replace_file(folder / MARK_FILE_NAME, encode_mark_file(recordings))
     return len(recordings)
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file as a whole, to disk; what was there stays where that fails. Raises StorageError."""
-    part = path.with_name(path.name + ".part")
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a complete file durably; if that fails, the old one stays. Raises StorageError."""
     try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        write_durably(path, content)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise StorageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def _is_live(path: Path) -> bool:
+    """Return whether a mark file is that of an archive that runs: it is not replaced then."""
+    return path.exists() and SystemClock().epoch_ms() - _activity(path) < ACTIVITY_TIMEOUT_MS
 
 
 def _activity(path: Path) -> int:
     body = path.read_bytes()[:128]
-    return int(struct.unpack_from("<q", body, 16)[0]) if len(body) >= 24 else INACTIVE
+    return int(struct.unpack_from("<q", body, ACTIVITY_OFFSET)[0]) if len(body) >= 24 else INACTIVE
 
 
 def encode_catalog(recordings: list[RecordingDescriptor]) -> bytes:
@@ -97,7 +102,7 @@ def encode_catalog(recordings: list[RecordingDescriptor]) -> bytes:
 
 def encode_mark_file(recordings: list[RecordingDescriptor]) -> bytes:
     """Return the bytes of the mark file of an archive that is not running."""
-    header = _MARK_HEADER.encode(
+    header = MARK_HEADER.encode(
         version=FILE_VERSION,
         activity_timestamp=INACTIVE,
         start_timestamp=max((found.start_timestamp for found in recordings), default=0),

@@ -7,7 +7,7 @@ for result in verify("/data/node0/archive"):
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ordo.archive.segments.catalog import Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.segments.cursor import SegmentCursor
@@ -17,7 +17,7 @@ from ordo.archive.segments.scan import FrameScanner
 from ordo.archive.segments.segments import parse_segment_name
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.runtime.errors import ArchiveError, CorruptFrameError, StorageError
-from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.reporting.output import printable
 
 
@@ -51,7 +51,7 @@ def default_storage() -> FileStorage:
     return FileStorage(open_lmdb)
 
 
-def list_recordings(directory: str, *, storage: Any = None) -> list[RecordingDescriptor]:
+def list_recordings(directory: str, *, storage: Storage | None = None) -> list[RecordingDescriptor]:
     """Return the descriptors of an archive folder by ascending id.
 
     Raises StorageMissingError when there is no catalog.
@@ -76,12 +76,14 @@ def describe_recording(descriptor: RecordingDescriptor) -> str:
     )
 
 
-def describe(directory: str, recording_id: int | None = None, *, storage: Any = None) -> list[str]:
+def describe(directory: str, recording_id: int | None = None, *, storage: Storage | None = None) -> list[str]:
     """Return one line for each recording, or for one. Raises UnknownRecordingError, StorageMissingError."""
     return [describe_recording(found) for found in _chosen(directory, recording_id, storage or default_storage())]
 
 
-def verify(directory: str, recording_id: int | None = None, *, storage: Any = None) -> Iterator[Verification]:
+def verify(
+    directory: str, recording_id: int | None = None, *, storage: Storage | None = None
+) -> Iterator[Verification]:
     """Check every frame of every recording, or of one: term, offset, stream, checksum, and no hole before the stop.
 
     Raises UnknownRecordingError, StorageMissingError.
@@ -91,7 +93,7 @@ def verify(directory: str, recording_id: int | None = None, *, storage: Any = No
         yield verify_recording(storage, directory, descriptor)
 
 
-def verify_recording(storage: Any, directory: str, descriptor: RecordingDescriptor) -> Verification:
+def verify_recording(storage: Storage, directory: str, descriptor: RecordingDescriptor) -> Verification:
     """Check every frame of one recording. An active one ends where nothing was written yet."""
     scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
     start, stop = descriptor.start_position, descriptor.stop_position
@@ -119,7 +121,7 @@ def verify_recording(storage: Any, directory: str, descriptor: RecordingDescript
 
 
 def dump(
-    directory: str, recording_id: int, from_position: int | None = None, *, storage: Any = None
+    directory: str, recording_id: int, from_position: int | None = None, *, storage: Storage | None = None
 ) -> Iterator[RecordedMessage]:
     """Yield the messages of a recording from a position on, where one begins (default its start), up to its end.
 
@@ -132,7 +134,7 @@ def dump(
     yield from reader.messages() if limit is None else reader.messages(limit)
 
 
-def orphaned_segments(directory: str, *, storage: Any = None) -> list[str]:
+def orphaned_segments(directory: str, *, storage: Storage | None = None) -> list[str]:
     """Return the names of segment files that belong to no recording, or lie outside its positions."""
     storage = storage or default_storage()
     known = {descriptor.recording_id: descriptor for descriptor in list_recordings(directory, storage=storage)}
@@ -150,7 +152,7 @@ def _belongs(descriptor: RecordingDescriptor | None, base_position: int) -> bool
     return descriptor.is_active or base_position <= base_of(descriptor, descriptor.stop_position)
 
 
-def _chosen(directory: str, recording_id: int | None, storage: Any) -> list[RecordingDescriptor]:
+def _chosen(directory: str, recording_id: int | None, storage: Storage) -> list[RecordingDescriptor]:
     catalog = Catalog.open(storage, directory, read_only=True)
     try:
         if recording_id is not None:

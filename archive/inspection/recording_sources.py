@@ -36,7 +36,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 class FolderCommand(TyperCommand):
-    """A command that needs the files themselves, and says so when it is given --endpoints."""
+    """A command that needs the files themselves, and refuses --endpoints with a reason."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if any(one.partition("=")[0] == "--endpoints" for one in args):
@@ -183,7 +183,7 @@ class Place:
 
 
 def folder_of(directory: Path) -> str:
-    """Return the path of a folder that is there. Raises ConfigurationError."""
+    """Return the path of an existing folder. Raises ConfigurationError."""
     if not directory.is_dir():
         raise ConfigurationError(f"archive folder {directory} is not there; give <data_dir>/archive of a node")
     return str(directory)

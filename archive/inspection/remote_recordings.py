@@ -24,13 +24,13 @@ PARK_NS = 1_000_000
 
 
 def _go_on() -> None:
-    """Let the caller go on: the default check for callers that always want the rest."""
+    """Do nothing: the default check for callers that always want the rest."""
 
 
 def verify(
     client: ArchiveClient, recording_id: int | None = None, *, check: Callable[[], object] = _go_on
 ) -> Generator[Verification]:
-    """Have the archive send every recording, or one, up to what it has now; the bytes are thrown away.
+    """Have the archive send every recording, or one, up to its present end, and discard the bytes.
 
     `check` is called again and again while an archive sends; what it raises ends the replay.
 
@@ -83,7 +83,7 @@ def _lacks_first_frame(client: ArchiveClient, recording_id: int, start: int, err
 
 
 def _take(client: ArchiveClient, stream: ReplayStream, take: Callable[[], int]) -> None:
-    """Take what has come, or wait a moment."""
+    """Receive what has arrived, or wait a moment."""
     if take() == 0 and not stream.is_done:
         client.park(PARK_NS)
 

@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ordo.archive.archive import LOW_SPACE_BYTES_DEFAULT, Archive
-from ordo.archive.control.access import FullAccess
+from ordo.archive.control.access import full_access
 from ordo.archive.control.conductor import ControlConductor
-from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.settings import ControlSettings
+from ordo.archive.inspection.counters import ArchiveCounters
+from ordo.archive.inspection.mark_file import MarkFile
+from ordo.archive.inspection.recording_events import RecordingEvents
+from ordo.archive.protocol.codes import EVENTS_STREAM_ID_DEFAULT
 from ordo.archive.segments.segments import SEGMENT_LENGTH_DEFAULT
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.runtime.agents.wake import ParkFlag
@@ -21,29 +25,36 @@ from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.runtime.random import RandomSource
 from ordo.runtime.security.authentication import Authenticator
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig, default_directory
 from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME
+from ordo.transport.driver.channels.settings import MediaDriverSettings, default_directory
 from ordo.transport.driver.conducting.context import TYPE_PARK_FLAG
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.secure.settings import Encryption
 from ordo.transport.udp import UdpNetwork
 
 SPINS_MAX = 100
+IMAGE_TERM_LENGTH_MAX = 1 << 30
+"""As long as a term may be: what can be published can be recorded."""
+IMAGE_MEMORY_PER_SOURCE_MAX = 4 << 30
+"""One image of the longest terms."""
 PARK_NS_MAX = 1_000_000
 """How long a parked server waits before it polls a foreign client on the same driver, which does not wake it."""
 
 
 @dataclass(frozen=True)
-class ArchiveServerConfig:
-    """The settings of an archive server: where it keeps its recordings, and how it is served. Lengths in bytes."""
+class ArchiveServerSettings:
+    """The settings of an archive server: its folder, and how it serves clients. Lengths in bytes."""
 
     directory: str
-    control: ControlConfig
+    control: ControlSettings
     aeron_dir: str = field(default_factory=default_directory)
     """The folder of the media driver; programs on this machine use it for streams over IPC."""
     sync: str = "commit"
     segment_length_bytes: int = SEGMENT_LENGTH_DEFAULT
     low_space_bytes: int = LOW_SPACE_BYTES_DEFAULT
+    events_channel: str = ""
+    """Where it tells of its recordings; empty: nowhere."""
+    events_stream_id: int = EVENTS_STREAM_ID_DEFAULT
     encryption: Encryption = field(default_factory=Encryption)
     authenticator: Authenticator | None = None
     """Who is let in, and what they may do; None: everybody, everything."""
@@ -56,12 +67,16 @@ class ArchiveServer:
     then. `on_error` hears of what clients did wrong, and of what failed in the background.
     """
 
-    def __init__(self, config: ArchiveServerConfig, on_error: Callable[[Exception], object]) -> None:
+    def __init__(self, config: ArchiveServerSettings, on_error: Callable[[Exception], object]) -> None:
         self.config = config
         self._on_error = on_error
         self._clock = SystemClock()
         self._closers: list[Callable[[], Any]] = []
         self._is_ending = False
+        self._random = RandomSource()
+        self.mark_file: MarkFile | None = None
+        self.counters: ArchiveCounters | None = None
+        self.events: RecordingEvents | None = None
         try:
             self._build()
         except BaseException:
@@ -69,14 +84,25 @@ class ArchiveServer:
             raise
 
     def _build(self) -> None:
+        self._build_driver()
+        self._build_archive()
+        self._show()
+
+    def _build_driver(self) -> None:
         config = self.config
-        memory, random = FileMemoryProvider(), RandomSource()
+        memory = FileMemoryProvider()
         self.driver = MediaDriver(
-            MediaDriverConfig(directory=config.aeron_dir, pid_is_local=True, **config.encryption.driver_settings()),
+            MediaDriverSettings(
+                directory=config.aeron_dir,
+                pid_is_local=True,
+                image_term_length_max=IMAGE_TERM_LENGTH_MAX,
+                image_memory_per_source_max=IMAGE_MEMORY_PER_SOURCE_MAX,
+                **config.encryption.driver_settings(),
+            ),
             clock=self._clock,
             network=UdpNetwork(),
             memory=memory,
-            random=random.child("driver"),
+            random=self._random.child("driver"),
         )
         self.driver.on_start()
         self._closers.append(self.driver.on_close)
@@ -89,6 +115,9 @@ class ArchiveServer:
             error_handler=self._on_error,
         )
         self._closers.append(self.client.close)
+
+    def _build_archive(self) -> None:
+        config = self.config
         queue = self._make_sync_queue()
         self._closers.append(queue.close)
         self.archive = Archive(
@@ -100,17 +129,38 @@ class ArchiveServer:
             segment_length_bytes=config.segment_length_bytes,
             sync_queue=queue,
             low_space_bytes=config.low_space_bytes,
+            counts_padding=True,
         )
         self._closers.append(self.archive.close)
         self.conductor = ControlConductor(
             self.archive,
             self.client,
-            random.secret("control"),
+            self._random.secret("control"),
             config.control,
-            access=FullAccess(config.authenticator),
-            on_error=self._on_error,
+            access=full_access(config.authenticator),
+            on_error=self._count_error,
         )
         self.conductor.on_start()
+
+    def _show(self) -> None:
+        """Show the archive's activity to tools and listeners."""
+        config = self.config
+        control = config.control
+        self.mark_file = MarkFile(
+            config.directory,
+            self._clock,
+            archive_id=self.archive.archive_id,
+            control=(control.control_channel or "", control.control_stream_id),
+            local_control=(control.local_control_channel or "", control.local_control_stream_id),
+            events=(config.events_channel, config.events_stream_id),
+            aeron_dir=config.aeron_dir,
+        )
+        self._closers.append(self.mark_file.close)
+        self.counters = ArchiveCounters(self.client, self.archive)
+        self._closers.append(self.counters.close)
+        if config.events_channel:
+            self.events = RecordingEvents(self.client, self.archive, config.events_channel, config.events_stream_id)
+            self._closers.append(self.events.close)
         self._closers.append(self.conductor.on_close)
 
     def _make_sync_queue(self) -> SyncQueue:
@@ -128,7 +178,23 @@ class ArchiveServer:
         work_count = self.client.do_work(now_ns)
         work_count += self.driver.do_work(now_ns)
         work_count += self.conductor.do_work(now_ns)
-        return work_count + self.archive.do_work(now_ns)
+        work_count += self.archive.do_work(now_ns)
+        if self.counters is not None:
+            work_count += self.counters.work(self.conductor, now_ns)
+        if self.mark_file is not None:
+            self.mark_file.work()
+        if self.counters is not None:
+            self.counters.on_cycle(self._clock.now() - now_ns)
+        if self.events is not None:
+            work_count += self.events.work()
+        return work_count
+
+    def _count_error(self, error: Exception) -> None:
+        if self.counters is not None:
+            self.counters.on_error()
+        if self.mark_file is not None:
+            self.mark_file.on_error(error)
+        self._on_error(error)
 
     def run(self) -> None:
         """Run duty cycles until `end` is called; idle by spinning a little, then parked on the sockets."""

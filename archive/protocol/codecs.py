@@ -81,6 +81,7 @@ BOUNDED_REPLAY_REQUEST: Message[records.BoundedReplayRequest] = _request(
     [_RECORDING, ("position", "i64"), ("length", "i64"), ("limit_counter_id", "i32"), *_REPLAY_TAIL],
     [("replay_channel", ASCII)],
 )
+REPLAY_TOKEN_REQUEST: Message[records.ReplayTokenRequest] = _request("ReplayTokenRequest", 105, [_RECORDING])
 STOP_REPLAY_REQUEST: Message[records.StopReplayRequest] = _request(
     "StopReplayRequest", 7, [("replay_session_id", "i64")]
 )
@@ -200,6 +201,18 @@ RECORDING_SUBSCRIPTION_DESCRIPTOR: Message[records.RecordingSubscriptionDescript
 )
 RECORDING_SIGNAL_EVENT: Message[records.RecordingSignalEvent] = _request(
     "RecordingSignalEvent", 24, [_RECORDING, ("subscription_id", "i64"), ("position", "i64"), ("signal", "i32")]
+)
+RECORDING_STARTED: Message[records.RecordingStarted] = _message(
+    "RecordingStarted",
+    101,
+    [_RECORDING, ("start_position", "i64"), ("session_id", "i32"), _STREAM],
+    [_CHANNEL, ("source_identity", ASCII)],
+)
+RECORDING_PROGRESS: Message[records.RecordingProgress] = _message(
+    "RecordingProgress", 102, [_RECORDING, ("start_position", "i64"), ("position", "i64")]
+)
+RECORDING_STOPPED: Message[records.RecordingStopped] = _message(
+    "RecordingStopped", 103, [_RECORDING, ("start_position", "i64"), ("stop_position", "i64")]
 )
 PING: Message[records.Ping] = _message("Ping", 106, [("control_session_id", "i64")])
 

@@ -9,10 +9,11 @@ from ordo.runtime.errors import OrdoError, RegistrationError
 from ordo.transport.client.client import TransportClient
 from ordo.transport.control.commands import ErrorCode as DriverErrorCode
 from ordo.transport.streams.publication import Publication
+from ordo.transport.streams.subscription import Subscription
 
 
 class DriverRequest:
-    """One requested resource. Call `abandon` when it is no longer wanted: it is closed as soon as it is there."""
+    """One requested resource. After `abandon`, it is closed as soon as it exists."""
 
     def __init__(
         self,
@@ -94,6 +95,17 @@ class DriverRequests:
             on_failure,
         )
 
+    def add_counter(
+        self,
+        type_id: int,
+        label: str,
+        key: bytes,
+        on_ready: Callable[[Any], object],
+        on_failure: Callable[[OrdoError], object],
+    ) -> DriverRequest:
+        """Request a counter like `add_exclusive_publication`."""
+        return self._add(lambda: self.client.async_add_counter(type_id, label, key), on_ready, on_failure)
+
     def add_destination(
         self,
         publication: Publication,
@@ -103,6 +115,26 @@ class DriverRequests:
     ) -> None:
         """Request a destination, with `on_ready(destination_id)`; otherwise like `add_exclusive_publication`."""
         self._add(lambda: self.client.async_add_destination(publication, channel), on_ready, on_failure)
+
+    def add_receive_destination(
+        self,
+        subscription: Subscription,
+        channel: str,
+        on_ready: Callable[[int], object],
+        on_failure: Callable[[OrdoError], object],
+    ) -> None:
+        """Request one more transport for a subscription with `control-mode=manual`, as `add_destination` does."""
+        self._add(lambda: self.client.async_add_receive_destination(subscription, channel), on_ready, on_failure)
+
+    def remove_receive_destination(
+        self,
+        subscription: Subscription,
+        channel: str,
+        on_ready: Callable[[int], object],
+        on_failure: Callable[[OrdoError], object],
+    ) -> None:
+        """Request that such a transport is removed, as `add_destination` does."""
+        self._add(lambda: self.client.async_remove_receive_destination(subscription, channel), on_ready, on_failure)
 
     def _add(
         self, ask: Callable[[], int], on_ready: Callable[[Any], object], on_failure: Callable[[OrdoError], object]

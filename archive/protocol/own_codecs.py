@@ -1,4 +1,4 @@
-"""What a node's archive tells clients of Ordo beside the control protocol, in schema 901 (docs/ARCHITECTURE.md).
+"""What a node's archive tells clients of Ordo beside the control protocol, in schema 901 (ordo-messages.md).
 
 Clients of Aeron would take a message of another schema for an error, so they are told nothing.
 """

@@ -145,6 +145,14 @@ class BoundedReplayRequest(NamedTuple):
     replay_channel: str
 
 
+class ReplayTokenRequest(NamedTuple):
+    """The fields of a decoded ReplayTokenRequest."""
+
+    control_session_id: int
+    correlation_id: int
+    recording_id: int
+
+
 class StopReplayRequest(NamedTuple):
     """The fields of a decoded StopReplayRequest."""
 
@@ -427,6 +435,33 @@ class RecordingSignalEvent(NamedTuple):
     subscription_id: int
     position: int
     signal: int
+
+
+class RecordingStarted(NamedTuple):
+    """The fields of a decoded RecordingStarted."""
+
+    recording_id: int
+    start_position: int
+    session_id: int
+    stream_id: int
+    channel: str
+    source_identity: str
+
+
+class RecordingProgress(NamedTuple):
+    """The fields of a decoded RecordingProgress."""
+
+    recording_id: int
+    start_position: int
+    position: int
+
+
+class RecordingStopped(NamedTuple):
+    """The fields of a decoded RecordingStopped."""
+
+    recording_id: int
+    start_position: int
+    stop_position: int
 
 
 class Ping(NamedTuple):

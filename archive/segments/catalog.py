@@ -3,6 +3,7 @@
     key                      value
     "format"                 u32 version of this layout
     "next"                   i64 recording id given next; an id is never used twice
+    "padding"                there when a PAD at the end of a recording counts, with nothing in it
     "rec/" + u64 big endian  one RecordingDescriptor
 
     value of a recording, little endian:
@@ -21,6 +22,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ordo.runtime.errors import ArchiveError, ConfigurationError, UnknownRecordingError
+from ordo.runtime.io.storage import Storage
 from ordo.runtime.native.sentinels import NULL_POSITION
 
 NULL_TIMESTAMP = -1
@@ -31,12 +33,13 @@ ERROR_UNKNOWN_RECORDING = 5
 
 _FORMAT_KEY = b"format"
 _NEXT_KEY = b"next"
+_PADDING_KEY = b"padding"
 _PREFIX = b"rec/"
 _FIXED = struct.Struct("<iiqqqqqqiiiiiii")
 
 
 class RecordingState(IntEnum):
-    """The state of a recording as its descriptor in the catalog says."""
+    """The state of a recording, according to its descriptor in the catalog."""
 
     INVALID = 0  # damaged below a position that was safe once: read-only up to its stop position until truncated
     VALID = 1
@@ -127,10 +130,21 @@ class Catalog:
             )
 
     @classmethod
-    def open(cls, storage: Any, directory: str, *, read_only: bool = False) -> "Catalog":
+    def open(cls, storage: Storage, directory: str, *, read_only: bool = False) -> "Catalog":
         """Return the catalog of an archive folder; with `read_only` also while another process owns the folder."""
         path = f"{directory}/{CATALOG_NAME}"
         return cls(storage.open_metadata(path, read_only=read_only), read_only=read_only)
+
+    @property
+    def counts_padding(self) -> bool:
+        """Whether a PAD that nothing follows is part of its recording (recorder.pxd)."""
+        return self._store.get(_PADDING_KEY) is not None
+
+    def count_padding(self) -> None:
+        """Have a PAD that nothing follows be part of its recording from now on, in this folder."""
+        if not self.counts_padding:
+            with self._store.transaction() as txn:
+                txn.put(_PADDING_KEY, b"")
 
     def add(self, template: RecordingDescriptor) -> RecordingDescriptor:
         """Add and return an entry like `template` but with an id of its own."""
@@ -158,7 +172,9 @@ class Catalog:
         value = self._store.get(_key(recording_id)) if recording_id >= 0 else None
         if value is None:
             raise UnknownRecordingError(
-                f"no recording {recording_id}; `ordo archive list` names those there are", code=ERROR_UNKNOWN_RECORDING
+                f"unknown recording id: {recording_id}; there is no recording {recording_id}, `ordo archive list` "
+                "names those there are",
+                code=ERROR_UNKNOWN_RECORDING,
             )
         return decode_descriptor(bytes(value))
 

@@ -11,6 +11,8 @@ import struct
 import zlib
 from typing import Any
 
+from ordo.runtime.io.storage import Storage
+
 CHECKPOINTS_NAME = "checkpoints.dat"
 CHECKPOINT_INTERVAL_NS = 1_000_000_000
 PAIRS = 64
@@ -23,7 +25,7 @@ _LENGTH = PAIRS * 2 * _SLOT.size
 class Checkpoints:
     """The checkpoint file of one archive folder; `queue` is the sync queue."""
 
-    def __init__(self, storage: Any, directory: str, queue: Any) -> None:
+    def __init__(self, storage: Storage, directory: str, queue: Any) -> None:
         path = f"{directory}/{CHECKPOINTS_NAME}"
         is_new = not storage.exists(path)
         self._file = storage.open_segment(path, _LENGTH, create=is_new)
@@ -35,7 +37,7 @@ class Checkpoints:
         self._due_ns = 0
 
     @staticmethod
-    def load(storage: Any, directory: str) -> dict[int, int]:
+    def load(storage: Storage, directory: str) -> dict[int, int]:
         """Return the durable position by recording id, as a crash left it; {} when there is no file."""
         path = f"{directory}/{CHECKPOINTS_NAME}"
         if not storage.exists(path):

@@ -24,12 +24,23 @@ no single bit, in payload, header or checksum, makes one of the two kinds look l
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from ordo.runtime.native.atomics cimport ordo_crc32c, ordo_get_i32, ordo_get_i64, ordo_get_u16, ordo_put_i32, ordo_put_i64
-from ordo.transport.streams.logbuffer cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, TYPE_PAD, align_frame
+from ordo.transport.streams.logbuffer cimport (
+    FRAME_TYPE_OFFSET,
+    FRAME_VERSION_OFFSET,
+    HEADER_LENGTH,
+    RESERVED_VALUE_OFFSET,
+    STREAM_ID_OFFSET,
+    TERM_ID_OFFSET,
+    TERM_OFFSET_OFFSET,
+    TYPE_DATA,
+    TYPE_PAD,
+    align_frame,
+)
 
 cdef enum:
     CHECKSUM_OFFSET = 12
+    CHECKSUM_LENGTH = 4
     MASK_OF_ZERO = 3               # in place of a mask of 0, which is that of Aeron's frames; even, as every mask
-    RESERVED_OFFSET = 24
     PAD_SEAL = 0x4F726450          # no single changed bit makes a seal of a reserved value that was none
 
 cdef enum Fault:
@@ -65,20 +76,21 @@ cdef inline int check_header(const uint8_t* frame, int64_t position, const Layou
     """Check the 32 header bytes against the position they were read at; return a Fault."""
     cdef int32_t length = ordo_get_i32(frame)
     cdef int32_t term_offset = <int32_t> (position & (layout.term_length - 1))
-    cdef uint16_t frame_type = ordo_get_u16(frame + 6)
+    cdef uint16_t frame_type = ordo_get_u16(frame + FRAME_TYPE_OFFSET)
     if length == 0:
         return FAULT_ABSENT
     if length < HEADER_LENGTH or length > layout.term_length - term_offset:
         return FAULT_LENGTH
-    if frame[4] != 0 or frame_type > TYPE_DATA:
+    if frame[FRAME_VERSION_OFFSET] != 0 or frame_type > TYPE_DATA:
         return FAULT_TYPE
     if frame_type == TYPE_DATA and length > layout.mtu:
         return FAULT_LENGTH
-    if ordo_get_i32(frame + 8) != term_offset:
+    if ordo_get_i32(frame + TERM_OFFSET_OFFSET) != term_offset:
         return FAULT_TERM_OFFSET
-    if ordo_get_i32(frame + 20) != <int32_t> (layout.initial_term_id + <int32_t> (position >> layout.term_shift)):
+    if (ordo_get_i32(frame + TERM_ID_OFFSET)
+            != <int32_t> (layout.initial_term_id + <int32_t> (position >> layout.term_shift))):
         return FAULT_TERM_ID
-    if ordo_get_i32(frame + 16) != layout.stream_id:
+    if ordo_get_i32(frame + STREAM_ID_OFFSET) != layout.stream_id:
         return FAULT_STREAM_ID
     return FAULT_NONE
 
@@ -109,25 +121,26 @@ cdef inline int64_t pad_seal(const uint8_t* frame) noexcept nogil:
 
 cdef inline void seal_frame(uint8_t* frame, int32_t aligned_length) noexcept nogil:
     """Give a frame that is to be recorded its checksum."""
-    if ordo_get_u16(frame + 6) == TYPE_DATA:
+    if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_DATA:
         ordo_put_i32(frame + CHECKSUM_OFFSET, body_checksum(frame, aligned_length) ^ header_mask(frame))
     else:
-        ordo_put_i64(frame + RESERVED_OFFSET, pad_seal(frame))
+        ordo_put_i64(frame + RESERVED_VALUE_OFFSET, pad_seal(frame))
 
 cdef inline int32_t stored_checksum(const uint8_t* frame) noexcept nogil:
     """Return the checksum that stands in a frame with FAULT_CHECKSUM."""
-    return ordo_get_i32(frame + (CHECKSUM_OFFSET if ordo_get_u16(frame + 6) == TYPE_DATA else RESERVED_OFFSET))
+    cdef bint is_data = ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_DATA
+    return ordo_get_i32(frame + (CHECKSUM_OFFSET if is_data else RESERVED_VALUE_OFFSET))
 
 cdef inline int32_t actual_checksum(const uint8_t* frame) noexcept nogil:
     """Return the checksum that a frame with FAULT_CHECKSUM should have."""
-    if ordo_get_u16(frame + 6) == TYPE_DATA:
+    if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_DATA:
         return body_checksum(frame, align_frame(ordo_get_i32(frame))) ^ header_mask(frame)
     return <int32_t> pad_seal(frame)
 
 cdef inline int32_t body_needed(const uint8_t* frame, const Layout* layout) noexcept nogil:
     """Return how many bytes of a frame with a good header `check_body` looks at."""
     cdef int32_t aligned = align_frame(ordo_get_i32(frame))
-    if ordo_get_u16(frame + 6) == TYPE_PAD and aligned > layout.mtu:
+    if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD and aligned > layout.mtu:
         return HEADER_LENGTH
     return aligned
 
@@ -137,14 +150,14 @@ cdef inline int check_body(const uint8_t* frame, const Layout* layout) noexcept 
     A PAD short enough to have been a data frame must not carry the checksum of what it covers.
     """
     cdef int32_t aligned = align_frame(ordo_get_i32(frame))
-    cdef int64_t reserved = ordo_get_i64(frame + RESERVED_OFFSET)
+    cdef int64_t reserved = ordo_get_i64(frame + RESERVED_VALUE_OFFSET)
     cdef int32_t mask
-    if ordo_get_u16(frame + 6) == TYPE_PAD and reserved >> 32 == PAD_SEAL:
+    if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD and reserved >> 32 == PAD_SEAL:
         return FAULT_NONE if reserved == pad_seal(frame) else FAULT_CHECKSUM
-    if ordo_get_u16(frame + 6) == TYPE_PAD and aligned > layout.mtu:
+    if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD and aligned > layout.mtu:
         return FAULT_NONE
     mask = ordo_get_i32(frame + CHECKSUM_OFFSET) ^ body_checksum(frame, aligned)
-    if ordo_get_u16(frame + 6) == TYPE_DATA:
+    if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_DATA:
         if mask == header_mask(frame) or (mask == 0 and reserved != pad_seal(frame)):
             return FAULT_NONE
         return FAULT_CHECKSUM

@@ -3,7 +3,17 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
-from ordo.transport.streams.logbuffer cimport HEADER_LENGTH, TYPE_DATA, align_frame
+from ordo.transport.streams.logbuffer cimport (
+    FRAME_FLAGS_OFFSET,
+    FRAME_TYPE_OFFSET,
+    FRAME_VERSION_OFFSET,
+    HEADER_LENGTH,
+    STREAM_ID_OFFSET,
+    TERM_ID_OFFSET,
+    TERM_OFFSET_OFFSET,
+    TYPE_DATA,
+    align_frame,
+)
 
 from ordo.runtime.errors import CorruptFrameError
 from ordo.runtime.io.storage import storage_error
@@ -52,10 +62,11 @@ def reseal(uint8_t[::1] frames, int32_t stream_id):
     while offset < end:
         length = ordo_get_i32(&frames[offset]) if offset + HEADER_LENGTH <= end else 0
         aligned = align_frame(length)
-        if length < HEADER_LENGTH or (ordo_get_u16(&frames[offset + 6]) == TYPE_DATA and offset + aligned > end):
+        if (length < HEADER_LENGTH
+                or (ordo_get_u16(&frames[offset + FRAME_TYPE_OFFSET]) == TYPE_DATA and offset + aligned > end)):
             raise ValueError(f"a frame of length={length} at {offset} of {end} bytes")
         memcpy(before, &frames[offset], HEADER_LENGTH)
-        ordo_put_i32(&frames[offset + 16], stream_id)
+        ordo_put_i32(&frames[offset + STREAM_ID_OFFSET], stream_id)
         seal_frame(&frames[offset], aligned)
         changed_count += memcmp(before, &frames[offset], HEADER_LENGTH) != 0
         offset += aligned
@@ -74,17 +85,18 @@ cdef str _values(int fault, int64_t position, const uint8_t* frame, const Layout
     if fault == FAULT_LENGTH:
         return f" allowed={HEADER_LENGTH}..{layout.mtu} actual={ordo_get_i32(frame)}"
     if fault == FAULT_TYPE:
-        return f" allowed=version 0, type 0 or 1 actual=version {frame[4]}, type {ordo_get_u16(frame + 6)}"
+        return (f" allowed=version 0, type 0 or 1 actual=version {frame[FRAME_VERSION_OFFSET]}, "
+                f"type {ordo_get_u16(frame + FRAME_TYPE_OFFSET)}")
     if fault == FAULT_TERM_OFFSET:
         expected = <int32_t> (position & (layout.term_length - 1))
-        actual = ordo_get_i32(frame + 8)
+        actual = ordo_get_i32(frame + TERM_OFFSET_OFFSET)
     elif fault == FAULT_TERM_ID:
         expected = <int32_t> (layout.initial_term_id + <int32_t> (position >> layout.term_shift))
-        actual = ordo_get_i32(frame + 20)
+        actual = ordo_get_i32(frame + TERM_ID_OFFSET)
     elif fault == FAULT_STREAM_ID:
-        expected, actual = layout.stream_id, ordo_get_i32(frame + 16)
+        expected, actual = layout.stream_id, ordo_get_i32(frame + STREAM_ID_OFFSET)
     elif fault == FAULT_FLAGS:
-        return f" actual=0x{frame[5]:02x}"
+        return f" actual=0x{frame[FRAME_FLAGS_OFFSET]:02x}"
     else:
         return ""
     return f" expected={expected} actual={actual}"

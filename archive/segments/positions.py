@@ -4,13 +4,13 @@ Also how the recording position counter is named.
 """
 
 import struct
-from typing import Any
 
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.archive.segments.cursor import SegmentCursor
 from ordo.archive.segments.recovery import base_of
 from ordo.archive.segments.scan import FrameScanner
 from ordo.runtime.errors import ArchiveError
+from ordo.runtime.io.storage import Storage
 from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
@@ -49,18 +49,27 @@ def check_extension(
 def _check_range(descriptor: RecordingDescriptor, position: int, stop: int) -> None:
     if position % FRAME_ALIGNMENT or not descriptor.start_position <= position <= stop:
         raise ArchiveError(
-            f"position={position} of recording {descriptor.recording_id} is not a multiple of {FRAME_ALIGNMENT} from "
-            f"start={descriptor.start_position} to stop={stop}",
+            f"invalid position {position} of recording {descriptor.recording_id}: it is not a multiple of "
+            f"{FRAME_ALIGNMENT} from start={descriptor.start_position} to stop={stop}",
             code=ERROR_INVALID_POSITION,
         )
 
 
 def check_replay(
-    descriptor: RecordingDescriptor, position: int, length: int | None, stop: int, *, is_live: bool
+    descriptor: RecordingDescriptor,
+    position: int,
+    length: int | None,
+    stop: int,
+    *,
+    is_live: bool,
+    may_be_empty: bool = False,
 ) -> None:
-    """Raise ArchiveError unless a replay may begin at `position`; `stop` is how far the recording goes now."""
+    """Raise ArchiveError unless a replay may begin at `position`; `stop` is how far the recording goes now.
+
+    `may_be_empty`: the request named no position, so that there may be nothing to replay.
+    """
     _check_range(descriptor, position, stop)
-    if position == stop and not is_live:
+    if position == stop and not is_live and not may_be_empty:
         raise ArchiveError(
             f"recording {descriptor.recording_id} ends at position={position}: there is nothing to replay",
             code=ERROR_INVALID_POSITION,
@@ -75,12 +84,12 @@ def check_detachment(descriptor: RecordingDescriptor, new_start: int, stop: int)
     last = base_of(descriptor, stop)
     if new_start != base_of(descriptor, new_start) or not first <= new_start <= last:
         raise ArchiveError(
-            f"position={new_start} of recording {descriptor.recording_id} is not the base of a segment from {first} to "
-            f"{last}; its segments are {descriptor.segment_length} bytes long"
+            f"invalid detach: newStartPosition={new_start} of recording {descriptor.recording_id} is not the base of a "
+            f"segment from {first} to {last}; its segments are {descriptor.segment_length} bytes long"
         )
 
 
-def check_truncation(storage: Any, directory: str, descriptor: RecordingDescriptor, position: int) -> None:
+def check_truncation(storage: Storage, directory: str, descriptor: RecordingDescriptor, position: int) -> None:
     """Raise ArchiveError unless the recording is stopped and a frame begins at `position`, or it is the stop."""
     if descriptor.stop_position == NULL_POSITION:
         raise ArchiveError(f"recording {descriptor.recording_id} is being recorded; stop it first", code=2)

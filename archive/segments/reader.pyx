@@ -19,7 +19,17 @@ from ordo.archive.segments.scan cimport fault_of_read
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_u16, ordo_put_i32
 from ordo.runtime.native.sentinels cimport NULL_POSITION
 from ordo.transport.streams.image cimport Fragment
-from ordo.transport.streams.logbuffer cimport FLAG_BEGIN, FLAG_END, FLAGS_UNFRAGMENTED, HEADER_LENGTH, TYPE_PAD, align_frame
+from ordo.transport.streams.logbuffer cimport (
+    FLAG_BEGIN,
+    FLAG_END,
+    FLAGS_UNFRAGMENTED,
+    FRAME_FLAGS_OFFSET,
+    FRAME_TYPE_OFFSET,
+    HEADER_LENGTH,
+    TERM_ID_OFFSET,
+    TYPE_PAD,
+    align_frame,
+)
 
 from typing import NamedTuple
 
@@ -113,8 +123,8 @@ cdef class RecordingReader:
             if not self._load(&frame, end, is_promised):
                 return 0
             length = ordo_get_i32(frame)
-            flags = frame[5] & FLAGS_UNFRAGMENTED
-            if ordo_get_u16(frame + 6) == TYPE_PAD:
+            flags = frame[FRAME_FLAGS_OFFSET] & FLAGS_UNFRAGMENTED
+            if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD:
                 self._scan += align_frame(length)
                 self.position = self._scan
                 if self._expect == EXPECT_FRAGMENT:
@@ -125,7 +135,7 @@ cdef class RecordingReader:
                 out.payload = frame + HEADER_LENGTH
                 out.length_bytes = length - HEADER_LENGTH
                 out.start_position = self._scan
-                out.flags = frame[5]
+                out.flags = frame[FRAME_FLAGS_OFFSET]
             else:
                 if not self._collect(frame, length):
                     continue
@@ -134,7 +144,7 @@ cdef class RecordingReader:
                 out.length_bytes = self._message_length
                 out.start_position = self.position
                 out.flags = self._message_header[5]
-            out.term_id = ordo_get_i32(frame + 20)
+            out.term_id = ordo_get_i32(frame + TERM_ID_OFFSET)
             out.session_id = self._cursor.layout.session_id
             self._scan += align_frame(length) if flags == FLAGS_UNFRAGMENTED else 0
             self.position = self._scan
@@ -203,7 +213,7 @@ cdef class RecordingReader:
 
     cdef int _collect(self, const uint8_t* frame, int32_t length) except -1 nogil:
         """Take one fragment and go past it; return 1 when it ended a message, 0 otherwise."""
-        cdef uint8_t flags = frame[5]
+        cdef uint8_t flags = frame[FRAME_FLAGS_OFFSET]
         cdef int32_t payload_length = length - HEADER_LENGTH
         if not flags & FLAG_END and length != self._cursor.layout.mtu:
             return self._fail(FAULT_FLAGS, frame)

@@ -9,7 +9,7 @@ A frame that is not whole below the checkpoint (checkpoints.py) was not torn: it
 becomes INVALID and nothing of it is changed, until somebody truncates it to accept the loss, or restores the segment.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ordo.archive.segments.catalog import Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.segments.checkpoints import Checkpoints
@@ -19,11 +19,12 @@ from ordo.archive.segments.reader import RecordingReader
 from ordo.archive.segments.scan import FrameScanner
 from ordo.archive.segments.segments import parse_segment_name, segment_base_position, segment_name
 from ordo.runtime.errors import CorruptFrameError
+from ordo.runtime.io.storage import Storage
 from ordo.runtime.native.sentinels import NULL_POSITION
 
 
 class RecoveredRecording(NamedTuple):
-    """One recording brought to an end. `found` is what came after the end: None when nothing was written there.
+    """One recording after its recovery. `found` is the damage after its end, or None.
 
     `is_damaged`: the end lies below a position that was acknowledged; the recording is INVALID now.
     """
@@ -35,7 +36,7 @@ class RecoveredRecording(NamedTuple):
     is_damaged: bool = False
 
 
-def segment_bases(storage: Any, directory: str, recording_id: int) -> list[int]:
+def segment_bases(storage: Storage, directory: str, recording_id: int) -> list[int]:
     """Return the base positions of the segment files a recording has, ascending."""
     names = (parse_segment_name(name) for name in storage.list_files(directory))
     return sorted(name.base_position for name in names if name and name.recording_id == recording_id)
@@ -47,11 +48,16 @@ def base_of(descriptor: RecordingDescriptor, position: int) -> int:
 
 
 def find_end(
-    storage: Any, directory: str, descriptor: RecordingDescriptor, checkpoint: int = NULL_POSITION
+    storage: Storage,
+    directory: str,
+    descriptor: RecordingDescriptor,
+    checkpoint: int = NULL_POSITION,
+    *,
+    counts_padding: bool = False,
 ) -> RecoveredRecording:
     """Scan the last two segments for the position after the last whole frame; change nothing.
 
-    A PAD counts when a frame follows it (recorder.pxd).
+    A PAD counts when a frame follows it, or with `counts_padding` (recorder.pxd).
 
     `checkpoint` is a position that was on the device; an end below it is damage.
     """
@@ -61,7 +67,7 @@ def find_end(
     from_position = max(descriptor.start_position, bases[-2:][0])
     scanner = FrameScanner(SegmentCursor(storage, directory, descriptor))
     _, frame_count, found = scanner.run(from_position, bases[-1] + descriptor.segment_length)
-    end = scanner.recording_end
+    end = scanner.end_position if counts_padding else scanner.recording_end
     if end < checkpoint:
         return RecoveredRecording(descriptor.recording_id, end, frame_count, found, is_damaged=True)
     return RecoveredRecording(descriptor.recording_id, end, frame_count, None if scanner.ended_in_hole else found)
@@ -74,7 +80,7 @@ class Damage(NamedTuple):
     error: CorruptFrameError
 
 
-def find_damage(storage: Any, directory: str, descriptor: RecordingDescriptor, from_position: int) -> Damage | None:
+def find_damage(storage: Storage, directory: str, descriptor: RecordingDescriptor, from_position: int) -> Damage | None:
     """Look for damage from a position on, where a message begins; change nothing.
 
     Damage is a segment file that is missing or short before `from_position`, or a message that is not whole after it.
@@ -91,7 +97,7 @@ def find_damage(storage: Any, directory: str, descriptor: RecordingDescriptor, f
     return None
 
 
-def _last_end(storage: Any, directory: str, descriptor: RecordingDescriptor, position: int) -> int:
+def _last_end(storage: Storage, directory: str, descriptor: RecordingDescriptor, position: int) -> int:
     """Return where the last frame before a position ends, not counting a PAD.
 
     A PAD at the end of a recording never counts: the next start would not find it again, and a position that was
@@ -106,7 +112,7 @@ def _last_end(storage: Any, directory: str, descriptor: RecordingDescriptor, pos
 
 
 def _check_file(
-    storage: Any, directory: str, descriptor: RecordingDescriptor, base: int, length_bytes: int
+    storage: Storage, directory: str, descriptor: RecordingDescriptor, base: int, length_bytes: int
 ) -> CorruptFrameError | None:
     path = f"{directory}/{segment_name(descriptor.recording_id, base)}"
     if not storage.exists(path):
@@ -126,7 +132,7 @@ def _check_file(
 
 
 def clear_from(
-    storage: Any, directory: str, descriptor: RecordingDescriptor, position: int, *, is_durable: bool
+    storage: Storage, directory: str, descriptor: RecordingDescriptor, position: int, *, is_durable: bool
 ) -> int:
     """Remove everything a recording has at and after `position`; return the count of files removed.
 
@@ -150,7 +156,7 @@ def clear_from(
     return len(doomed)
 
 
-def remove_files(storage: Any, directory: str, recording_id: int) -> int:
+def remove_files(storage: Storage, directory: str, recording_id: int) -> int:
     """Remove every segment file of a recording, durably; return the count of files."""
     bases = segment_bases(storage, directory, recording_id)
     for base in reversed(bases):
@@ -159,7 +165,7 @@ def remove_files(storage: Any, directory: str, recording_id: int) -> int:
     return len(bases)
 
 
-def remove_below(storage: Any, directory: str, recording_id: int, position: int) -> int:
+def remove_below(storage: Storage, directory: str, recording_id: int, position: int) -> int:
     """Remove the segment files of a recording whose base is below `position`, durably; return the count of files."""
     bases = [base for base in segment_bases(storage, directory, recording_id) if base < position]
     for base in bases:
@@ -168,7 +174,7 @@ def remove_below(storage: Any, directory: str, recording_id: int, position: int)
     return len(bases)
 
 
-def _finish_detachments(storage: Any, directory: str, catalogued: list[RecordingDescriptor]) -> None:
+def _finish_detachments(storage: Storage, directory: str, catalogued: list[RecordingDescriptor]) -> None:
     """Remove segment files below the start of their recording: they were due for deletion when the process ended."""
     firsts = {each.recording_id: base_of(each, each.start_position) for each in catalogued}
     for file_name in storage.list_files(directory):
@@ -178,7 +184,7 @@ def _finish_detachments(storage: Any, directory: str, catalogued: list[Recording
 
 
 def recover(
-    storage: Any, directory: str, catalog: Catalog, now_ms: int, *, is_durable: bool
+    storage: Storage, directory: str, catalog: Catalog, now_ms: int, *, is_durable: bool
 ) -> list[RecoveredRecording]:
     """Bring every recording that was never stopped to its true end, and finish purges that were cut short."""
     checkpoints = Checkpoints.load(storage, directory)
@@ -191,7 +197,7 @@ def recover(
             catalog.remove(descriptor.recording_id)
         elif descriptor.is_active:
             checkpoint = checkpoints.get(descriptor.recording_id, NULL_POSITION)
-            result = find_end(storage, directory, descriptor, checkpoint)
+            result = find_end(storage, directory, descriptor, checkpoint, counts_padding=catalog.counts_padding)
             if not result.is_damaged:
                 clear_from(storage, directory, descriptor, result.stop_position, is_durable=is_durable)
             catalog.update(

@@ -16,7 +16,7 @@ from ordo.archive.segments.frames cimport (
     frame_error,
 )
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_u16
-from ordo.transport.streams.logbuffer cimport HEADER_LENGTH, TYPE_PAD, align_frame
+from ordo.transport.streams.logbuffer cimport FRAME_TYPE_OFFSET, HEADER_LENGTH, TYPE_PAD, align_frame
 
 cdef enum:
     PAGE_BYTES = 4096                  # what a device reads, or refuses, in one piece
@@ -103,7 +103,7 @@ cdef class FrameScanner:
                 self.result.frame_offset = offset
                 return start + offset
             self.result.last_position = start + offset
-            self.result.last_is_padding = ordo_get_u16(frame + 6) == TYPE_PAD
+            self.result.last_is_padding = ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD
             offset += align_frame(ordo_get_i32(frame))
             self.result.frame_count += 1
         return start + offset
@@ -127,8 +127,8 @@ cdef class FrameScanner:
 
     @property
     def recording_end(self):
-        """The position where a recording with the frames of the last scan ends: a PAD counts when a frame follows
-        it."""
+        """The position where the log of a cluster with the frames of the last scan ends: a PAD counts when a frame
+        follows it."""
         return self.result.last_position if self.result.last_is_padding else self.result.end_position
 
     def damage(self):

@@ -49,7 +49,7 @@ def checked_items(path: str) -> tuple[dict[bytes, bytes], bool]:
 
 
 class LmdbCopy(MetadataStore):
-    """The state of a store when it was opened; what is committed later is not seen."""
+    """The state of a store when it was opened, without what is committed later."""
 
     def __init__(self, path: str) -> None:
         self.path = path

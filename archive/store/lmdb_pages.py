@@ -92,7 +92,7 @@ def read_pages(path: str, content: bytes) -> StoredItems:
 
 
 class _Pages:
-    """One pass over a file: which pages are in use, by whom, and what they hold."""
+    """One pass over a file: which pages are used, by which parent, and what they contain."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content

@@ -22,7 +22,7 @@ _MODULUS = 1 << 128
 
 
 def item_sum(key: bytes, value: bytes) -> int:
-    """Return what one item adds to the sum."""
+    """Return the contribution of one item to the sum."""
     hashed = hashlib.blake2b(len(key).to_bytes(4, "little") + key + value, digest_size=16, person=b"ordo metadata")
     return int.from_bytes(hashed.digest(), "little")
 

@@ -21,6 +21,7 @@ from ordo.archive.store.lmdb_pages import FORMAT_10, format_of
 from ordo.archive.store.lmdb_seal import SEALS, content_sum, item_sum, seal_of
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import StorageDamagedError, StorageError, StorageFullError
+from ordo.runtime.io.durable_files import sync_folder
 from ordo.runtime.io.storage import MetadataStore, Transaction
 from ordo.runtime.native.file_access import file_mode
 
@@ -57,7 +58,7 @@ def _engine_for(path: str, *, is_copy: bool = False) -> dict[str, Any]:
         with open(path, "rb") as file:
             found = format_of(file.read(HEAD_BYTES))
     except OSError:
-        found = 0  # it is not there, or whoever opens it says what is wrong
+        found = 0  # it is missing, or opening it will say what is wrong
     if found == FORMAT_10 and not _has_engine(LIB_10):
         raise StorageError(
             f"cannot open metadata store: path={path}: it was written by LMDB 1.0, which lmdb {lmdb.__version__} has "
@@ -103,7 +104,8 @@ class LmdbStore(MetadataStore, Closing):
 
     def __init__(self, path: str, *, map_bytes: int = MAP_BYTES_DEFAULT) -> None:
         self.path = path
-        map_bytes = max(map_bytes, os.path.getsize(path) if os.path.exists(path) else 0)
+        is_new = not os.path.exists(path)
+        map_bytes = max(map_bytes, 0 if is_new else os.path.getsize(path))
         engine = _engine_for(path)
         self._items, is_sealed = checked_items(path)
         self._sum = content_sum(self._items)
@@ -115,6 +117,12 @@ class LmdbStore(MetadataStore, Closing):
             raise _failure("open", path, error) from error
         if not is_sealed:
             self._apply({})
+        if is_new:
+            try:
+                sync_folder(os.path.dirname(os.path.abspath(path)))  # what is committed has a name to be found by
+            except OSError as error:
+                self.close()
+                raise _failure("open", path, error) from error
 
     def get(self, key: bytes) -> bytes | None:
         self._opened()

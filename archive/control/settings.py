@@ -11,7 +11,7 @@ from ordo.transport.uri import ChannelUri
 
 
 @dataclass(frozen=True)
-class ControlConfig:
+class ControlSettings:
     """What a control conductor listens on, and what clients may ask for at most.
 
     Checked when made: ConfigurationError names the setting, its value and what is allowed.
@@ -28,9 +28,12 @@ class ControlConfig:
     ping_interval_ns: int = 1 * SECOND_NS
     sessions_max: int = 64
     recordings_max: int = 20
+    recorded_streams_max: int = 4096
+    """Channels and streams that are recorded whenever somebody publishes there, until a client stops that."""
     replays_max: int = 20
     live_replays_max: int = 4
     """Replays that clients share, each of one recording. A session has one place in each."""
+    replay_tokens_max: int = 1024
     requests_per_cycle_max: int = 10
     request_length_bytes_max: int = 64 * 1024
     queued_responses_max: int = 256
@@ -38,7 +41,14 @@ class ControlConfig:
     linger_ns_max: int = 60 * SECOND_NS
 
     def __post_init__(self) -> None:
-        for name in ("sessions_max", "recordings_max", "replays_max", "connect_timeout_ns", "ping_interval_ns"):
+        for name in (
+            "sessions_max",
+            "recordings_max",
+            "recorded_streams_max",
+            "replays_max",
+            "connect_timeout_ns",
+            "ping_interval_ns",
+        ):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name}={getattr(self, name)}, must be 1 or more")
         if self.control_channel is not None and not ChannelUri.parse(self.control_channel).is_udp:
