@@ -9,12 +9,12 @@ from collections.abc import Collection
 from ordo.consensus import deadlines, dispatch, invariants
 from ordo.consensus.handlers import following, leading, membership, termination, transfer
 from ordo.consensus.state.commands import Command, PersistTerm
-from ordo.consensus.state.config import ConsensusConfig, DurableState, UniformInts
 from ordo.consensus.state.configuration import MEMBERS_MAX, Configuration
 from ordo.consensus.state.context import Context
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import FORGOTTEN_TERM, Message
 from ordo.consensus.state.progress import Progress
+from ordo.consensus.state.settings import ConsensusSettings, DurableState, UniformInts
 from ordo.consensus.state.states import ElectionState, Role
 from ordo.runtime.errors import ConsensusError
 
@@ -30,7 +30,7 @@ class ConsensusCore:
     Every method may raise ConsensusError: the node must stop then.
     """
 
-    def __init__(self, config: ConsensusConfig, durable: DurableState, rng: UniformInts) -> None:
+    def __init__(self, config: ConsensusSettings, durable: DurableState, rng: UniformInts) -> None:
         self._ctx = Context(config, durable, rng)
         self._watermarks = invariants.Watermarks()
         self._is_started = False
@@ -123,7 +123,7 @@ class ConsensusCore:
         following.on_joined(self._at(now_ns), position)
 
     def bear_standstill(self, now_ns: int) -> None:
-        """Give a follower time to go on joining while it takes nothing of the log for a reason of its own."""
+        """Give a follower time to continue joining while it cannot take the log for a reason of its own."""
         ctx = self._at(now_ns)
         if ctx.is_following and not ctx.is_closed:
             following.note_progress(ctx)
@@ -135,7 +135,7 @@ class ConsensusCore:
     def on_log_lost(self, reason: str, end_of_stream: bool, now_ns: int) -> None:
         """Take note that the log publication, the image or its recording is gone.
 
-        `end_of_stream`: the leader closed it in good order.
+        `end_of_stream`: the leader closed it properly.
         """
         dispatch.on_log_lost(self._at(now_ns), reason, end_of_stream)
 
@@ -288,7 +288,7 @@ class ConsensusCore:
         self._ctx.doubt_state()
 
     def lag(self, lags: bool) -> None:
-        """Note that the service is far behind what is committed, or level again.
+        """Note that the service lags far behind the commit position, or has caught up.
 
         While it is behind, the member stands back if another is level.
         """
@@ -314,7 +314,7 @@ class ConsensusCore:
 
     @property
     def unknown_terms(self) -> list[int]:
-        """Members whose term this member must still learn, having forgotten what it voted for."""
+        """Members whose term this member must still learn, because it forgot its vote."""
         ctx = self._ctx
         if Distrust.VOTE not in ctx.distrust:
             return []
@@ -328,7 +328,7 @@ class ConsensusCore:
 
     @property
     def termination_position(self) -> int:
-        """Where the cluster was told to stop, or NULL_POSITION."""
+        """The position at which the cluster was told to stop, or NULL_POSITION."""
         return self._ctx.termination_position
 
     @property
@@ -362,7 +362,7 @@ class ConsensusCore:
         return self._ctx.configurations.position
 
     def configuration_at(self, position: int) -> Configuration | None:
-        """Return what the log says about the members up to a position at or beyond the newest snapshot, or None."""
+        """Return the log's configuration at a position at or beyond the newest snapshot, or None."""
         return self._ctx.configurations.at(position)
 
     @property
@@ -392,7 +392,7 @@ class ConsensusCore:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _at(self, now_ns: int) -> Context:
-        """Set the time, which never goes back here, whatever the caller's clock does."""
+        """Set the time, which never goes back here, even if the caller's clock does."""
         assert self._is_started
         ctx = self._ctx
         ctx.now_ns = max(ctx.now_ns, now_ns)

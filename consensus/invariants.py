@@ -64,7 +64,7 @@ def check_configurations(ctx: Context) -> None:
 
 
 def check_roles(ctx: Context) -> None:
-    """Check that state, role and what is counted agree with each other."""
+    """Check that state, role and counts agree with each other."""
     assert not (ctx.is_leading and ctx.is_following), ctx.own.member_id
     assert ctx.log_is_open == (ctx.is_leading or ctx.is_following), ctx.own.member_id
     assert (ctx.role is Role.LEADER) == ctx.is_leading, ctx.own.member_id

@@ -1,4 +1,4 @@
-"""Reads that take no log entry (Raft §8; dissertation §6.4): up to where a service must have executed to answer one.
+"""Reads without a log entry (Raft §8; dissertation §6.4): up to which position a service must have executed.
 
     leader      notes its commit position, asks the members whether it still leads, and gives the position out once a
                 quorum has said so after it was noted
@@ -6,7 +6,7 @@
 
 A read asked for meanwhile goes with the next round: the position of the one under way may be older than what the reader
 has seen already. Rounds are repeated until they are answered; they end without an answer when the leader or the term is
-another one, and whoever wanted to read asks again.
+another one, and the reader asks again.
 """
 
 from typing import Generic, NamedTuple, TypeVar
@@ -118,7 +118,7 @@ class ReadIndex(Generic[Read]):
         return confirmed
 
     def take_failed(self) -> list[Read]:
-        """Return the reads that nobody will confirm any more, and forget them."""
+        """Return the reads that will not be confirmed, and forget them."""
         failed, self._failed = self._failed, []
         return failed
 
@@ -161,7 +161,7 @@ class ReadIndex(Generic[Read]):
             self._waiting.append(remote)
 
     def _begin_round(self, now_ns: int) -> None:
-        """Begin a round: note the position before anybody is asked, and after every read of the round was requested."""
+        """Begin a round: note the position before any member is asked, and after every read of the round."""
         assert not self._under_way
         self._under_way, self._waiting = self._waiting, []
         self._round_id = self._next_round_id

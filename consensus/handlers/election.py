@@ -53,7 +53,7 @@ def canvass_deadline_ns(ctx: Context) -> int:
 
 
 def last_resort_ns(ctx: Context) -> int:
-    """Return when a member that stands back stands all the same (ns).
+    """Return when a member that stands back becomes a candidate all the same (ns).
 
     Nobody else came forward, so its log must be the newest.
     """

@@ -68,10 +68,17 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
 def demand_one_leader(ctx: Context, message: NewLeadershipTerm) -> None:
     """Raise ConsensusError if this member's log has the leader's term from another leader (Raft §5.2)."""
     term_id, base_position = ctx.terms.last_term_id, ctx.terms.last_base_position
-    if term_id == message.leadership_term_id and base_position != message.term_base_log_position:
+    if term_id != message.leadership_term_id:
+        return
+    found, lead = "", ctx.terms.last_lead
+    if base_position != message.term_base_log_position:
+        found = f"from {base_position} on"
+    elif lead is not None and lead != (message.leader_member_id, message.log_session_id):
+        found = f"from there on as member {lead[0]} led it"
+    if found:
         raise ConsensusError(
             f"member {message.leader_member_id} leads term {term_id} from position={message.term_base_log_position} on,"
-            f" and this member's log has that term from {base_position} on: two members have led it, since one forgot"
+            f" and this member's log has that term {found}: two members have led it, since one forgot"
             f" its vote (an older copy of its folder?). {transitions.KEEPS}"
         )
 

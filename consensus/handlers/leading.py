@@ -95,7 +95,7 @@ def own_bracket(ctx: Context, leadership_term_id: int) -> Bracket:
 
 
 def own_announcement(ctx: Context, member: Member) -> NewLeadershipTerm:
-    """Return the NewLeadershipTerm for one member, which answers the last log term it told, or the own previous one."""
+    """Return the NewLeadershipTerm for one member, which answers the last log term that it reported."""
     told = member.reported_log_term_id
     asked_term_id = ctx.terms.term_before(ctx.term_base_position) if told is None else told
     bracket = own_bracket(ctx, min(asked_term_id, ctx.leadership_term_id))

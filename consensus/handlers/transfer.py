@@ -46,7 +46,7 @@ def can_lead(ctx: Context, member_id: int) -> bool:
 
 
 def tick_transfer(ctx: Context) -> None:
-    """Ask the target to stand, as the leader, once per interval as soon as it has the whole log.
+    """As leader, ask the target to be a candidate, once per interval as soon as it has the whole log.
 
     It gives up at the deadline.
     """
@@ -81,7 +81,7 @@ def on_timeout_now(ctx: Context, message: TimeoutNow) -> None:
 
 
 def on_request_vote(ctx: Context, message: RequestVote) -> None:
-    """Give way, as leader or follower, to a candidate that the leader has asked to stand; vote when the log is left."""
+    """Give way to a candidate that the leader has asked to stand; vote once the log is left."""
     if not ctx.may_vote or message.candidate_term_id <= ctx.candidate_term_id or ctx.is_terminating:
         return
     if ctx.is_leading and message.candidate_member_id not in ctx.configuration.voter_ids:

@@ -77,9 +77,9 @@ def on_trust_answer(ctx: Context, message: TrustAnswer) -> None:
 
 
 def regain_vote(ctx: Context) -> None:
-    """Trust the own vote again once all other members have told their terms: no forgotten vote can be in a higher one.
+    """Trust the own vote again once all other members have reported their terms: none can be above those.
 
-    Those that forgot theirs, too, are fewer than a quorum: whoever was elected by forgotten votes is known to others.
+    Those that forgot theirs, too, are fewer than a quorum: a leader elected by forgotten votes is known to others.
     Stored in any case: a term that is known from the log alone would be forgotten with a part of it.
     """
     terms = ctx.trust_terms
@@ -102,6 +102,6 @@ def regain_log(ctx: Context) -> None:
 
 
 def set_distrust(ctx: Context, distrust: Distrust) -> None:
-    """Set what this member is distrusted for. The shell makes it durable before the member votes."""
+    """Set the reasons for this member's distrust. The shell makes them durable before the member votes."""
     ctx.distrust = distrust
     ctx.emit(PersistDistrust(distrust))

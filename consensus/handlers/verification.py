@@ -22,7 +22,7 @@ from ordo.runtime.native.sentinels import NULL_POSITION
 
 @unique
 class Verdict(Enum):
-    """What a NewLeadershipTerm says about this member's log."""
+    """The result of comparing a NewLeadershipTerm with this member's log."""
 
     PREFIX = "prefix"
     TRUNCATE = "truncate"
@@ -38,7 +38,7 @@ class Comparison(NamedTuple):
 
 
 def compare_with_leader(terms: TermTable, append_position: int, message: NewLeadershipTerm) -> Comparison:
-    """Compare this member's log with what the leader's message tells of its log.
+    """Compare this member's log with the leader's, as its message describes it.
 
     OUT_OF_REACH: the leader's table begins above position 0 and above the own last term, so nothing can be proven.
     """

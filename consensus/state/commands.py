@@ -46,7 +46,7 @@ class PersistTerm(NamedTuple):
 
 
 class PersistDistrust(NamedTuple):
-    """Store what this member still lacks before it may vote; NONE: it votes from now on."""
+    """Store what this member still lacks before it may vote; NONE: it may vote from now on."""
 
     distrust: Distrust
 

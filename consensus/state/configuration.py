@@ -92,7 +92,7 @@ class ConfigurationTable:
     def has_removed(self, member_id: int, commit_position: int) -> bool:
         """Return whether a configuration named a member, and neither the newest committed one nor any after it does.
 
-        Whoever led or was elected since then has that record in its log (Raft §5.4), and so is named by it.
+        Every leader since then has that record in its log (Raft §5.4), and so is named by it.
         """
         live = max((n for n, (position, _) in enumerate(self._rows) if position <= commit_position), default=0)
         is_named = [member_id in configuration.member_ids for _, configuration in self._rows]

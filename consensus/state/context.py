@@ -1,12 +1,12 @@
 """The state of one member that all handlers share, and the few ways to change it."""
 
 from ordo.consensus.state import commands
-from ordo.consensus.state.config import ConsensusConfig, DurableState, UniformInts
 from ordo.consensus.state.configuration import Configuration, ConfigurationTable
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import NULL_MEMBER, NULL_TERM, Message, RequestVote
 from ordo.consensus.state.progress import Progress
 from ordo.consensus.state.quorum import NEVER_NS, Member
+from ordo.consensus.state.settings import ConsensusSettings, DurableState, UniformInts
 from ordo.consensus.state.states import ElectionState, Role
 from ordo.consensus.state.term_table import TermTable
 from ordo.runtime.errors import ConsensusError
@@ -26,7 +26,7 @@ class Context:
     Those of the configuration in force count; the others are talked to, for either side may know an older one.
     """
 
-    def __init__(self, config: ConsensusConfig, durable: DurableState, rng: UniformInts) -> None:
+    def __init__(self, config: ConsensusSettings, durable: DurableState, rng: UniformInts) -> None:
         self.config = config
         self.rng = rng
         self.now_ns = 0
@@ -39,7 +39,7 @@ class Context:
         self.members[config.member_id] = self.own
         self.strangers, self.vouched = set[int](), set[int]()
 
-        self.terms = TermTable(durable.terms)
+        self.terms = TermTable(durable.terms, durable.last_lead)
         self.leadership_term_id = self.terms.term_before(durable.append_position)
         self.candidate_term_id = max(durable.candidate_term_id, self.terms.last_term_id)
         self.term_seen = self.candidate_term_id
@@ -78,7 +78,7 @@ class Context:
         self._nothing_is_handed_over()
 
     @staticmethod
-    def _first_configurations(config: ConsensusConfig, durable: DurableState) -> ConfigurationTable:
+    def _first_configurations(config: ConsensusSettings, durable: DurableState) -> ConfigurationTable:
         if durable.configuration is None:
             return ConfigurationTable(config.configuration)
         return ConfigurationTable(durable.configuration, durable.commit_position)
@@ -93,7 +93,7 @@ class Context:
         self.trust_position = NULL_POSITION  # end of all that the leader of this term had published
 
     def lag(self, lags: bool) -> None:
-        """Note that this member's service is far behind what is committed, or level again."""
+        """Note that this member's service lags far behind the commit position, or has caught up."""
         self.lags = lags
 
     def doubt_state(self) -> None:
@@ -174,7 +174,7 @@ class Context:
     def may_vote(self) -> bool:
         """Whether this member may give votes: the one notion of its voting right, whatever it depends on.
 
-        A member that its log names as a learner votes when it is asked: whoever asks has a newer configuration, in
+        A member that its log names as a learner votes when it is asked: the candidate has a newer configuration, in
         which it is a voter (§4.1). One that only its settings call a learner may be a voter that lost its disk. One
         that knows what it lost does not vote before it is trusted again (ordo.consensus.handlers.trust).
         """
@@ -351,12 +351,12 @@ class Context:
             self.emit(commands.Commit(position))
 
     def hear_leader(self) -> None:
-        """Note that a leader which this member may follow is alive: nobody canvasses for a while."""
+        """Note that a leader which this member may follow is alive: it does not canvass for a while."""
         self.last_leader_activity_ns = self.now_ns
         self.quorum_candidate_at_ns = self.now_ns + self.config.leader_heartbeat_timeout_ns
 
     def forget_leader(self) -> None:
-        """Forget the leader, which is known to lead no longer, so that nobody waits for it."""
+        """Forget a leader that no longer leads, so that members do not wait for it."""
         self.last_leader_activity_ns = NEVER_NS
 
     def can_begin_term(self, leadership_term_id: int, base_position: int) -> bool:

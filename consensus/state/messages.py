@@ -62,7 +62,7 @@ class NewLeadershipTerm(NamedTuple):
     `NULL_TERM` below the first row), `next_leadership_term_id` the row after it, `next_term_base_log_position` where
     that row begins, `next_log_position` where it ends (`NULL_POSITION` while open). All three are null when
     `log_leadership_term_id` is the leader's current term. `timestamp` and `leader_recording_id` are left at their
-    defaults by the core and filled in by whoever encodes the message.
+    defaults by the core and filled in when the message is encoded.
     """
 
     log_leadership_term_id: int
@@ -130,7 +130,7 @@ class TerminationAck(NamedTuple):
 
 
 class TimeoutNow(NamedTuple):
-    """The leader asks a member whose log reaches `log_position` to stand for election at once (Raft §3.10)."""
+    """The leader asks a member whose log reaches `log_position` to start an election at once (Raft §3.10)."""
 
     leadership_term_id: int
     log_position: int
@@ -139,7 +139,7 @@ class TimeoutNow(NamedTuple):
 
 
 class TrustRequest(NamedTuple):
-    """A member that may not vote says so, and asks what it must know to be trusted again (consensus.handlers.trust)."""
+    """A member that may not vote asks what it must know to be trusted again (consensus.handlers.trust)."""
 
     request_id: int
     member_id: int
@@ -157,7 +157,7 @@ class StandsBack(NamedTuple):
 class TrustAnswer(NamedTuple):
     """The answer to TrustRequest: the term the member is bound to; from a leader also the term it leads.
 
-    `log_position` is at least the end of all that a leader has published; whoever encodes the message puts it there.
+    `log_position` is at least the end of all that a leader has published; it is filled in when the message is encoded.
     Both are null from a member that does not lead.
     """
 
@@ -203,7 +203,7 @@ class ReadIndexRequest(NamedTuple):
 
 
 class ReadIndexResponse(NamedTuple):
-    """The answer: a position committed when the request arrived, or NULL_POSITION from whoever does not lead."""
+    """The answer: a position committed when the request arrived, or NULL_POSITION from a member that does not lead."""
 
     request_id: int
     log_position: int

@@ -95,7 +95,7 @@ def is_unanimous_leader(
 
 
 def is_quorum_leader(members: Collection[Member], candidate_term_id: int, threshold: int) -> bool:
-    """Return whether a quorum voted for the candidate of this term (Raft §5.2), whatever the others did."""
+    """Return whether a quorum voted for the candidate of this term (Raft §5.2), whatever the other votes."""
     return sum(member.candidate_term_id == candidate_term_id and member.vote is True for member in members) >= threshold
 
 

@@ -14,7 +14,7 @@ class Role(IntEnum):
 
 @unique
 class ElectionState(IntEnum):
-    """Where a member stands in an election; the value of counter 207 (cluster-consensus.md §5)."""
+    """The state of a member in an election; the value of counter 207 (cluster-consensus.md §5)."""
 
     INIT = 0
     CANVASS = 1

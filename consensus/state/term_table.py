@@ -27,13 +27,17 @@ class Bracket(NamedTuple):
 
 
 class TermTable:
-    """The leadership terms of a log and where each begins, in rising order."""
+    """The leadership terms of a log and where each begins, in rising order.
 
-    def __init__(self, rows: Iterable[tuple[int, int]] = ()) -> None:
+    `last_lead` is who led the last of `rows`, if that is known: the member and the session of its log.
+    """
+
+    def __init__(self, rows: Iterable[tuple[int, int]] = (), last_lead: tuple[int, int] | None = None) -> None:
         self._terms: list[int] = []
         self._bases: list[int] = []
         for leadership_term_id, base_position in rows:
             self.append(leadership_term_id, base_position)
+        self._leads = {} if last_lead is None else {self.last_term_id: last_lead}
 
     @property
     def rows(self) -> list[tuple[int, int]]:
@@ -49,6 +53,11 @@ class TermTable:
     def last_base_position(self) -> int:
         """Where the last term begins, or NULL_POSITION."""
         return self._bases[-1] if self._bases else NULL_POSITION
+
+    @property
+    def last_lead(self) -> tuple[int, int] | None:
+        """The leader of the last term, as a member and the session of its log; None if unknown."""
+        return self._leads.get(self.last_term_id)
 
     def append(self, leadership_term_id: int, base_position: int) -> None:
         """Add a row for a new last term."""

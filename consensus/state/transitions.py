@@ -48,7 +48,7 @@ def become(ctx: Context, role: Role) -> None:
 
 
 def enter_election(ctx: Context, reason: str) -> None:
-    """Give up leading or following; the next tick looks for a leader anew.
+    """Stop leading or following; the next tick looks for a leader again.
 
     In between, the shell reports where the log it leaves ends.
     """
@@ -186,7 +186,7 @@ def join(ctx: Context, message: NewLeadershipTerm, reason: str) -> None:
 
 
 def catch_up(ctx: Context) -> None:
-    """Receive what the follower lacks, now that the log is joined."""
+    """Receive what the follower lacks, after the log is joined."""
     transition(ctx, ElectionState.FOLLOWER_CATCHUP, f"joined at position {ctx.append_position}")
 
 

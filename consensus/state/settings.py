@@ -19,7 +19,7 @@ class UniformInts(Protocol):
 
 
 @dataclass(frozen=True)
-class ConsensusConfig:
+class ConsensusSettings:
     """Settings of one member; all members of a cluster must agree on everything but `member_id`.
 
     `member_ids` has 1 to 7 ids and contains `member_id`; those of them in `learner_ids` have no vote. Both hold until
@@ -91,6 +91,8 @@ class DurableState:
     A term's row is written when its first record is found in the log, so a row at or beyond `append_position` stands
     for a record that did not survive, and is left out. `commit_position` is a lower bound (the last snapshot, or 0);
     `known_position` is what it knew to be committed at another time, of use only to refuse what would lose it.
+    `last_lead` is who led the last term, as its first record says: the member and the session of its log; None where
+    that record is gone.
     `configuration` is what a snapshot at that position says of the members, or None. What the log beyond it says is
     reported through `ConsensusCore.on_configuration` before the start. `distrust` is what was lost of all this, so that
     the member may not vote.
@@ -104,6 +106,7 @@ class DurableState:
     configuration: Configuration | None = None
     distrust: Distrust = Distrust.NONE
     known_position: int = 0
+    last_lead: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.commit_position <= self.append_position:
