@@ -1,4 +1,4 @@
-"""Sections of docs/PERFORMANCE.md that a benchmark writes itself, each between two marks that name it."""
+"""Writes sections of docs/PERFORMANCE.md and its design notes, each between two marks that name a benchmark."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "PERFORMANCE.md"
+NOTES = PAGE.parent / "design/PERFORMANCE-NOTES.md"
 
 
 def marks(name: str) -> tuple[str, str]:
-    """The lines before and after a section."""
+    """Return the lines before and after a section."""
     return f"<!-- written by `make bench NAME={name.removeprefix('bench-')} WRITE=1` -->", f"<!-- end of {name} -->"
 
 
 def put_section(name: str, lines: Sequence[str], page: Path = PAGE) -> None:
-    """Replaces what stands between the marks of a section. Raises ValueError when the page has no such marks."""
+    """Replace the text between the marks of a section. Raises ValueError if the page has no such marks."""
     begin, end = marks(name)
     text = page.read_text()
     before, found_begin, rest = text.partition(begin)

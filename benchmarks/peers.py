@@ -27,7 +27,7 @@ from pathlib import Path
 
 from benchmarks.go_peers import GoMissingError, GoTools, fetch_tools, measure_etcd, measure_nats
 from benchmarks.java_cluster import JavaCluster
-from benchmarks.page import put_section, table
+from benchmarks.page import NOTES, put_section, table
 from benchmarks.pages import touch_memory
 from benchmarks.pairs import End, Samples, medians, ratio
 from benchmarks.transport import AERON, java_command
@@ -167,7 +167,7 @@ def measure_others(tools: GoTools, effort: Effort, say: Callable[[str], object] 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure clusters of Ordo beside those of others.")
     parser.add_argument("--quick", action="store_true", help="one short round: to see that it runs, not to quote")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/PERFORMANCE.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/design/PERFORMANCE-NOTES.md")
     parser.add_argument("--no-java", action="store_true", help="without Aeron")
     parser.add_argument("--no-go", action="store_true", help="without etcd and NATS")
     idles = ("yield", "backoff")
@@ -193,7 +193,7 @@ def main(arguments: list[str] | None = None) -> None:
         figures = {"machine": machine, "rows": named, "others": others}
         chosen.json.write_text(json.dumps(figures, indent=2) + "\n")
     if chosen.write:
-        put_section(NAME, lines)
+        put_section(NAME, lines, NOTES)
 
 
 if __name__ == "__main__":

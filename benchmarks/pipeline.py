@@ -36,7 +36,7 @@ from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
 from ordo.pipeline.decoding.scanner import walk
 from ordo.pipeline.generate import LogShape, generate_log
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.planner import Run, plan, read_runs
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import open_recordings
@@ -287,7 +287,7 @@ def _read_bytes() -> int:
 
 def _tasks(archive: str) -> list[tuple[Run, ...]]:
     """What each task of a full read reads."""
-    return plan(open_recordings([archive]), Predicates(), ReadOptions([]).partition_bytes)
+    return plan(open_recordings([archive]), Predicates(), ReadSettings([]).partition_bytes)
 
 
 def _count(frame: DataFrame) -> int:

@@ -30,7 +30,7 @@ PLANNING = "planning"
 PLANNING_SCRIPT = """
 import sys
 from pathlib import Path
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.planner import plan
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import open_recordings
@@ -39,7 +39,7 @@ def read_bytes():
     return int(dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())["rchar"])
 
 before = read_bytes()
-tasks = plan(open_recordings([sys.argv[1]]), Predicates(), ReadOptions([]).partition_bytes)
+tasks = plan(open_recordings([sys.argv[1]]), Predicates(), ReadSettings([]).partition_bytes)
 print(read_bytes() - before, len(tasks))
 """
 JOBS: dict[str, list[str]] = {

@@ -14,16 +14,16 @@ import threading
 import time
 
 from ordo.archive.client.client import ArchiveClient
-from ordo.archive.control.config import ControlConfig
-from ordo.archive.inspection.server import ArchiveServer, ArchiveServerConfig
+from ordo.archive.control.settings import ControlSettings
+from ordo.archive.inspection.server import ArchiveServer, ArchiveServerSettings
 
 STREAM_ID = 1001
 RECORDED = "aeron:ipc?term-length=16m|mtu=8192|alias=recorded"
 
 
 def serve(folder: str, control: str, length_bytes: int, size_bytes: int) -> None:
-    config = ArchiveServerConfig(
-        f"{folder}/archive", ControlConfig(control_channel=control), aeron_dir=f"{folder}/driver", sync="none"
+    config = ArchiveServerSettings(
+        f"{folder}/archive", ControlSettings(control_channel=control), aeron_dir=f"{folder}/driver", sync="none"
     )
     server = ArchiveServer(config, on_error=print)
     try:

@@ -20,7 +20,7 @@ from ordo.bench.loads.stream_native import BATCH_BYTES, BATCH_MAX, StreamPeer
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.streams.publication import Publication
 
@@ -35,7 +35,7 @@ SAMPLES_MAX = 1 << 20
 
 def launch(directory: str) -> MediaDriver:
     """A driver for this thread."""
-    config = MediaDriverConfig(
+    config = MediaDriverSettings(
         directory=directory,
         delete_directory_on_start=True,
         receiver_window=WINDOW_BYTES,

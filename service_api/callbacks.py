@@ -14,6 +14,10 @@ from ordo.service_api.service import ClusteredService
 
 CALLBACKS = tuple(name for name in vars(ClusteredService) if name.startswith("on_"))
 ALIKE_MIN = 0.75
+HANDLES = "__ordo_handles__"
+"""Marks methods of a TypedService that take a message."""
+HANDLERS = "__ordo_handlers__"
+"""Where a TypedService has these methods, by the class that each takes."""
 _FREE = "other methods of its own must not begin with on_; _on_... may"
 
 
@@ -26,6 +30,8 @@ def find_fault(service: type[Any]) -> str:
         return fault
     if issubclass(service, NativeClusteredService):
         return ""
+    if not getattr(service, HANDLERS, True):
+        return f"{service.__name__} has no method that takes a message: mark one with @ordo.handles"
     takes_one = service.on_session_message is not ClusteredService.on_session_message
     takes_many = service.on_session_messages is not ClusteredService.on_session_messages
     if not takes_one and not takes_many:
@@ -35,7 +41,8 @@ def find_fault(service: type[Any]) -> str:
 
 def _find_unknown(service: type[Any]) -> str:
     for name in dir(service):
-        if not name.startswith("on_") or name in CALLBACKS or not callable(getattr(service, name)):
+        found = getattr(service, name)
+        if not name.startswith("on_") or name in CALLBACKS or not callable(found) or getattr(found, HANDLES, False):
             continue
         alike = difflib.get_close_matches(name, CALLBACKS, 1, ALIKE_MIN)
         hint = f"is {alike[0]} meant?" if alike else f"a service has {', '.join(CALLBACKS)};"

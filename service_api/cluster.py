@@ -10,6 +10,10 @@ NULL_MEMBER_ID = -1
 NULL_TERM_ID = -1
 
 Payload: TypeAlias = bytes | bytearray | memoryview
+ID_OF_SERVICE = (
+    "offer: an id is for the outputs of applications (docs/APPLICATIONS.md); what a service of the members puts into "
+    "the log is executed once as it is: leave the id out"
+)
 
 
 class OfferResult(IntEnum):
@@ -47,7 +51,7 @@ class Role(IntEnum):
 
 
 class CloseReason(IntEnum):
-    """Why a client's session was closed."""
+    """The reason for which a client's session was closed."""
 
     CLIENT_ACTION = 0
     SERVICE_ACTION = 1
@@ -183,19 +187,22 @@ class Cluster(Protocol):
         ...
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """Cancel a timer: `on_timer_event` is not called for it any more."""
+        """Cancel a timer: `on_timer_event` is no longer called for it."""
         ...
 
-    def offer(self, payload: Payload) -> int:
+    def offer(self, payload: Payload, *, id: bytes | None = None) -> int:
         """Put a message from this service into the log; it comes back with `session` None.
 
         Must be called identically on every member; the log keeps one copy. Returns a number > 0
         that is not a log position.
+
+        `id` is for the outputs of applications (docs/APPLICATIONS.md): 1 to 64 bytes, for which the cluster executes
+        one request or output alone. A service of the cluster's members raises ServiceCallError for it.
         """
         ...
 
     def publish(self, topic: str, payload: Payload) -> int:
-        """Publish a message to everybody who subscribes to the topic (docs/CLIENT.md, Feeds), on every member alike.
+        """Publish a message to all subscribers of the topic (docs/CLIENT.md, Feeds), on every member alike.
 
         Returns its sequence number in the topic, from 1 on. Nothing of a record goes out whose callback raises an error
         other than Reject. Raises ServiceError for a topic's name, a length or a number of topics that is not allowed.

@@ -81,9 +81,9 @@ class MachineCluster:
         """Cancel a timer of this machine; see Cluster."""
         return self._cluster.cancel_timer(self._timer_id(correlation_id))
 
-    def offer(self, payload: Payload) -> int:
+    def offer(self, payload: Payload, *, id: bytes | None = None) -> int:
         """Put a message into the log, which comes back to all machines; see Cluster."""
-        return self._cluster.offer(payload)
+        return self._cluster.offer(payload) if id is None else self._cluster.offer(payload, id=id)
 
     def publish(self, topic: str, payload: Payload) -> int:
         """Publish to a topic; see Cluster."""
@@ -239,7 +239,7 @@ class _Part:
         return message[1:]
 
     def skip(self) -> bytes | None:
-        """Skip what the machine did not read, and return the message that begins the next part."""
+        """Skip the messages that the machine did not read, and return the message that begins the next part."""
         for _ in self:
             pass
         return self._next_begin

@@ -1,4 +1,4 @@
-"""Runs of messages: what a service gets that takes many messages in one call."""
+"""Runs of messages, for services that take many messages in one call."""
 
 from __future__ import annotations
 

@@ -714,7 +714,7 @@ class ListInstancesResponse(_message.Message):
     def __init__(self, instances: _Optional[_Iterable[_Union[Instance, _Mapping]]] = ...) -> None: ...
 
 class Instance(_message.Message):
-    __slots__ = ("group", "name", "session_id", "is_active", "is_canary", "version", "newest_version", "position", "log_position", "lag_bytes", "outputs_made", "outputs_executed", "reported_ms")
+    __slots__ = ("group", "name", "session_id", "is_active", "is_canary", "version", "newest_version", "position", "log_position", "lag_bytes", "outputs_made", "outputs_executed", "reported_ms", "outputs_refused", "is_refused_exact")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -728,6 +728,8 @@ class Instance(_message.Message):
     OUTPUTS_MADE_FIELD_NUMBER: _ClassVar[int]
     OUTPUTS_EXECUTED_FIELD_NUMBER: _ClassVar[int]
     REPORTED_MS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_REFUSED_FIELD_NUMBER: _ClassVar[int]
+    IS_REFUSED_EXACT_FIELD_NUMBER: _ClassVar[int]
     group: str
     name: str
     session_id: int
@@ -741,7 +743,9 @@ class Instance(_message.Message):
     outputs_made: int
     outputs_executed: int
     reported_ms: int
-    def __init__(self, group: _Optional[str] = ..., name: _Optional[str] = ..., session_id: _Optional[int] = ..., is_active: _Optional[bool] = ..., is_canary: _Optional[bool] = ..., version: _Optional[str] = ..., newest_version: _Optional[str] = ..., position: _Optional[int] = ..., log_position: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., outputs_made: _Optional[int] = ..., outputs_executed: _Optional[int] = ..., reported_ms: _Optional[int] = ...) -> None: ...
+    outputs_refused: int
+    is_refused_exact: bool
+    def __init__(self, group: _Optional[str] = ..., name: _Optional[str] = ..., session_id: _Optional[int] = ..., is_active: _Optional[bool] = ..., is_canary: _Optional[bool] = ..., version: _Optional[str] = ..., newest_version: _Optional[str] = ..., position: _Optional[int] = ..., log_position: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., outputs_made: _Optional[int] = ..., outputs_executed: _Optional[int] = ..., reported_ms: _Optional[int] = ..., outputs_refused: _Optional[int] = ..., is_refused_exact: _Optional[bool] = ...) -> None: ...
 
 class ListDifferencesRequest(_message.Message):
     __slots__ = ("group",)

@@ -1,4 +1,4 @@
-"""Ids that callers chose for their requests: what was executed for each, whoever sends it again (docs/CLIENT.md).
+"""Ids that callers chose for their requests: what was executed for each, for repeats from any client (docs/CLIENT.md).
 
 Nothing here depends on anything but the records that came before, as in `ordo.service_api.requests`. Ids belong to a
 principal: another one neither reads its answers nor takes its ids. The log has digests of ids, of a fixed length.
@@ -49,7 +49,7 @@ class RequestIdLimits(NamedTuple):
 
 
 class KeptAnswer(NamedTuple):
-    """The request that an id was used for. `payload` is None once the answer is not kept any more."""
+    """The request that an id was used for. `payload` is None once the answer is no longer kept."""
 
     payload_digest: bytes
     time: int
@@ -82,12 +82,12 @@ def digest_request_id(request_id: bytes) -> bytes:
 
 
 def digest_payload(payload: bytes) -> bytes:
-    """Return the digest of a request's payload, by which another payload is told from it."""
+    """Return the digest of a request's payload, which distinguishes it from other payloads."""
     return blake2b(payload, digest_size=DIGEST_BYTES, person=b"ordo payload").digest()
 
 
 def shed_status(status: int) -> int:
-    """Return the status of an answer whose payload is not kept any more."""
+    """Return the status of an answer whose payload is no longer kept."""
     return FORGOTTEN if status in (OK, TOO_LONG) else status
 
 
@@ -104,12 +104,14 @@ class _Scope:
 
 
 class RequestIds:
-    """The table of all principals. After `find` says None and `make_room` True, `keep` may follow."""
+    """The table of all principals. If `find` returns None and `make_room` True, `keep` may follow."""
 
     def __init__(self, limits: RequestIdLimits | None = None) -> None:
         self.limits = limits or RequestIdLimits()
         self.is_in_force = False
         """Whether the log's protocol level has request ids."""
+        self.takes_outputs = False
+        """Whether it has ids of applications' outputs, too."""
         self.kept_bytes = 0
         self._scopes: dict[bytes, _Scope] = {}
         self._count = 0
@@ -211,9 +213,9 @@ class RequestIds:
         """Return the ids of each principal, in the principals' order."""
         return [PrincipalIds(name, b"".join(_pack(self._scopes[name]))) for name in sorted(self._scopes)]
 
-    def restore(self, states: Iterable[PrincipalIds], is_in_force: bool) -> None:
+    def restore(self, states: Iterable[PrincipalIds], is_in_force: bool, takes_outputs: bool = False) -> None:
         """Restore what `snapshot` returned. Raises SnapshotError for rows that are not whole."""
-        self.is_in_force = is_in_force
+        self.is_in_force, self.takes_outputs = is_in_force, takes_outputs
         for state in states:
             for request_id, kept in unpack_rows(state.rows):
                 self._add(state.principal, request_id, kept)

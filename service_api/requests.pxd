@@ -8,6 +8,11 @@ cdef enum:  # what RequestTable.admit says of a request
     WAIT = 2           # too much is kept
     OUT_OF_ORDER = 3   # one before it is missing, or its answer was confirmed: nothing to do
 
+cdef class PrincipalAnswers:
+    """What is kept for all identities of one principal."""
+    cdef int64_t answer_count
+    cdef int64_t identity_count
+
 cdef class Identity:
     """One client through all its sessions and processes. Numbers up to `number` are executed, in this order."""
     cdef readonly bytes identity           # 16 bytes
@@ -18,6 +23,7 @@ cdef class Identity:
     cdef readonly int64_t confirmed        # the client has the answers up to here
     cdef readonly int64_t last_time        # cluster time of its last record
     cdef readonly int64_t kept_bytes
+    cdef PrincipalAnswers _of_principal    # set while a table has the identity
     cdef int64_t _payload_bytes            # of these, what `RequestTable._shed` may free
     cdef int64_t _shed_number              # nothing up to here has a payload that may go
     cdef dict _answers                     # number -> (log position, status, payload), confirmed < number
@@ -26,12 +32,14 @@ cdef class RequestTable:
     cdef readonly object limits
     cdef dict _by_position
     cdef dict _by_identity
+    cdef dict _by_principal                # -> PrincipalAnswers
     cdef readonly int64_t kept_bytes
     cdef int64_t _answer_count
     cdef readonly int64_t answer_bytes_max
     cdef int64_t _kept_bytes_max           # of all identities, of one
     cdef int64_t _identity_bytes_max
     cdef int64_t _answers_max
+    cdef int64_t _principal_answers_max
     cdef int64_t _idle_timeout
     cdef readonly object ids                   # what callers chose: ordo.service_api.request_ids.RequestIds
     cdef bytes _request_id                     # of the request that `admit_by_id` let through, or None

@@ -47,7 +47,8 @@ class RequestLimits(NamedTuple):
     """Of one identity's answers, in a log below protocol level 3: its requests wait beyond it."""
     kept_bytes_max: int = 256 << 20
     """Of all answers. In a log below protocol level 3 requests wait beyond it; from it on whoever has most loses its
-    oldest, and requests wait only where the answers would be too much without their payloads."""
+    oldest, and requests wait only where the answers would be too much without their payloads; from level 5 on those of
+    one authenticated principal wait from three quarters of that."""
     answer_bytes_max: int = 1 << 20
 
 
@@ -77,6 +78,10 @@ class IdentityState(NamedTuple):
     confirmed: int
     last_time: int
     answers: list
+
+
+cdef class PrincipalAnswers:
+    pass
 
 
 cdef class Identity:
@@ -114,10 +119,12 @@ cdef class RequestTable:
         self.ids = RequestIds(id_limits)
         self._by_position = {}
         self._by_identity = {}
+        self._by_principal = {}
         self.answer_bytes_max = self.limits.answer_bytes_max
         self._kept_bytes_max = self.limits.kept_bytes_max
         self._identity_bytes_max = self.limits.identity_bytes_max
         self._answers_max = self.limits.answers_max
+        self._principal_answers_max = self.limits.kept_bytes_max // 4 * 3 // ANSWER_OVERHEAD_BYTES
         self._idle_timeout = self.limits.idle_timeout
 
     def __len__(self):
@@ -172,6 +179,8 @@ cdef class RequestTable:
         return bool(expired)
 
     def _add(self, Identity identity):
+        identity._of_principal = self._by_principal.setdefault(identity.principal, PrincipalAnswers())
+        identity._of_principal.identity_count += 1
         self._by_identity[identity.identity] = identity
         self._by_position[identity.open_position] = identity
 
@@ -180,6 +189,10 @@ cdef class RequestTable:
         del self._by_position[identity.open_position]
         self.kept_bytes -= identity.kept_bytes
         self._answer_count -= identity.number - identity.confirmed
+        identity._of_principal.answer_count -= identity.number - identity.confirmed
+        identity._of_principal.identity_count -= 1
+        if identity._of_principal.identity_count == 0:
+            del self._by_principal[identity.principal]
 
     # Requests
 
@@ -207,6 +220,9 @@ cdef class RequestTable:
 
     cdef bint _is_full(self, Identity identity) except -1:
         if identity.number - identity.confirmed >= self._answers_max:
+            return True
+        if (identity._of_principal.answer_count >= self._principal_answers_max and identity.principal
+                and self.ids.takes_outputs):  # from protocol level 5 on a principal leaves a quarter to the others
             return True
         if self.kept_bytes < self._kept_bytes_max and identity.kept_bytes < self._identity_bytes_max:
             return False
@@ -252,6 +268,7 @@ cdef class RequestTable:
             identity.kept_bytes -= length_bytes + ANSWER_OVERHEAD_BYTES
             self.kept_bytes -= length_bytes + ANSWER_OVERHEAD_BYTES
             self._answer_count -= 1
+            identity._of_principal.answer_count -= 1
         return 0
 
     cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1:
@@ -273,6 +290,7 @@ cdef class RequestTable:
         identity.kept_bytes += length_bytes + ANSWER_OVERHEAD_BYTES
         self.kept_bytes += length_bytes + ANSWER_OVERHEAD_BYTES
         self._answer_count += 1
+        identity._of_principal.answer_count += 1
 
     def _shed(self):
         """Drop the older half of the payloads of the identity with most, a half so that this is done seldom. It stays known

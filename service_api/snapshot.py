@@ -61,7 +61,7 @@ class SnapshotWriter:
         self.written_bytes += len(message)
 
     def writable(self) -> bool:
-        """Return True; whatever wraps a binary file, such as `io`, asks."""
+        """Return True; wrappers of binary files, such as those of `io`, ask for it."""
         return True
 
     def flush(self) -> None:
@@ -71,7 +71,7 @@ class SnapshotWriter:
             self._pending.clear()
 
     def close(self) -> None:
-        """Write what is left and close, after `on_take_snapshot`."""
+        """Write the buffered rest and close, after `on_take_snapshot`."""
         self.flush()
         self.closed = True
 
@@ -133,7 +133,7 @@ class SnapshotReader:
         return b"".join(parts)
 
     def readable(self) -> bool:
-        """Return True; whatever wraps a binary file, such as `io`, asks."""
+        """Return True; wrappers of binary files, such as those of `io`, ask for it."""
         return True
 
     def _fill(self) -> bool:

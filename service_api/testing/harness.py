@@ -23,6 +23,7 @@ from ordo.runtime.errors import Reject, ServiceCallError, ServiceError, Snapshot
 from ordo.runtime.payloads import to_bytes
 from ordo.service_api.feeds import check_publication
 from ordo.service_api.native import Header, SinkSession
+from ordo.service_api.request_ids import check_request_id
 from ordo.service_api.service import (
     ClientSession,
     CloseReason,
@@ -101,6 +102,8 @@ class HarnessSnapshot(NamedTuple):
     timers: tuple[tuple[int, int], ...]
     sequences: tuple[tuple[str, int], ...] = ()
     """The last sequence number of each topic that was published to."""
+    ids: tuple[bytes, ...] = ()
+    """The ids of outputs: `Cluster.offer(payload, id=...)` of an application."""
 
 
 class HarnessSession(SinkSession):
@@ -194,6 +197,7 @@ class ServiceHarness:
         self._sessions: dict[int, HarnessSession] = {}
         self._timers: list[tuple[int, int]] = []
         self._offered: deque[bytes] = deque()
+        self._ids: set[bytes] = set()
         self._sequences: dict[str, int] = {}
         self._header = Header()
         self._callback = "on_start"
@@ -245,7 +249,8 @@ class ServiceHarness:
         writer.close()
         sessions = tuple((session.id, session.encoded_principal) for session in self._sessions.values())
         sequences = tuple(self._sequences.items())
-        return HarnessSnapshot(tuple(messages), self.log_position, self.time, sessions, tuple(self._timers), sequences)
+        own = (tuple(messages), self.log_position, self.time, sessions, tuple(self._timers), sequences)
+        return HarnessSnapshot(*own, tuple(sorted(self._ids)))
 
     def state_hash(self) -> bytes | None:
         """Return the service's hash of its state, or None if it has no `state_hash`.
@@ -297,12 +302,15 @@ class ServiceHarness:
         self.effects.append(Effect("cancel", correlation_id, 0))
         return True
 
-    def offer(self, payload: Payload) -> int:
-        """Take a message of the service, which comes back to it with `session` None."""
+    def offer(self, payload: Payload, *, id: bytes | None = None) -> int:
+        """Take a message of the service, which comes back to it with `session` None: of one id the first alone."""
         self._check_allowed("offer")
-        self._offered.append(to_bytes(payload))
+        if id is None or check_request_id(id) not in self._ids:
+            self._offered.append(to_bytes(payload))
+        if id is not None:
+            self._ids.add(bytes(id))
         self.effects.append(Effect("offer", 0, to_bytes(payload)))
-        return len(self._offered)
+        return max(1, len(self._offered))
 
     def publish(self, topic: str, payload: Payload) -> int:
         """Publish to a feed: see `feed`. Returns the message's sequence number."""
@@ -439,6 +447,7 @@ class ServiceHarness:
     def _restore(self, snapshot: HarnessSnapshot) -> None:
         self.log_position, self.time = snapshot.position, snapshot.time
         self._timers, self._sequences = list(snapshot.timers), dict(snapshot.sequences)
+        self._ids = set(snapshot.ids)
         for session_id, encoded_principal in snapshot.sessions:
             self._sessions[session_id] = HarnessSession(self, session_id, encoded_principal)
 

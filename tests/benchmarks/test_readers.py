@@ -7,6 +7,7 @@ import pytest
 from benchmarks.readers import measure
 
 
+@pytest.mark.soak  # six bursts that take both cores show little of the readers themselves
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_every_figure_is_there() -> None:

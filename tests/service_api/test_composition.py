@@ -9,11 +9,11 @@ import pytest
 
 from examples.desk import Desk, QuoteCounter
 from examples.pricer import Pricer
-from ordo.cluster.container.snapshot_demand import implements_snapshots
 from ordo.runtime.errors import Reject, ServiceError, SnapshotError
 from ordo.service_api.composition import MACHINES_MAX, TIMER_ID_MAX, Composition, MachineCluster
 from ordo.service_api.service import ClusteredService
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.snapshot_demand import implements_snapshots
 from ordo.service_api.state_hash import hash_state, implements_state_hash
 from ordo.service_api.testing.harness import Input
 from ordo.testing import AdvanceTime, Message, OpenSession, ServiceHarness, check_service

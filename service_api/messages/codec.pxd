@@ -1,0 +1,29 @@
+"""Messages with their headers, read and written by their class (docs/spec/sbe-encoding.md §2, §7)."""
+
+from libc.stdint cimport uint8_t
+
+from ordo.service_api.messages.blocks cimport BlockCodec
+
+cdef class MessageCodec(BlockCodec):
+    """A block with a message header before it."""
+    cdef readonly int template_id, schema_id, version
+    cpdef bytes encode(self, object message)
+    cpdef object decode(self, object payload)
+    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length)
+    cdef Py_ssize_t _check_header(self, const uint8_t* data, Py_ssize_t length) except -1
+
+cdef class MessageSet:
+    cdef int _schema_id
+    cdef bint _swaps
+    cdef dict _codecs
+    cdef object _decode_at(self, const uint8_t* data, Py_ssize_t length)
+
+cdef class MessageView:
+    cdef object _payload
+    cdef MessageCodec _codec
+    cdef const uint8_t* _data
+    cdef Py_ssize_t _length, _block_length, _version
+    cdef Py_buffer _buffer
+    cdef bint _is_open
+    cpdef close(self)
+    cdef object _find_after_block(self, str name)

@@ -1,0 +1,102 @@
+"""A service whose messages have types: each goes to the method that takes its class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import ClassVar, TypeVar, get_args, get_type_hints
+
+from ordo.runtime.errors import MessageError, Reject
+from ordo.service_api.callbacks import HANDLES
+from ordo.service_api.cluster import ClientSession
+from ordo.service_api.messages.codec import encode
+from ordo.service_api.messages.message import Schema, is_message
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClusteredService
+
+F = TypeVar("F", bound=Callable[..., object])
+PARAMETERS = 3
+"""The parameters of a method that takes a message: self, the session, the message."""
+
+
+def handles(method: F) -> F:
+    """Have a method of a TypedService called with each message of the class that its last argument is annotated with.
+
+        @ordo.handles
+        def place(self, session: ordo.ClientSession | None, order: NewOrder) -> Accepted: ...
+
+    A union of classes has it called with messages of each of them.
+    """
+    setattr(method, HANDLES, True)
+    return method
+
+
+class TypedService(ClusteredService):
+    """A deterministic service that takes and gives messages with types.
+
+    Mark methods with `@ordo.handles`. What one returns answers the client: a message, or bytes; None answers nothing,
+    as in `on_session_message`. `raise Reject("why")` refuses the message. The time is `cluster.time`.
+
+    A message that no method takes, or that cannot be read, is refused with one line that says which are known; it
+    changes nothing. Override `untyped_message` for a service that takes other bytes, too.
+    """
+
+    schema: ClassVar[Schema]
+    """The messages that it takes, and those that its methods are annotated to answer."""
+    __ordo_handlers__: ClassVar[dict[type, Callable[..., object]]] = {}
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        inherited = cls.__ordo_handlers__
+        handlers = dict(inherited)
+        own: dict[type, str] = {}
+        answers: list[type] = []
+        for name, method in vars(cls).items():
+            if not getattr(method, HANDLES, False):
+                continue
+            taken, given = _types_of(cls, name, method)
+            answers += given
+            for one in taken:
+                if one in own:
+                    raise MessageError(f"{cls.__name__}.{own[one]} and {name} both take {one.__name__}")
+                own[one] = name
+                handlers[one] = method
+        cls.__ordo_handlers__ = handlers
+        if own:
+            before = cls.schema.messages if inherited else ()
+            cls.schema = Schema(cls.__name__, *dict.fromkeys([*before, *handlers, *answers]))
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        """Decode a message, and call the method that takes it."""
+        try:
+            message = self.schema.decode(payload)
+        except MessageError as error:
+            return self.untyped_message(session, timestamp, payload, header, error)
+        handler = self.__ordo_handlers__.get(type(message))
+        if handler is None:
+            raise Reject(f"{type(self).__name__} does not take {type(message).__name__}, which is an answer")
+        answer = handler(self, session, message)
+        return answer if answer is None or isinstance(answer, bytes) else encode(answer)
+
+    def untyped_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header, error: MessageError
+    ) -> bytes | None:
+        """Execute bytes that are no message that the service knows. Unless overridden, they are refused."""
+        raise Reject(error.message) from error
+
+
+def _types_of(owner: type, name: str, method: Callable[..., object]) -> tuple[list[type], list[type]]:
+    """Return the classes of messages that a method takes, and those that it is annotated to answer."""
+    parameters = list(signature(method).parameters)
+    if len(parameters) != PARAMETERS:
+        raise MessageError(f"{owner.__name__}.{name} takes {parameters}: allowed are self, session and the message")
+    try:
+        hints = get_type_hints(method)
+    except NameError as error:
+        raise MessageError(f"{owner.__name__}.{name}: an annotation cannot be read: {error}") from error
+    if parameters[-1] not in hints:
+        raise MessageError(f"{owner.__name__}.{name}: annotate {parameters[-1]} with the class that it takes")
+    taken, given = (hints.get(one) for one in (parameters[-1], "return"))
+    return list(get_args(taken) or (taken,)), [one for one in get_args(given) or (given,) if is_message(one)]

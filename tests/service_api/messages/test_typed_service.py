@@ -1,0 +1,161 @@
+"""A typed service gets each message in the method that takes it; what it does not know is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ordo import ClientSession, Header, Reject, SnapshotReader, SnapshotWriter, TypedService, encode, handles, message
+from ordo.messages import UInt32, UInt64, decode, field
+from ordo.runtime.errors import MessageError
+from ordo.service_api.callbacks import find_fault
+from ordo.testing import Message, OpenSession, ServiceHarness, check_service
+
+
+@message(id=1)
+class Deposit:
+    account: UInt32
+    amount: UInt64
+
+
+@message(id=1, version=1)
+class LaterDeposit:
+    account: UInt32
+    amount: UInt64
+    currency: UInt32 = field(since=1, default=978)
+
+
+@message(id=2)
+class Withdraw:
+    account: UInt32
+    amount: UInt64
+
+
+@message(id=3)
+class Balance:
+    account: UInt32
+    amount: UInt64
+
+
+@message(id=4)
+class Unknown:
+    account: UInt32
+
+
+class Bank(TypedService):
+    def on_start(self, cluster: object, snapshot: SnapshotReader | None) -> None:
+        self.accounts: dict[int, int] = {}
+        while snapshot is not None and (payload := snapshot.read()):
+            balance = decode(Balance, payload)
+            self.accounts[balance.account] = balance.amount
+
+    @handles
+    def on_deposit(self, session: ClientSession | None, deposit: Deposit) -> Balance:
+        return self._set(deposit.account, self.accounts.get(deposit.account, 0) + deposit.amount)
+
+    @handles
+    def withdraw(self, session: ClientSession | None, order: Withdraw) -> Balance | None:
+        left = self.accounts.get(order.account, 0) - order.amount
+        if left < 0:
+            raise Reject(f"account {order.account} has too little")
+        self._set(order.account, left)
+        return None
+
+    def _set(self, account: int, amount: int) -> Balance:
+        self.accounts[account] = amount
+        return Balance(account, amount)
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        for account, amount in sorted(self.accounts.items()):
+            writer.write(encode(Balance(account, amount)))
+
+
+class OpenBank(Bank):
+    """A bank that takes other bytes, too, and the later deposits."""
+
+    @handles
+    def close(self, session: ClientSession | None, request: Unknown) -> bytes:
+        return b"closed %d" % self.accounts.pop(request.account)
+
+    def untyped_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header, error: MessageError
+    ) -> bytes | None:
+        return payload.upper()
+
+
+def answers(service: type[TypedService], *payloads: bytes) -> list[tuple[str, Any]]:
+    harness = ServiceHarness(service)
+    harness.execute(OpenSession(1, 1), *(Message(1, 2 + place, payload) for place, payload in enumerate(payloads)))
+    return [(one.kind, one.value) for one in harness.effects]
+
+
+def test_each_message_goes_to_its_method() -> None:
+    found = answers(Bank, encode(Deposit(7, 100)), encode(Withdraw(7, 30)), encode(Withdraw(7, 71)))
+    assert found == [
+        ("egress", encode(Balance(7, 100))),
+        ("reject", b"account 7 has too little"),
+    ]
+    assert Bank.schema.messages == (Deposit, Withdraw, Balance)
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"deposit", b"7 bytes are no message: its header alone has 8"),
+        (encode(Unknown(1)), b"message 4 of schema 1, version 0, is unknown: known are those of schema 1: Deposit (1)"),
+        (encode(Deposit(1, 2))[:-1], b"Deposit of 12 bytes reaches beyond the message"),
+        (encode(Balance(1, 2)), b"Bank does not take Balance, which is an answer"),
+    ],
+)
+def test_what_it_does_not_know_is_refused_in_one_line(payload: bytes, text: bytes) -> None:
+    ((kind, value),) = answers(Bank, payload)
+    assert kind == "reject" and value.startswith(text) and b"\n" not in value
+
+
+def test_a_newer_client_is_understood() -> None:
+    assert answers(Bank, encode(LaterDeposit(7, 100, 840))) == [("egress", encode(Balance(7, 100)))]
+
+
+def test_a_subclass_takes_more() -> None:
+    found = answers(OpenBank, encode(Deposit(7, 5)), encode(Unknown(7)), b"hello")
+    assert [value for _, value in found] == [encode(Balance(7, 5)), b"closed 5", b"HELLO"]
+    assert OpenBank.schema.messages == (Deposit, Withdraw, Balance, Unknown)
+
+
+def test_it_is_a_service_as_any_other() -> None:
+    assert find_fault(Bank) == ""
+    payloads = [encode(one) for one in (Deposit(7, 100), Withdraw(7, 30), Withdraw(7, 71), Unknown(1))]
+    check_service(Bank, [OpenSession(1, 1), *(Message(1, 2 + place, one) for place, one in enumerate(payloads))])
+
+
+def test_mistakes_in_the_class() -> None:
+    class Deaf(TypedService):
+        pass
+
+    assert find_fault(Deaf) == "Deaf has no method that takes a message: mark one with @ordo.handles"
+    with pytest.raises(MessageError, match="Twice.one and two both take Deposit".replace(".", r"\.")):
+
+        class Twice(TypedService):
+            @handles
+            def one(self, session: ClientSession | None, deposit: Deposit) -> None: ...
+            @handles
+            def two(self, session: ClientSession | None, deposit: Deposit) -> None: ...
+
+    with pytest.raises(MessageError, match=r"Bare\.one: annotate deposit with the class that it takes"):
+
+        class Bare(TypedService):
+            @handles
+            def one(self, session, deposit): ...  # type: ignore[no-untyped-def]
+
+    with pytest.raises(MessageError, match=r"Few\.one takes \['self', 'deposit'\]: allowed are self, session"):
+
+        class Few(TypedService):
+            @handles
+            def one(self, deposit: Deposit) -> None: ...
+
+    with pytest.raises(MessageError, match="int is no message"):
+
+        class Plain(TypedService):
+            @handles
+            def one(self, session: ClientSession | None, deposit: int) -> None: ...
