@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire import codecs
 from ordo.runtime.errors import DecodeError
@@ -25,9 +25,6 @@ class IngressIntakeHost(Protocol):
 
     @property
     def cluster_time(self) -> int: ...
-    def on_stranger(self, source_identity: str, message: bytes) -> None:
-        """Take a message from outside the members, such as a backup's. Raises DecodeError."""
-
     def on_invalid_request(self, detail: str) -> None:
         """Count a refused request, and log one line."""
 
@@ -44,8 +41,11 @@ class IngressIntake(IngressHost):
         queries: Queries,
         operators: Operators,
         clock: Clock,
+        on_stranger: Callable[[str, bytes], None],
     ) -> None:
+        """Take the member's parts; `on_stranger` takes a backup's message with its source. It raises DecodeError."""
         self._host = host
+        self._on_stranger = on_stranger
         self._core = core
         self._sequencer = sequencer
         self._sessions = sessions
@@ -65,8 +65,9 @@ class IngressIntake(IngressHost):
         if table is codecs.SESSION_CONNECT_REQUEST:
             self._sessions.connect(values, image, self._core.leader_member_id, cluster_time)
             self._sequencer.request_tick()
-        elif table is codecs.BACKUP_QUERY:  # here because the consensus endpoint may be open to members only
-            self._take(self._host.on_stranger, image.source_identity, message)
+        elif table in (codecs.BACKUP_QUERY, codecs.HEARTBEAT_REQUEST):
+            # here because the consensus endpoint may be open to members only
+            self._take(self._on_stranger, image.source_identity, message)
         else:
             self._sessions.on_message(table, values, image, cluster_time)
         return True
@@ -81,7 +82,7 @@ class IngressIntake(IngressHost):
     def on_invalid_request(self, detail: str) -> None:
         self._host.on_invalid_request(detail)
 
-    def _take(self, take: Callable[..., None], *arguments: Any) -> None:
+    def _take(self, take: Callable[..., None], *arguments: object) -> None:
         try:
             take(*arguments)
         except DecodeError as error:

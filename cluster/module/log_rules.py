@@ -1,4 +1,4 @@
-"""What the log itself says of how it is executed: its protocol level, its cluster, the versions, what is left out."""
+"""The rules that the log sets for its own execution: protocol level, cluster identity, versions, skipped records."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LogRules:
         self.identity.start(recovery.log_identity, recovery.first_origin)
 
     def go_on_from(self, log_position: int, contents: ModuleSnapshot | None) -> None:
-        """Take what the starting snapshot says, once the log is read; position 0 without one."""
+        """Continue from the starting snapshot, after the log was read; position 0 without one."""
         self.skips.start(contents.skips if contents else [], log_position)
         if contents is not None:
             self.versions.log.start([contents.version_of(one) for one in range(len(contents.trackers))])

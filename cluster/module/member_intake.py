@@ -1,7 +1,8 @@
-"""Takes the messages of the consensus stream: finds out whose they are, and hands each to the part that handles it."""
+"""Takes the messages of the consensus stream: determines their sender, and passes each to its handler."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.cluster.module.members.member_proofs import MemberProofs, find_disbelief
@@ -34,15 +35,30 @@ class IntakeHost(Protocol):
 
     @property
     def leadership_term_id(self) -> int: ...
-    def carry_out(self, now_ns: int) -> None:
-        """Carry out the commands that consensus has issued."""
-
-    def send(self, member_id: int, message: messages.Message) -> None: ...
-    def on_stranger(self, source_identity: str, message: bytes) -> None:
-        """Take a message from outside the members, such as a backup's. Raises DecodeError."""
-
     def on_invalid_request(self, detail: str) -> None:
         """Count a refused request, and log one line."""
+
+
+@dataclass(frozen=True)
+class MessageReceivers:
+    """The parts that take messages of members beside consensus: on the log, reads, disks, the leader's time."""
+
+    log: LogKeeper
+    queries: Queries
+    room: RoomWatch
+    clock_watch: ClockWatch
+
+
+@dataclass(frozen=True)
+class IntakeCalls:
+    """What a message has the member do."""
+
+    carry_out: Callable[[int], None]
+    """Carries out the commands that consensus has issued; takes the time in ns."""
+    send: Callable[[int, messages.Message], None]
+    """Sends a message to a member, by its id."""
+    on_stranger: Callable[[str, bytes], None]
+    """Takes the source and the bytes of a message from outside the members, a backup's. Raises DecodeError."""
 
 
 class MemberIntake(ConsensusHost):
@@ -54,22 +70,18 @@ class MemberIntake(ConsensusHost):
         core: ConsensusCore,
         contacts: Contacts,
         proofs: MemberProofs,
-        log: LogKeeper,
-        queries: Queries,
+        receivers: MessageReceivers,
         handlers: Mapping[Message, Callable[[Any, int], None]],
-        clock_watch: ClockWatch,
-        room: RoomWatch,
+        calls: IntakeCalls,
     ) -> None:
         """Take the member's parts; `handlers` take Ordo's own messages of members, and raise DecodeError."""
         self._host = host
         self._core = core
         self._contacts = contacts
         self._proofs = proofs
-        self._log = log
-        self._queries = queries
+        self._receivers = receivers
         self.handlers = dict(handlers)
-        self._clock_watch = clock_watch
-        self._room = room
+        self._calls = calls
 
     def on_consensus(self, source: ConsensusSource, message: bytes, now_ns: int) -> None:
         """Take a message of the consensus stream. It counts only once its stream is proven to be a member's."""
@@ -100,32 +112,32 @@ class MemberIntake(ConsensusHost):
 
     def _on_member_message(self, message: messages.Message, now_ns: int) -> None:
         if isinstance(message, messages.CatchupPosition):
-            self._log.on_catchup_position(message, self._host.leadership_term_id)
+            self._receivers.log.on_catchup_position(message, self._host.leadership_term_id)
         elif isinstance(message, messages.StopCatchup):
             is_for_this = message.follower_member_id == self._host.member_id
-            if is_for_this and self._log.stop_catchup(message.leadership_term_id):
+            if is_for_this and self._receivers.log.stop_catchup(message.leadership_term_id):
                 self._core.on_live(now_ns)
         elif isinstance(message, messages.ReadMessage):
-            self._queries.on_message(message, now_ns)
+            self._receivers.queries.on_message(message, now_ns)
         else:
             if isinstance(message, messages.AppendPosition):
-                self._room.on_append_position(message, now_ns)
+                self._receivers.room.on_append_position(message, now_ns)
                 self._check_catchup(message)
             self._core.on_message(message, now_ns)
-            self._clock_watch.on_message(message)
-        self._host.carry_out(now_ns)
+            self._receivers.clock_watch.on_message(message)
+        self._calls.carry_out(now_ns)
         if self._core.state is ElectionState.INIT and isinstance(message, messages.TimeoutNow | messages.RequestVote):
             self._core.tick(now_ns)  # the log is left: the vote need not wait
-            self._host.carry_out(now_ns)
+            self._calls.carry_out(now_ns)
 
     def _on_stranger(self, source: ConsensusSource, buffer: bytes) -> None:
         try:
-            self._host.on_stranger(source.image.source_identity, buffer)
+            self._calls.on_stranger(source.image.source_identity, buffer)
         except DecodeError as error:
             self._host.on_invalid_request(f"consensus: {error.message}")
 
     def _sender_of(self, table: Message, values: Any) -> int:
-        """Return the member that a message of Ordo's own claims to come from; -1 where nobody handles it."""
+        """Return the member that a message of Ordo's own claims as its sender; -1 if the message has no handler."""
         if table not in self.handlers:
             return NULL_MEMBER
         return int(values.leader_member_id if table is ordo_codecs.CATCHUP_REFUSAL else values.member_id)
@@ -141,7 +153,7 @@ class MemberIntake(ConsensusHost):
             self._host.on_invalid_request(f"consensus: {error.message}")
 
     def _on_introduction(self, source: ConsensusSource, message: messages.Introduction) -> None:
-        """Learn of a member from another one. What a member says of itself is not accepted."""
+        """Learn of a member from another one. A member's introduction of itself is not accepted."""
         if not self._core.may_introduce(source.member_id):
             if source.member_id != NULL_MEMBER:
                 self._host.on_invalid_request(
@@ -165,6 +177,6 @@ class MemberIntake(ConsensusHost):
         return disbelief is None
 
     def _check_catchup(self, message: messages.AppendPosition) -> None:
-        stop = self._log.on_append_position(message, self._host.leadership_term_id)
+        stop = self._receivers.log.on_append_position(message, self._host.leadership_term_id)
         if stop is not None:
-            self._host.send(message.follower_member_id, stop)
+            self._calls.send(message.follower_member_id, stop)

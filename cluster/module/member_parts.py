@@ -1,4 +1,4 @@
-"""Puts together what sees to a member's snapshots and to the rules of its log, each part with what it needs."""
+"""Builds the parts that handle a member's snapshots and the rules of its log, each with what it needs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ordo.cluster.module.log.feed_recorder import FeedRecorder
 from ordo.cluster.module.log_rules import LogRules
 from ordo.cluster.module.members.cluster_identity import ClusterIdentity
+from ordo.cluster.module.members.standings import OwnFolder, Standings
 from ordo.cluster.module.snapshots.catchup_refusals import CatchupRefusals, RefusedCatchup
 from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
 from ordo.cluster.module.snapshots.log_repair import LogRepair
@@ -19,15 +20,17 @@ from ordo.cluster.module.snapshots.snapshot_repair import SnapshotRepair
 from ordo.cluster.module.snapshots.snapshot_reports import SnapshotReports
 from ordo.cluster.module.snapshots.snapshot_schedule import SnapshotOrders, SnapshotSchedule
 from ordo.cluster.module.snapshots.snapshot_source import SnapshotSource
-from ordo.cluster.module.state.host import MemberHost, TermHost
+from ordo.cluster.module.state.host import ArchiveAccess, Orders, Replication
+from ordo.cluster.module.state.module_snapshot import SnapshotLayout
 from ordo.cluster.module.versions.fetched_state import FetchedState
-from ordo.cluster.module.versions.protocol_level import LevelHost, ProtocolLevel
-from ordo.cluster.module.versions.skips import SkipHost, Skips
+from ordo.cluster.module.versions.protocol_level import ProtocolLevel
+from ordo.cluster.module.versions.skips import Skips
 from ordo.cluster.module.versions.state_doubt import StateDoubt
 from ordo.cluster.module.versions.state_hashes import StateHashes
 from ordo.cluster.module.versions.version_lacks import VersionLacks
 from ordo.cluster.module.versions.versions import Versions
 from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.sessions.ingress_notice import encode_failure
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.sbe import bind
 
@@ -36,15 +39,17 @@ if TYPE_CHECKING:
 
     from ordo.archive.archive import Archive
     from ordo.cluster.module.log.log_keeper import LogKeeper
-    from ordo.cluster.module.members.standings import Standings
     from ordo.cluster.module.services.service_reports import ReportHandler
+    from ordo.cluster.module.sessions.session_notices import SessionNotices
     from ordo.cluster.module.state.commit_note import CommitNote
-    from ordo.cluster.module.state.config import ModuleConfig
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.cluster.module.state.folder_rows import Claim
+    from ordo.cluster.module.state.own_member import OwnMember
     from ordo.cluster.module.state.peer_notes import PeerNotes
     from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.settings import ModuleSettings
     from ordo.cluster.module.state.state_store import StateStore
+    from ordo.cluster.wire import records
     from ordo.cluster.wire.counters.component_errors import ComponentErrors
     from ordo.consensus.core import ConsensusCore
     from ordo.runtime.native.clock import Clock
@@ -79,25 +84,26 @@ class ModuleSeams:
 
 @dataclass(frozen=True)
 class Foundation:
-    """What the parts of a member stand on."""
+    """What every part of a member is built with: settings, seams to the system, the core, the log, the peers."""
 
-    config: ModuleConfig
+    config: ModuleSettings
     seams: ModuleSeams
+    member: OwnMember
     core: ConsensusCore
     sequencer: Sequencer
     counters: ModuleCounters
     contacts: Contacts
     log: LogKeeper
 
+    @property
+    def replication(self) -> Replication:
+        """What decides and carries the log."""
+        return Replication(self.core, self.sequencer, self.contacts)
 
-class Orders(NamedTuple):
-    """What parts have others do."""
-
-    ask_snapshot: Callable[[], bool]
-    """Has the cluster take a snapshot; False where it cannot now."""
-    order_record: Callable[[bytes], bool]
-    """Sends a RecordOrder to the services; False where it cannot now."""
-    answer_tool: Callable[[bytes], None]
+    @property
+    def access(self) -> ArchiveAccess:
+        """Return the archive, and the client whose streams it records."""
+        return ArchiveAccess(self.seams.archive, self.seams.client)
 
 
 class HeldStates(NamedTuple):
@@ -108,51 +114,46 @@ class HeldStates(NamedTuple):
     doubt: StateDoubt
 
 
-def make_held_states(host: MemberHost, base: Foundation, orders: Orders) -> HeldStates:
-    """Build what a member knows of snapshots."""
+def make_held_states(base: Foundation, orders: Orders) -> HeldStates:
+    """Build the member's knowledge of snapshots."""
     config, seams = base.config, base.seams
     shelf = SnapshotShelf(seams.archive, seams.store, config.cluster_id, config.snapshot.evidence_bytes)
     reports = SnapshotReports(config.member_id, config.retention.patience_seconds * SECOND_NS)
-    doubt = StateDoubt(host, base.core, seams.store, shelf, reports, base.counters, orders.order_record)
+    doubt = StateDoubt(base.member, base.core, seams.store, shelf, reports, base.counters, orders.order_record)
     return HeldStates(shelf, reports, doubt)
 
 
-def make_rules(host: SkipHost, appender: LevelHost, base: Foundation, held: HeldStates, orders: Orders) -> LogRules:
-    """Build what a member knows of the rules of its log. `host` and `appender` are calls of the same member."""
+def make_rules(base: Foundation, held: HeldStates, orders: Orders) -> LogRules:
+    """Build the rules of the member's log."""
+    member = base.member
     config, store, core, sequencer, contacts = base.config, base.seams.store, base.core, base.sequencer, base.contacts
+    replication = base.replication
     own_id, restores = config.member_id, config.on_error == "restore"
     skips = Skips(
-        host,
-        core,
-        sequencer,
-        contacts,
+        member,
+        replication,
         store,
         base.counters,
         own_id,
         restores=restores,
         order=orders.order_record,
     )
-    levels = ProtocolLevel(appender, core, contacts, own_id, sequencer.set_level)
-    identity = ClusterIdentity(appender, levels, store.folder, base.seams.random.secret("cluster identity"), own_id)
-    lacks = VersionLacks(host, core, sequencer, store, config.service_count)
+    levels = ProtocolLevel(member, core, contacts, own_id, sequencer.set_level)
+    identity = ClusterIdentity(member, levels, store.folder, base.seams.random.secret("cluster identity"), own_id)
+    lacks = VersionLacks(member, core, sequencer, store, config.service_count)
     versions = Versions(
-        appender,
+        member,
         config,
-        core,
-        sequencer,
-        contacts,
+        replication,
         lacks,
         skips,
         base.counters,
         levels,
-        answer_tool=orders.answer_tool,
-        ask_snapshot=orders.ask_snapshot,
+        orders,
     )
     hashes = StateHashes(
-        appender,
-        core,
-        sequencer,
-        contacts,
+        member,
+        replication,
         levels,
         versions,
         held.doubt,
@@ -165,7 +166,7 @@ def make_rules(host: SkipHost, appender: LevelHost, base: Foundation, held: Held
 
 @dataclass(frozen=True)
 class SnapshotExchange:
-    """What gives, gets, mends, orders and lets go of a member's snapshots and old log."""
+    """The parts that serve, fetch, repair, order and delete a member's snapshots and old log."""
 
     orders: SnapshotOrders
     retention: Retention
@@ -178,16 +179,15 @@ class SnapshotExchange:
     refusals: CatchupRefusals
 
     def close(self) -> None:
-        """End what is under way."""
+        """End the exchanges that are in progress."""
         self.feeds.close()
         self.fetch.close()
         self.repair.close()
 
 
-def make_exchange(
-    host: MemberHost, leading: TermHost, base: Foundation, held: HeldStates, lacks: VersionLacks, orders: Orders
-) -> SnapshotExchange:
+def make_exchange(base: Foundation, held: HeldStates, lacks: VersionLacks, orders: Orders) -> SnapshotExchange:
     """Build what sees to a member's snapshots."""
+    member = base.member
     config, seams, core, sequencer = base.config, base.seams, base.core, base.sequencer
     own_id, archive, contacts = config.member_id, seams.archive, base.contacts
     shelf, reports, doubt = held
@@ -196,46 +196,41 @@ def make_exchange(
     schedule = SnapshotSchedule(
         config.snapshot.every_bytes, config.snapshot.every_seconds * SECOND_NS, orders.ask_snapshot
     )
-    snapshot_repair = SnapshotRepair(host, shelf, reports, own_id)
-    repair = _make_log_repair(host, base, random, snapshot_repair)
-    installed = FetchedState(host, sequencer, seams.store, repair.scrubber, snapshot_repair, doubt, lacks)
+    snapshot_repair = SnapshotRepair(member, shelf, reports, own_id)
+    repair = _make_log_repair(base, random, snapshot_repair)
+    installed = FetchedState(member, sequencer, seams.store, repair.scrubber, snapshot_repair, doubt, lacks)
     agreement = SnapshotAgreement(core, seams.store, shelf, reports, doubt)
     return SnapshotExchange(
-        SnapshotOrders(leading, sequencer, schedule, retention),
+        SnapshotOrders(member, sequencer, schedule, retention),
         retention,
-        FeedRecorder(archive, seams.client, config.cluster_id, lambda error: host.record_error(str(error))),
-        SnapshotSource(archive, shelf, reports, contacts, own_id, host.record_error),
+        FeedRecorder(archive, seams.client, config.cluster_id, lambda error: member.record_error(str(error))),
+        SnapshotSource(archive, shelf, reports, contacts, own_id, member.record_error),
         snapshot_repair,
         repair,
         SnapshotFetch(
-            archive,
-            seams.client,
+            base.access,
             own_id,
-            config.cluster_id,
+            SnapshotLayout(config.cluster_id, config.service_count),
             contacts.bound.catchup,
             random,
             contacts.send,
             installed.install,
-            host.record_error,
-            config.service_count,
+            member.record_error,
         ),
         agreement,
         CatchupRefusals(own_id, core, contacts, shelf, reports, agreement),
     )
 
 
-def _make_log_repair(host: MemberHost, base: Foundation, random: Random, snapshot_repair: SnapshotRepair) -> LogRepair:
-    own_id, core, log, sequencer = base.config.member_id, base.core, base.log, base.sequencer
+def _make_log_repair(base: Foundation, random: Random, snapshot_repair: SnapshotRepair) -> LogRepair:
+    log = base.log
     return LogRepair(
-        host,
+        base.member,
         base.config.archive,
-        base.seams.archive,
-        base.seams.client,
-        base.contacts,
-        lambda: [one for one in core.configuration.member_ids if one != own_id],
+        base.access,
+        base.replication,
         random,
         lambda: log.recording_id,
-        lambda: sequencer.commit_position,
         base.counters,
         snapshot_repair.on_damage,
     )
@@ -248,7 +243,6 @@ def list_member_handlers(
     exchange: SnapshotExchange,
     standings: Standings,
     hasten: Callable[[int], None],
-    announce: Callable[[str, str], None],
 ) -> dict[Message, Callable[[Any, int], None]]:
     """Return what takes Ordo's own messages of other members.
 
@@ -260,7 +254,7 @@ def list_member_handlers(
         base.sequencer,
         base.contacts,
         exchange.fetch,
-        announce=announce,
+        announce=base.member.announce,
         on_begun=hasten,
     )
     return {
@@ -281,13 +275,33 @@ def list_member_handlers(
     }
 
 
+def make_standings(base: Foundation, rules: LogRules, executed_position: Callable[[], int]) -> Standings:
+    """Build the member's knowledge of the other members' data."""
+    seams, member = base.seams, base.member
+    folder = OwnFolder(seams.claim, seams.notes, seams.folder)
+    return Standings(
+        member, base.core, base.contacts, seams.store, rules.identity, member.member_id, folder, executed_position
+    )
+
+
+def _failure_handler(member: OwnMember, clients: SessionNotices, rules: LogRules) -> ReportHandler:
+    def on_failure(service_id: int, failure: records.ServiceFailure, now_ns: int) -> None:
+        """Tell clients, as their leader, why they get no more answers; then pass the failure to versions and skips."""
+        if member.is_leader and not failure.is_held:  # first: the member may end with its service
+            clients.notify_all_now(encode_failure(failure.log_position, failure.error.decode("ascii", "replace")))
+        rules.versions.on_service_failure(failure)
+        rules.skips.on_service_failure(service_id, failure, now_ns)
+
+    return on_failure
+
+
 def list_report_handlers(
-    rules: LogRules, exchange: SnapshotExchange, on_failure: ReportHandler
+    member: OwnMember, clients: SessionNotices, rules: LogRules, exchange: SnapshotExchange
 ) -> dict[Message, ReportHandler]:
-    """Return what takes the reports of services that concern the log's rules, and what is kept of it."""
+    """Return the handlers of service reports that concern the log's rules."""
     versions, hashes = rules.versions, rules.hashes
     return {
-        ordo_codecs.SERVICE_FAILURE: on_failure,
+        ordo_codecs.SERVICE_FAILURE: _failure_handler(member, clients, rules),
         ordo_codecs.SERVICE_VERSIONS: lambda one, values, now_ns: versions.on_service_versions(one, values),
         ordo_codecs.SERVICE_LACK: lambda one, values, now_ns: versions.on_service_lack(one, values),
         ordo_codecs.CONSUMERS_HOLD: lambda one, values, now_ns: exchange.retention.hold(values.log_position),

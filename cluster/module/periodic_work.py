@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from ordo.cluster.module.log.disk_space_watch import RoomWatch, WatchedDisk
+from ordo.cluster.module.log.join_watch import JoinWatch
+from ordo.cluster.module.members.trust_watch import TrustWatch
+from ordo.cluster.module.services.service_watch import ServiceWatch
 from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import SECOND_NS
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.client_parts import ClientParts
+    from ordo.cluster.module.member_parts import Foundation
+    from ordo.cluster.module.members.membership import Membership
 
 BUSY_INTERVAL_NS = 5_000_000
 IDLE_INTERVAL_NS = 100_000_000
@@ -57,3 +68,49 @@ class PeriodicWork:
         self._done_ns, self._append_position = now_ns, append_position
         for work in self._works:
             work(now_ns)
+
+
+@dataclass(frozen=True)
+class Watches:
+    """What looks after a member again and again: its periodic work, and within it the room on its disk; its service."""
+
+    periodic: PeriodicWork
+    room: RoomWatch
+    service: ServiceWatch
+
+
+def make_watches(
+    base: Foundation,
+    membership: Membership,
+    clients: ClientParts,
+    snapshot_works: Sequence[Work],
+    *,
+    order_early_snapshot: Callable[[int], None],
+    carry_out: Callable[[int], None],
+) -> Watches:
+    """Build what looks after a member; the last two are as `RoomWatch` has them."""
+    member, core, sequencer, sessions = base.member, base.core, base.sequencer, clients.sessions
+    room = RoomWatch(
+        member,
+        WatchedDisk.of(base.seams.archive, base.config.archive, base.counters),
+        base.log,
+        core,
+        sequencer,
+        clients.notices,
+        order_early_snapshot=order_early_snapshot,
+        carry_out=carry_out,
+    )
+    periodic = PeriodicWork(
+        (
+            membership.work,
+            TrustWatch(core, member.record_error).work,
+            JoinWatch(core, sequencer, base.contacts, member.record_error).work,
+            lambda now_ns: member.clock_watch.work(),
+            *snapshot_works,
+            room.work,
+            lambda now_ns: sessions.take_counters(),
+            lambda now_ns: sessions.release_unwanted(),
+        )
+    )
+    service = ServiceWatch(member, base.config, core, sequencer, base.counters.service_position, clients.notices.touch)
+    return Watches(periodic, room, service)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotWork:
-    """Says what is to be done when; what needs several parts at once is done here, the rest by each of them."""
+    """Runs the work on snapshots in order; does itself only what needs several parts at once."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class SnapshotWork:
             self._old_log.work(now_ns)
 
     def _take_others_state(self, now_ns: int) -> None:
-        """Go on towards the others' state, where that of this member is in doubt or its code is lacking."""
+        """Advance towards the others' state, if this member's state is in doubt or its code is missing."""
         if self._is_in_step:
             fetch, agreement = self._exchange.fetch, self._exchange.agreement
             self._held.doubt.work(fetch, agreement.newest, self._sequencer.append_position, now_ns)

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ordo.cluster.module.state.host import TermHost
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import ClusterAction
 from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState, is_transfer
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
-    from ordo.cluster.module.log.log_executor import LogRecord
+    from collections.abc import Callable
+
     from ordo.cluster.module.state.counters import ModuleCounters
+    from ordo.cluster.module.state.host import TermHost
     from ordo.cluster.module.state.termination import Termination
     from ordo.cluster.module.state.transfer import LeadershipTransfer
+    from ordo.cluster.wire import records
     from ordo.consensus.core import ConsensusCore
     from ordo.sequencer.sequencer import Sequencer
-
-
-class ControlHost(TermHost, Protocol):
-    """The member that carries the operator's orders out."""
-
-    def begin_snapshot(self, record: LogRecord) -> None:
-        """Begin a snapshot of the state after the ClusterActionRequest that was just executed."""
-
-    def touch_sessions(self) -> None:
-        """Count every session as heard from now."""
-
-    def update_ingress(self) -> None:
-        """Open or close the ingress, depending on whether the cluster is suspended."""
 
 
 class ClusterControl:
@@ -42,14 +31,24 @@ class ClusterControl:
 
     def __init__(
         self,
-        host: ControlHost,
+        host: TermHost,
         core: ConsensusCore,
         sequencer: Sequencer,
         counters: ModuleCounters,
         transfer: LeadershipTransfer,
         termination: Termination,
+        *,
+        update_ingress: Callable[[], None],
+        touch_sessions: Callable[[], None],
     ) -> None:
+        """Take the member's parts.
+
+        `update_ingress` is called when the cluster is suspended, goes on, or is to end; `touch_sessions` counts every
+        session as heard from now.
+        """
         self._host = host
+        self._update_ingress = update_ingress
+        self._touch_sessions = touch_sessions
         self._core = core
         self._sequencer = sequencer
         self._counters = counters
@@ -59,29 +58,28 @@ class ClusterControl:
         self._is_suspension_asked = False
         """It is appended, and not yet committed."""
         self._snapshot_position = NULL_VALUE
-        """Of the record of the snapshot that was asked for."""
+        """The position of the record of the requested snapshot."""
 
     @property
     def is_suspended(self) -> bool:
         """Whether the cluster is suspended, by the committed log or by an order that is not committed yet."""
         return self._is_suspension_asked or bool(self._counters.state == ModuleState.SUSPENDED)
 
-    def execute(self, record: LogRecord) -> None:
-        """Execute a ClusterActionRequest of the committed log."""
-        action = record.values.action
-        if action == ClusterAction.SNAPSHOT and record.values.flags == 0:
-            self._host.begin_snapshot(record)
-        elif action in (ClusterAction.SUSPEND, ClusterAction.RESUME):
+    def execute(self, values: records.ClusterActionRequest) -> bool:
+        """Execute a ClusterActionRequest of the committed log. Returns True when a snapshot is to begin after it."""
+        action = values.action
+        if action in (ClusterAction.SUSPEND, ClusterAction.RESUME):
             self._suspend(action == ClusterAction.SUSPEND)
+        return bool(action == ClusterAction.SNAPSHOT and values.flags == 0)
 
     def _suspend(self, is_suspended: bool) -> None:
         """Suspend or resume. The leader restarts all session timeouts, since no session was heard meanwhile."""
         self._is_suspended_by_log = is_suspended
         self._is_suspension_asked = False
         self._counters.set_state(ModuleState.SUSPENDED if is_suspended else ModuleState.ACTIVE)
-        self._host.update_ingress()
+        self._update_ingress()
         if self._host.is_leader:
-            self._host.touch_sessions()
+            self._touch_sessions()
 
     # -- the leader ------------------------------------------------------------------------------------------------
 
@@ -96,7 +94,7 @@ class ClusterControl:
         self._snapshot_position = NULL_VALUE
         if self._is_suspension_asked:
             self._is_suspension_asked = False
-            self._host.update_ingress()
+            self._update_ingress()
 
     def snapshot_done(self, log_position: int) -> None:
         """Note that the snapshot at a position was taken or failed.
@@ -134,7 +132,7 @@ class ClusterControl:
         if order == ControlToggle.SUSPEND:
             if self._append(ClusterAction.SUSPEND) > 0:
                 self._is_suspension_asked = True
-                self._host.update_ingress()
+                self._update_ingress()
         elif order == ControlToggle.SNAPSHOT and self._snapshot_position == NULL_VALUE:
             self._snapshot_position = max(self._append(ClusterAction.SNAPSHOT), NULL_VALUE)
         elif order == ControlToggle.SHUTDOWN:
@@ -149,7 +147,7 @@ class ClusterControl:
     def _end_cluster(self, position: int, now_ns: int) -> None:
         """End the cluster: all members end at the position, and no message is appended after it."""
         self._core.begin_termination(position, now_ns)
-        self._host.update_ingress()
+        self._update_ingress()
 
     def _append(self, action: ClusterAction) -> int:
         """Append a ClusterActionRequest. Returns the log position after it, or a negative result code."""

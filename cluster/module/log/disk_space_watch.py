@@ -1,4 +1,4 @@
-"""Watches the room on the disk: a member whose disk fills up takes less, and neither stops nor loses anything.
+"""Watches the free space on the disk: a member whose disk fills up takes less, and neither stops nor loses anything.
 
     free bytes   what becomes of the member
     low mark     SHORT until there is more than the high mark: as a leader it takes no more messages of clients, hands
@@ -16,9 +16,9 @@ so that none of this takes anything back (docs/OPERATIONS.md, Full disks).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from ordo.cluster.module.sessions.sessions import Leadership
 from ordo.cluster.wire.counters.counter_types import Room
 from ordo.cluster.wire.sessions.ingress_notice import OPEN_NOTICE, encode_closed
 from ordo.consensus.state.states import ElectionState
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
     from ordo.archive.archive import Archive
     from ordo.cluster.module.log.log_keeper import LogKeeper
-    from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions
-    from ordo.cluster.module.state.config import ArchiveSettings
+    from ordo.cluster.module.sessions.session_notices import SessionNotices
+    from ordo.cluster.module.sessions.sessions import ClusterSession
     from ordo.cluster.module.state.counters import ModuleCounters
+    from ordo.cluster.module.state.settings import ArchiveSettings
     from ordo.cluster.module.state.transfer import LeadershipTransfer
     from ordo.consensus.core import ConsensusCore
     from ordo.consensus.state.messages import AppendPosition
+    from ordo.runtime.native.counters import Counter
     from ordo.sequencer.sequencer import Sequencer
 
 HEARD_NS = 1_000_000_000
@@ -56,12 +58,28 @@ class RoomHost(Protocol):
     def record_error(self, message: str) -> None: ...
     def announce(self, event: str, text: str) -> None: ...
     @property
+    def member_id(self) -> int: ...
+    @property
     def is_leader(self) -> bool: ...
-    def touch_sessions(self) -> None:
-        """Count every session as heard from now."""
 
-    def carry_out(self, now_ns: int) -> None:
-        """Carry out the commands that consensus has issued."""
+
+@dataclass(frozen=True)
+class WatchedDisk:
+    """The disk of an archive, its two marks in bytes, and the counter that shows the state of it."""
+
+    archive: Archive
+    low_bytes: int
+    high_bytes: int
+    counter: Counter
+
+    @classmethod
+    def of(cls, archive: Archive, settings: ArchiveSettings, counters: ModuleCounters) -> WatchedDisk:
+        """Return the disk that a member's settings speak of."""
+        return cls(archive, settings.disk_low_bytes, settings.disk_high_bytes, counters.no_room)
+
+    def measure(self) -> int:
+        """Return the bytes that are free. Raises StorageError."""
+        return int(self.archive.storage.usable_bytes(self.archive.directory))
 
 
 class RoomWatch:
@@ -70,36 +88,34 @@ class RoomWatch:
     def __init__(
         self,
         host: RoomHost,
-        leadership: Leadership,
-        settings: ArchiveSettings,
-        archive: Archive,
+        disk: WatchedDisk,
         log: LogKeeper,
         core: ConsensusCore,
         sequencer: Sequencer,
-        sessions: OpenSessions,
-        counters: ModuleCounters,
+        clients: SessionNotices,
+        *,
         order_early_snapshot: Callable[[int], None],
+        carry_out: Callable[[int], None],
     ) -> None:
-        """Take the member's parts: `host` and `leadership` are calls of the same one.
+        """Take the member's parts.
 
-        `order_early_snapshot` takes how much room a snapshot has, in bytes.
+        `order_early_snapshot` takes how much room a snapshot has, in bytes; `carry_out` carries out, at a time in ns,
+        what consensus has asked for.
         """
         self._host = host
-        self._leadership = leadership
-        self._low_bytes, self._high_bytes = settings.disk_low_bytes, settings.disk_high_bytes
-        self._archive = archive
+        self._disk = disk
         self._log = log
         self._core = core
         self._sequencer = sequencer
-        self._sessions = sessions
-        self._counters = counters
+        self._clients = clients
         self._order_early_snapshot = order_early_snapshot
+        self._carry_out = carry_out
         self.is_out = False
         """No room for anything: nothing is to be appended or recorded."""
         self.is_closed = False
         """This leader takes no messages."""
         self._is_short = False
-        self._free_bytes = self._high_bytes
+        self._free_bytes = disk.high_bytes
         self._short_members: dict[int, int] = {}
         """When each of those voters said last that it is short of room."""
         self._reason = ""
@@ -120,14 +136,14 @@ class RoomWatch:
     # -- sessions ------------------------------------------------------------------------------------------------------
 
     def lead(self) -> None:
-        """Forget what other members said to earlier leaders: this member serves from now on."""
+        """Begin to lead: forget what other members reported to earlier leaders."""
         self._short_members.clear()
         self.is_closed = False
 
     def tell(self, session: ClusterSession) -> None:
         """Tell a session that was opened just now."""
         if self.is_closed:
-            self._sessions.notify(self._leadership, session, encode_closed(self._reason))
+            self._clients.notify(session, encode_closed(self._reason))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -139,16 +155,16 @@ class RoomWatch:
         else:
             self.is_closed = False
             self._follow(now_ns)
-        self._counters.no_room.set(self.state)
+        self._disk.counter.set(self.state)
 
     def _look(self) -> None:
         try:
-            self._free_bytes = self._archive.storage.usable_bytes(self._archive.directory)
+            self._free_bytes = self._disk.measure()
         except StorageError:
-            return  # whoever writes there says what is wrong
-        free, low = self._free_bytes, self._low_bytes
+            return  # the next write there says what is wrong
+        free, low, high = self._free_bytes, self._disk.low_bytes, self._disk.high_bytes
         was_short = self._is_short
-        self._is_short = free < (self._high_bytes if was_short else low)
+        self._is_short = free < (high if was_short else low)
         self.is_out = free < (low if self.is_out else low // 4)
         self._log.bound(max(0, free - low * 3 // 16) if low else None)
         self._sequencer.mark_no_room(self._is_short)
@@ -156,7 +172,7 @@ class RoomWatch:
             self._announce()
 
     def _announce(self) -> None:
-        where, free_mib = self._archive.directory, self._free_bytes >> 20
+        where, free_mib = self._disk.archive.directory, self._free_bytes >> 20
         if self._is_short:
             self._host.record_error(
                 f"{free_mib} MiB are free for {where}, less than disk_low: a leader takes no messages until there is"
@@ -172,7 +188,7 @@ class RoomWatch:
         if bool(reason) is not self.is_closed:
             self._close(reason, now_ns) if reason else self._open()
         if self.is_closed:
-            is_drained = now_ns >= self._closed_ns + DRAIN_NS or self._free_bytes < self._low_bytes // 2
+            is_drained = now_ns >= self._closed_ns + DRAIN_NS or self._free_bytes < self._disk.low_bytes // 2
             if is_drained:
                 self._sequencer.hold_for_room(True)
             self._bear_up(now_ns)
@@ -180,7 +196,7 @@ class RoomWatch:
     def _find_reason(self, now_ns: int) -> str:
         """Return why no messages are taken; empty while they are."""
         if self._is_short:
-            return f"the disk of member {self._leadership.member_id}, which leads, is full"
+            return f"the disk of member {self._host.member_id}, which leads, is full"
         short = self._find_short(now_ns)
         configuration = self._core.configuration
         if len(configuration.voter_ids) - len(short) < configuration.quorum_threshold:
@@ -199,40 +215,36 @@ class RoomWatch:
         self._reason = reason
         self._closed_ns = now_ns
         self._host.announce("cluster.ingress", f"no messages are taken from clients: {reason}")
-        self._tell_all(encode_closed(reason))
+        self._clients.notify_all(encode_closed(reason))
 
     def _open(self) -> None:
         self.is_closed = False
         self._sequencer.hold_for_room(False)
-        self._host.touch_sessions()
+        self._clients.touch()
         self._host.announce("cluster.ingress", "messages are taken from clients again")
-        self._tell_all(OPEN_NOTICE)
-
-    def _tell_all(self, notice: str) -> None:
-        for session in self._sessions:
-            self._sessions.notify(self._leadership, session, notice)
+        self._clients.notify_all(OPEN_NOTICE)
 
     def _bear_up(self, now_ns: int) -> None:
-        """Keep sessions open whose messages hold up their keep-alives; hand over, or delete what may be deleted."""
+        """Keep open the sessions whose messages delay their keep-alives; hand over, or delete what may be deleted."""
         if now_ns >= self._touch_ns:
             self._touch_ns = now_ns + TOUCH_INTERVAL_NS
-            self._host.touch_sessions()
+            self._clients.touch()
         if not self._is_short:
             return
         if now_ns >= self._handover_ns:
             self._handover_ns = now_ns + HANDOVER_INTERVAL_NS
             self._hand_over(now_ns)
-        if now_ns >= self._snapshot_ns and self._free_bytes > self._low_bytes // 2:
+        if now_ns >= self._snapshot_ns and self._free_bytes > self._disk.low_bytes // 2:
             self._snapshot_ns = now_ns + SNAPSHOT_INTERVAL_NS
-            self._order_early_snapshot(self._free_bytes - self._low_bytes // 2)
+            self._order_early_snapshot(self._free_bytes - self._disk.low_bytes // 2)
 
     def _hand_over(self, now_ns: int) -> None:
-        """Hand over to a member that has room, where there are enough of them without this one."""
+        """Hand over to a member that has room, if enough of the others have room."""
         short, configuration = self._find_short(now_ns), self._core.configuration
         able = [
             one
             for one in configuration.voter_ids
-            if one not in short and one != self._leadership.member_id and self._core.progress.is_active(one, now_ns)
+            if one not in short and one != self._host.member_id and self._core.progress.is_active(one, now_ns)
         ]
         if len(able) >= configuration.quorum_threshold:
             self._host.transfer.begin(max(able, key=self._core.progress.member_position), now_ns)
@@ -245,5 +257,5 @@ class RoomWatch:
             return
         if self._core.state is ElectionState.CLOSED and not self._core.is_serving:
             self._core.on_log_lost("no room on the disk for the log", False, now_ns)
-            self._host.carry_out(now_ns)
+            self._carry_out(now_ns)
         self._core.bear_standstill(now_ns)

@@ -96,7 +96,7 @@ class FeedRecorder:
             self._failure = error
 
     def _prepare(self, topic: str, position: int) -> int | None:
-        """Return the recording that can be continued at this position, cut there; None where there is none."""
+        """Return the recording that can be continued at this position, cut there, or None."""
         going_on = None
         for found in self.recordings(topic):
             fits = (
@@ -150,7 +150,7 @@ class FeedRecorder:
         return int(self._archive.purge_segments(recording.recording_id, bound))
 
     def _begins_below(self, recording: Recording, base: int, log_start_position: int) -> bool:
-        """Return whether the message that a segment begins with is of log that is gone: so are all before it."""
+        """Return whether the first message of a segment belongs to deleted log, and so do all messages before it."""
         for message in self._archive.reader(recording.recording_id, base).messages():
             return bool(ordo_codecs.FEED_MESSAGE.decode(message.payload).log_position <= log_start_position)
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.wire import ordo_codecs
@@ -31,15 +31,19 @@ class LogExecutor:
     `pause` holds execution back (while a snapshot is taken at the last executed record); nothing else waits for it.
     """
 
-    def __init__(self, handlers: dict[Message, Handler], position: int) -> None:
-        """Take `handlers` by the record's table; everything up to `position` has been executed."""
-        self._handlers = handlers
+    def __init__(self, position: int) -> None:
+        """Begin where everything up to `position` has been executed."""
+        self._handlers: Mapping[Message, Handler] = {}
         self._queue: deque[LogRecord] = deque()
         self._paused = False
         self.position = position
 
+    def attach(self, handlers: Mapping[Message, Handler]) -> None:
+        """Set what executes the records, by their table; records of other kinds are passed over."""
+        self._handlers = handlers
+
     def add(self, position: int, record: bytes) -> LogRecord:
-        """Queue a record from the scanner; raise ClusterError for one that is not the cluster's."""
+        """Queue a record from the scanner. Raises ClusterError for a record of another schema."""
         found = ordo_codecs.decode_any(record)
         if found is None:
             raise ClusterError(f"log: unknown record at {position=} length_bytes={len(record)} head={record[:8].hex()}")
@@ -53,7 +57,7 @@ class LogExecutor:
         return NO_RECORD if self._paused or not self._queue else self._queue[0].position
 
     def execute(self, commit_position: int) -> int:
-        """Execute what is committed, and return the number of records."""
+        """Execute the committed records, and return their number."""
         count = 0
         while not self._paused and self._queue and self._queue[0].position <= commit_position:
             record = self._queue.popleft()

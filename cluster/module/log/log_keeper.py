@@ -14,19 +14,18 @@ from ordo.cluster.wire.members import Member
 from ordo.consensus.state import commands, messages
 from ordo.runtime.errors import ClusterError, CorruptFrameError, OrdoError, StorageError
 from ordo.runtime.native.sentinels import NULL_VALUE
-from ordo.sequencer.log_channel import FollowerLog, LeaderLog, LogParameters, RecordedLog
+from ordo.sequencer.log_channel import FollowerLog, LeaderLog, LogParameters, RecordedLog, TermStart
 from ordo.transport.streams.publication import MAX_MESSAGE_LENGTH
 
 if TYPE_CHECKING:
-    from ordo.archive.archive import Archive
     from ordo.archive.recorder import Recording
-    from ordo.cluster.module.state.config import ModuleConfig
     from ordo.cluster.module.state.counters import ModuleCounters
+    from ordo.cluster.module.state.host import ArchiveAccess
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.recovery import Recovery
+    from ordo.cluster.module.state.settings import ModuleSettings
     from ordo.cluster.module.state.state_store import StateStore
     from ordo.sequencer.sequencer import Sequencer
-    from ordo.transport.client.client import TransportClient
 
 APPEND_FLAG_CATCHUP = 1
 APPEND_FLAG_LIVE = 2
@@ -43,10 +42,9 @@ class LogKeeper:
 
     def __init__(
         self,
-        config: ModuleConfig,
+        config: ModuleSettings,
         contacts: Contacts,
-        archive: Archive,
-        client: TransportClient,
+        access: ArchiveAccess,
         store: StateStore,
         sequencer: Sequencer,
         counters: ModuleCounters,
@@ -64,8 +62,8 @@ class LogKeeper:
         self._config = config
         self._contacts = contacts
         self._own = contacts.own
-        self._archive = archive
-        self._client = client
+        self._archive = access.archive
+        self._client = access.client
         self._store = store
         self._sequencer = sequencer
         self._counters = counters
@@ -137,8 +135,7 @@ class LogKeeper:
             self._contacts.bound,
             others,
             self._parameters,
-            self.recording_id,
-            base_position,
+            TermStart(self.recording_id, base_position),
             self._on_failure,
             now_ns,
         )
@@ -212,7 +209,7 @@ class LogKeeper:
 
     @property
     def near_position(self) -> int:
-        """A member of this leader whose log reaches this position counts as up to date."""
+        """The position from which on a member's log counts as up to date, for this leader."""
         return NULL_VALUE if self._leader_log is None else self._leader_log.near_position
 
     # -- following
@@ -302,7 +299,7 @@ class LogKeeper:
         return None if self._follower_log is None else self._find_follower_loss(self._follower_log, now_ns)
 
     def _find_follower_loss(self, log: FollowerLog, now_ns: int) -> tuple[str, bool] | None:
-        """Return why a follower's log was lost, and whether cleanly. One too far behind needs a replay."""
+        """Return why a follower's log was lost, and whether cleanly. A follower that lags too far needs a replay."""
         if log.has_ended:
             return "the leader has closed its log", True
         position, notified = log.position, self._sequencer.notified_position
@@ -317,10 +314,6 @@ class LogKeeper:
     @property
     def is_open(self) -> bool:
         return self._leader_log is not None or self._follower_log is not None
-
-    @property
-    def is_joining(self) -> bool:
-        return self._join is not None
 
     def bound(self, room_bytes: int | None) -> None:
         """Limit the log to `room_bytes` of the disk until the next call; None removes the limit.

@@ -1,4 +1,4 @@
-"""Replays of recordings to other members, for what they lack; they publish by themselves, natively."""
+"""Replays of recordings to other members that lack them; the archive publishes them natively."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MemberReplays:
             self._on_failure(f"no replay of {self._what} to member {member.id}: {error.message}")
 
     def _on_end(self, replay: Replay, error: Exception | None) -> None:
-        """End a replay. A member that went away asks again later; one that met damage asks another member."""
+        """End a replay. A member that left asks again later; a member that met damage asks another one."""
         self._replays = {key: value for key, value in self._replays.items() if value is not replay}
         if error is not None:
             self._on_failure(f"a replay of {self._what} ended: {error}")

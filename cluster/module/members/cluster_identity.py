@@ -53,7 +53,7 @@ class ClusterIdentity:
         self._rows = rows
         self._random = random
         self._events: list[LogIdentity] = []
-        """Of this member's durable log, committed or not."""
+        """The identities in this member's durable log, committed or not."""
         self.origin: Origin | None = rows.origin
         self._is_settled = False
         """The log, or a snapshot, repeats the identity in an event: all members have that one."""
@@ -84,7 +84,7 @@ class ClusterIdentity:
             self._adopt(found)
 
     def _adopt(self, found: Origin) -> None:
-        """Adopt what a committed record says; one that repeats what is known changes nothing."""
+        """Adopt the identity of a committed record; a repeated one changes nothing."""
         if self.origin is not None and (
             self.origin.identity == found.identity or self.origin.position >= found.position
         ):
@@ -112,7 +112,7 @@ class ClusterIdentity:
             self._is_settled = True
 
     def told(self, executed_position: int) -> ToldIdentity | None:
-        """Return what readers and clients are told of this member's log.
+        """Return the identity of this member's log, as readers and clients are told it.
 
         None before an event has said it: until then members may know different ones, and a leader may yet draw another.
         """
@@ -125,11 +125,11 @@ class ClusterIdentity:
         )
 
     def at(self, log_position: int) -> LogIdentity | None:
-        """Return what the newest ClusterIdentityEvent up to a position said, for a snapshot there."""
+        """Return the identity of the newest ClusterIdentityEvent up to a position, for a snapshot there."""
         return next((one for one in reversed(self._events) if one.position <= log_position), None)
 
     def work(self) -> None:
-        """Make sure, as a leader and once a second, that the log says which cluster it belongs to."""
+        """Make sure, as a leader and once a second, that the log names the cluster it belongs to."""
         host = self._host
         if not host.is_leader or self._levels.newest < IDENTITY_LEVEL or self._events:
             return

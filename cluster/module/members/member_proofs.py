@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NULL_MEMBER = -1
 NEVER_NS = 1 << 63
 HELD_MAX = 16
-"""Messages held of one stream; older ones go first, and are sent again by whoever meant them."""
+"""Messages held of one stream; older ones go first, and their senders repeat them."""
 CHALLENGE_INTERVAL_NS = 10_000_000
 PATIENCE_NS = 5_000_000_000
 """A member that speaks for so long and answers no challenge is told of."""
@@ -58,7 +58,7 @@ SENDER_FIELDS: dict[type[Any], str] = {
 
 
 class Endpoints(Protocol):
-    """The members that this one has heard of, and how to reach them."""
+    """The members that this one knows, and how to reach them."""
 
     def __contains__(self, member_id: int) -> bool: ...
     def send(self, member_id: int, message: bytes) -> None:
@@ -70,7 +70,7 @@ class DataJudge(Protocol):
 
     def encode_proof(self, nonce: int) -> bytes: ...
     def admits(self, values: records.MemberProof) -> bool:
-        """Return whether a member that has proven who it is may take part with the data that its MemberProof shows."""
+        """Return whether a proven member may take part with the data that its MemberProof shows."""
 
     def is_foreign(self, member_id: int) -> bool: ...
 
@@ -159,7 +159,7 @@ class MemberProofs:
             yield from held
 
     def judge(self, source: ConsensusSource, member_id: int) -> None:
-        """Judge what a member has said of its data.
+        """Judge the data that a member's MemberProof or MemberStanding shows.
 
         A stream that has another cluster's data loses what it had proven.
         """
@@ -168,7 +168,7 @@ class MemberProofs:
 
 
 def find_disbelief(message: messages.Message, contacts: Contacts, latest_term_id: int) -> str | None:
-    """Return why a message is not believed, whoever sent it.
+    """Return why a message is not believed, or None.
 
     It may name a member that this one has never heard of (then the reason is empty), or a term that no election could
     have reached. A member that is not known yet may introduce itself while there is no leader, and must not use up the

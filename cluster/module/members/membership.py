@@ -95,7 +95,7 @@ class Membership:
 
     @property
     def is_of_the_log(self) -> bool:
-        """Whether a record or a snapshot says who is in the cluster; else the configuration file does."""
+        """Whether a record or a snapshot names the members; otherwise the configuration file does."""
         return self._core.configuration_position != NULL_VALUE
 
     def at(self, log_position: int) -> NamedConfiguration | None:

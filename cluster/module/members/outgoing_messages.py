@@ -1,4 +1,4 @@
-"""Sends the messages of consensus to other members, with what the core does not know filled in."""
+"""Sends consensus messages to other members, and fills in the fields that the core does not know."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class OutgoingMessages:
         self._clock = clock
 
     def broadcast(self, message: messages.Message) -> None:
-        """Send to all members, with introductions for those whose older configuration may lack the sender."""
+        """Send to all members, with an Introduction for those whose older configuration may lack the sender."""
         if isinstance(message, messages.CanvassPosition) and self._membership.is_of_the_log:
             for introduction in self._introductions():
                 self._contacts.broadcast(introduction)
         self._contacts.broadcast(consensus_codec.encode(message))
 
     def introduce(self, member_id: int, introduced_id: int) -> None:
-        """Tell a member of another one that this one knows."""
+        """Introduce a member that this one knows to another member."""
         self._contacts.send(member_id, _introduction(*self._contacts.find([introduced_id])))
 
     def _introductions(self) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Which cluster's data each member has, and whether it is complete: told with its proof, and once a second.
+"""Which cluster's data each member has, and whether it is complete: sent with its proof, and once a second.
 
 A stream of another member counts only once its sender has proven to be that member (`member_proofs`). With the proof it
 says which cluster's log it has, and which start of the member this is. Data of another cluster, and an older copy of
@@ -14,10 +14,10 @@ docs/CONSENSUS.md, Whose data a folder has, has the argument.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.module.state.folder_rows import NO_START, Claim, Start
-from ordo.cluster.module.state.host import MemberHost
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.log_identity import Log, are_of_two_clusters, pack_identity, unpack_identity
 from ordo.consensus.state.distrust import Distrust
@@ -27,6 +27,7 @@ from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from ordo.cluster.module.members.cluster_identity import ClusterIdentity
+    from ordo.cluster.module.state.host import MemberHost
     from ordo.cluster.module.state.peer_notes import PeerNotes, Point
     from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.state_store import StateStore
@@ -40,11 +41,13 @@ FOREIGN = "foreign"
 NOTHING: Point = (NULL_VALUE, NULL_VALUE)
 
 
-class StandingsHost(MemberHost, Protocol):
-    """The member that compares standings."""
+@dataclass(frozen=True)
+class OwnFolder:
+    """The claim of this member's folder, what it noted of other members, and its path for error texts."""
 
-    @property
-    def executed_position(self) -> int: ...
+    claim: Claim
+    notes: PeerNotes
+    path: str
 
 
 class Shown(NamedTuple):
@@ -56,7 +59,7 @@ class Shown(NamedTuple):
 
 
 def shown_by(values: records.MemberProof | records.MemberStanding) -> Shown | None:
-    """Return what a MemberProof or MemberStanding shows; None where its release says nothing of it."""
+    """Return the standing that a MemberProof or MemberStanding shows; None if its release does not send it."""
     if not 0 < values.start_number <= NUMBER_MAX:
         return None
     return Shown(
@@ -71,29 +74,31 @@ class Standings:
 
     def __init__(
         self,
-        host: StandingsHost,
+        host: MemberHost,
         core: ConsensusCore,
         contacts: Contacts,
         store: StateStore,
         identity: ClusterIdentity,
         own_id: int,
-        claim: Claim,
-        notes: PeerNotes,
-        folder: str,
+        folder: OwnFolder,
+        executed_position: Callable[[], int],
     ) -> None:
-        """Take the member's parts; `folder` names the data folder in messages."""
+        """Take the member's parts; `executed_position` returns how far it has executed the log."""
         self._host = host
+        self._executed_position = executed_position
         self._core = core
         self._contacts = contacts
         self._store = store
         self._identity = identity
-        self._claim = claim
+        self._claim = folder.claim
         self._own_id = own_id
-        self._folder = folder
+        self._folder = folder.path
         self._starts = store.folder.peers()
-        self._notes = notes
-        self._acknowledged: dict[int, Point] = notes.load(self._starts)
-        """By member: of the start that is in `_starts`, or of earlier ones."""
+        self._clusters = store.folder.peer_clusters()
+        """Keyed by member: which cluster's data it showed with the start that is in `_starts`."""
+        self._notes = folder.notes
+        self._acknowledged: dict[int, Point] = folder.notes.load(self._starts)
+        """Keyed by member: with the start that is in `_starts`, or with earlier ones."""
         self._foreign: dict[int, bytes] = {}
         """Members with data of another cluster, by what they showed last."""
         self._told: set[tuple[int, str]] = set()
@@ -127,7 +132,7 @@ class Standings:
     def _own_log(self) -> Log:
         origin = self._identity.origin
         identity, position = (b"", self._first_position) if origin is None else origin
-        return Log(identity, position, self._host.executed_position)
+        return Log(identity, position, self._executed_position())
 
     def encode_proof(self, nonce: int) -> bytes:
         """Return the encoded answer to a challenge."""
@@ -141,7 +146,7 @@ class Standings:
         )
 
     def on_distrust(self, distrust: Distrust) -> Distrust:
-        """Note what this member lacks from now on; return what is to be stored.
+        """Note what this member lacks from now on; return the note to be stored.
 
         A log that has become whole again has all that was acknowledged. Members that did not hear that it was not whole
         would compare with what was left of it at the start, and refuse this member for good. Once this member was told
@@ -170,14 +175,14 @@ class Standings:
     # -- what others show ----------------------------------------------------------------------------------------------
 
     def admits(self, values: records.MemberProof) -> bool:
-        """Return whether a member that has proven who it is may take part, with the data that it shows."""
+        """Return whether a proven member may take part, with the data that it shows."""
         shown = shown_by(values)
         if shown is None:
             return True
         member_id = int(values.member_id)
         if not self._is_of_this_cluster(member_id, shown):
             return False
-        known = self._starts.get(member_id, NO_START)
+        known = self._known_start(member_id, shown)
         if known == shown.start:
             return True
         previous = Start(values.previous_number, values.previous_draw)
@@ -190,16 +195,31 @@ class Standings:
             if not has_told:
                 self._tell_of_old_data(member_id, lost)
                 return False
-        self._starts[member_id] = shown.start
-        self._store.folder.put_peer(member_id, shown.start)
+        self._remember(member_id, shown)
         if shown.distrust:
             self._acknowledged.pop(member_id, None)
         elif member_id in self._acknowledged:
             self._notes.put(member_id, shown.start, self._acknowledged[member_id])
         return True
 
+    def _known_start(self, member_id: int, shown: Shown) -> Start:
+        """Return the newest start that was seen of a member, with data of the cluster that it shows now.
+
+        A member that has no log yet admits data of any cluster. What it saw of a wrong folder says nothing of the
+        member's own.
+        """
+        noted = self._clusters.get(member_id, b"")
+        if noted and shown.log.identity and noted != shown.log.identity:
+            self._acknowledged.pop(member_id, None)
+            return NO_START
+        return self._starts.get(member_id, NO_START)
+
+    def _remember(self, member_id: int, shown: Shown) -> None:
+        self._starts[member_id], self._clusters[member_id] = shown.start, shown.log.identity
+        self._store.folder.put_peer(member_id, shown.start, shown.log.identity)
+
     def _find_lost(self, member_id: int, start_point: Point) -> Point | None:
-        """Return what a member acknowledged and no longer had at its start; None where nothing is missing."""
+        """Return what a member had acknowledged and no longer had at its start, or None."""
         known, progress = self._acknowledged.get(member_id, NOTHING), self._core.progress
         if self._core.is_leading:
             known = max(known, (self._core.leadership_term_id, int(progress.member_position(member_id))))
@@ -260,9 +280,13 @@ class Standings:
         shown = shown_by(standing)
         if shown is None or not self._is_of_this_cluster(standing.member_id, shown):
             return
-        if self._starts.get(standing.member_id) == shown.start and standing.append_position >= 0:
-            point = (standing.leadership_term_id, standing.append_position)
-            self._note(standing.member_id, shown.start, point)
+        member_id = int(standing.member_id)
+        if self._starts.get(member_id) != shown.start:
+            return
+        if shown.log.identity and shown.log.identity != self._clusters.get(member_id):
+            self._remember(member_id, shown)
+        if standing.append_position >= 0:
+            self._note(member_id, shown.start, (standing.leadership_term_id, standing.append_position))
 
     def _note(self, member_id: int, start: Start, point: Point) -> None:
         if point > self._acknowledged.get(member_id, NOTHING):

@@ -1,4 +1,4 @@
-"""BackupResponse: what a member tells a backup of itself (cluster-consensus.md §22)."""
+"""Encodes BackupResponse, which describes a member to a backup (cluster-consensus.md §22)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Tells backups what this member has: its log, its snapshots, and who is in the cluster (cluster-consensus.md §22).
+"""Tells backups which log and snapshots this member has, and who is in the cluster (cluster-consensus.md §22).
 
 A BackupQuery comes over the consensus stream, from a program that is no member and whose stream is not proven to be
 anybody's. What it is told lets it copy the log from the member's archive, so it is authenticated as clients are, and
-needs the right LOG. The response goes to the host that the query came from, and to no other.
+needs the right LOG. The response goes to the host that the query came from, and to no other. A HeartbeatRequest is
+taken in the same way; it asks whether the member answers, and no more.
 """
 
 from __future__ import annotations
@@ -49,9 +50,6 @@ class BackupHost(Protocol):
     def on_invalid_request(self, detail: str) -> None:
         """Count a refused request, and log one line."""
 
-    def describe_backup(self, correlation_id: int, log_position: int) -> bytes | None:
-        """Return a BackupResponse with the newest snapshot at or below a position; None while there is nothing."""
-
 
 class QueryState(Enum):
     """The stage of a backup's query."""
@@ -78,6 +76,7 @@ class BackupQuery:
     principal: bytes = b""
     publication: ExclusivePublication | None = None
     encoded_challenge: bytes = b""
+    is_heartbeat: bool = False
 
     @property
     def is_accepted(self) -> bool:
@@ -105,12 +104,18 @@ class BackupQueries:
     def __init__(
         self,
         host: BackupHost,
+        describe: Callable[[int, int], bytes | None],
         client: TransportClient,
         authenticator: Authenticator | None,
         draw_id: Callable[[], int],
     ) -> None:
-        """Take the member's parts; `draw_id` gives random numbers from 1 to 2^62."""
+        """Take the member's parts.
+
+        `describe(correlation id, log position)` returns a BackupResponse, None while there is no log to copy. `draw_id`
+        gives random numbers from 1 to 2^62.
+        """
         self._host = host
+        self._describe = describe
         self._client = client
         self._authenticator = authenticator
         self._draw_id = draw_id
@@ -120,17 +125,20 @@ class BackupQueries:
 
     @property
     def has_work(self) -> bool:
-        """Whether somebody waits for the next slow tick."""
+        """Whether a backup waits for the next slow tick."""
         return bool(self._queries)
 
     def on_message(self, message: bytes, source_identity: str, now_ms: int) -> None:
-        """Take a BackupQuery or ChallengeResponse; anything else is ignored. Raises DecodeError."""
+        """Take a BackupQuery, HeartbeatRequest or ChallengeResponse; anything else is ignored. Raises DecodeError."""
         found = codecs.decode(message)
         if found is None:
             return
         table, values = found
         if table is codecs.BACKUP_QUERY:
-            self._on_query(values, source_identity, now_ms, len(message))
+            log_position = values.log_position if values.log_position != ABSENT else NULL_VALUE
+            self._on_query(values, log_position, source_identity, now_ms, len(message))
+        elif table is codecs.HEARTBEAT_REQUEST:
+            self._on_query(values, None, source_identity, now_ms, len(message))
         elif table is codecs.CHALLENGE_RESPONSE and self._authenticator is not None:
             self._on_challenge_response(values, self._authenticator, now_ms)
 
@@ -143,25 +151,33 @@ class BackupQueries:
                 query.correlation_id = values.correlation_id
                 authenticator.on_challenge_response(query.session_id, values.encoded_credentials, now_ms)
 
-    def _on_query(self, values: records.BackupQuery, source_identity: str, now_ms: int, length_bytes: int) -> None:
+    def _on_query(
+        self,
+        values: records.BackupQuery | records.HeartbeatRequest,
+        log_position: int | None,
+        source_identity: str,
+        now_ms: int,
+        length_bytes: int,
+    ) -> None:
+        """Take a query for the snapshot at a position, or a heartbeat without one."""
         host = host_of(source_identity)
         if any((one.host, one.correlation_id) == (host, values.correlation_id) for one in self._queries):
             return  # asked again: the response is on its way
         port = _port_of(values.response_channel)
         if not host or port is None:
-            raise DecodeError(f"BackupQuery: no response can be sent to {values.response_channel[:200]!r}")
+            raise DecodeError(f"{type(values).__name__}: no response can be sent to {values.response_channel[:200]!r}")
         if not self._rates.take(host, now_ms):
             self._host.on_invalid_request(f"backup: {host} asks too often")
             return
         self._make_room(host)
-        log_position = values.log_position if values.log_position != ABSENT else NULL_VALUE
         query = BackupQuery(
             self._draw_id(),
             values.correlation_id,
-            log_position,
+            NULL_VALUE if log_position is None else log_position,
             host,
             key_name_of(source_identity),
             now_ms + QUERY_TIMEOUT_MS,
+            is_heartbeat=log_position is None,
         )
         channel = f"aeron:udp?endpoint={host}:{port}|term-length={TERM_LENGTH_BYTES}|alias=backup"
         try:
@@ -210,7 +226,7 @@ class BackupQueries:
         if query.encoded_challenge and publication.offer(self._challenge(query)) > 0:
             query.encoded_challenge = b""
         if query.state is QueryState.ACCEPTED:
-            response = self._host.describe_backup(query.correlation_id, query.log_position)
+            response = self._response(query)
             if response is not None and publication.offer(response) > 0:
                 self._drop(query)
         elif query.state is QueryState.REFUSED:
@@ -228,6 +244,12 @@ class BackupQueries:
             self._authenticator.on_challenged_session(query, now_ms)
         if query.is_accepted and Right.LOG not in self._authenticator.rights_of(query.principal):
             query.refuse(NO_ROLE)
+
+    def _response(self, query: BackupQuery) -> bytes | None:
+        if not query.is_heartbeat:
+            return self._describe(query.correlation_id, query.log_position)
+        encoded: bytes = codecs.HEARTBEAT_RESPONSE.encode(correlation_id=query.correlation_id)
+        return encoded
 
     @staticmethod
     def _challenge(query: BackupQuery) -> bytes:

@@ -5,7 +5,7 @@
     ENDING      it was refused: dropped once it has been told, or at its deadline
 
 A connection is this member's own: no other member knows of it, nothing of it is in the log, and it needs no leader.
-Whoever reaches the ingress can ask for one, so all of it is bounded: connections of a host and of all hosts, requests
+Any program that reaches the ingress can ask, so all of it is bounded: connections of a host and of all hosts, requests
 that wait, answers that wait. Answers go to the host that a connection comes from, and to no other.
 """
 
@@ -186,7 +186,7 @@ class Operators:
 
     @property
     def has_work(self) -> bool:
-        """Whether somebody waits for the next slow tick."""
+        """Whether an operator waits for the next slow tick."""
         return any(one.state is not ConnectionState.OPEN or one.requests for one in self._connections.values())
 
     # -- what comes in ---------------------------------------------------------------------------------------------

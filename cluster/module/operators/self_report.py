@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from ordo.cluster.module.sessions.sessions import OpenSessions
     from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
     from ordo.cluster.module.state.counters import ModuleCounters
+    from ordo.cluster.module.state.host import Replication
     from ordo.cluster.module.versions.skips import Skips
-    from ordo.consensus.core import ConsensusCore
     from ordo.runtime.native.counters import CountersReader
-    from ordo.sequencer.sequencer import Sequencer
 
 SKIPPED_MAX = 64
 TEXT_LENGTH_MAX = 160
@@ -62,9 +61,8 @@ class SelfLook:
     def __init__(
         self,
         member_id: int,
-        core: ConsensusCore,
+        replication: Replication,
         counters: ModuleCounters,
-        sequencer: Sequencer,
         sessions: OpenSessions,
         shelf: SnapshotShelf,
         skips: Skips,
@@ -72,9 +70,9 @@ class SelfLook:
         of_node: Callable[[], dict[str, Any]],
     ) -> None:
         self._member_id = member_id
-        self._core = core
+        self._core = replication.core
         self._counters = counters
-        self._sequencer = sequencer
+        self._sequencer = replication.sequencer
         self._sessions = sessions
         self._shelf = shelf
         self._skips = skips
@@ -83,7 +81,7 @@ class SelfLook:
         self._system_ids: dict[str, int] = {}
 
     def look(self) -> dict[str, Any]:
-        """Return the values by name; the module's counters stand below "counters", by type id."""
+        """Return the values by name, with the module's counters below "counters", by type id."""
         if not self._system_ids:
             self._system_ids = {
                 name: self._reader.find(SYSTEM_TYPE_ID, struct.pack("<i", key)) for name, key in SYSTEM_COUNTERS.items()

@@ -45,7 +45,7 @@ class ToolQuestions:
         self._clock = clock
 
     def answer(self, table: Message, values: Any) -> bytes | None:
-        """Return the answer to a question; None where it comes later, and for a message that is no question."""
+        """Return the answer to a question; None if it comes later, or if the message is no question."""
         if table is ordo_codecs.SKIP_REQUEST:
             return self._skips.on_skip_request(values)
         if table is codecs.CLUSTER_MEMBERS_QUERY:

@@ -6,7 +6,7 @@ Tools of this machine that ask about the members use the same two streams.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
@@ -60,10 +60,10 @@ class ServiceReporter(Protocol):
     def on_snapshot_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
         """Receive the digest of the snapshot that the next ack refers to."""
 
-    def on_service_report(self, service_id: int, table: Message, values: Any) -> None:
-        """Take one of SERVICE_REPORTS: what the service's container reports of itself."""
+    def on_service_report(self, service_id: int, table: Message, values: object) -> None:
+        """Handle one of SERVICE_REPORTS from the service's container."""
 
-    def answer_question(self, table: Message, values: Any) -> bytes | None:
+    def answer_question(self, table: Message, values: object) -> bytes | None:
         """Return the answer to a tool's question; None when it comes through `ServiceLink.answer`, or not at all."""
 
 

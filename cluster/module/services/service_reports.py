@@ -30,7 +30,7 @@ ReportHandler = Callable[[int, Any, int], None]
 
 
 class ServiceReports:
-    """Hands each report to the part that it concerns; what is of the member as a whole is put together first."""
+    """Passes each report to its handler; combines reports that concern the member as a whole."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Watches how far the member's own service lags behind the commit position, and what this means for leading.
+"""Watches the lag of the member's own service behind the commit position, and what it means for leading.
 
     lag        for a second something committed has not been executed: the member stands back from leading where another
                voter does not (ordo.consensus.handlers.trust), so that clients are answered by one that is level
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Protocol
 from ordo.cluster.module.state.host import MemberHost
 
 if TYPE_CHECKING:
-    from ordo.cluster.module.state.config import ClusterSettings
+    from collections.abc import Callable
+
     from ordo.cluster.module.state.counters import LowestPosition
+    from ordo.cluster.module.state.settings import ClusterSettings
     from ordo.runtime.native.counters import Counter
 
 LAG_NS = 1_000_000_000
@@ -31,12 +33,10 @@ class ServiceHost(MemberHost, Protocol):
 
     @property
     def is_leader(self) -> bool: ...
-    def touch_sessions(self) -> None:
-        """Count every session as heard from now."""
 
 
 class Successors(Protocol):
-    """The calls that tell consensus of the service's lag, and ask for successors."""
+    """The calls that report the service's lag to consensus, and ask for successors."""
 
     @property
     def successors(self) -> list[int]: ...
@@ -63,8 +63,11 @@ class ServiceWatch:
         core: Successors,
         sequencer: Ingress,
         service_position: Counter | LowestPosition,
+        touch_sessions: Callable[[], None],
     ) -> None:
+        """Take the member's parts; `touch_sessions` counts every session as heard from now."""
         self._host = host
+        self._touch_sessions = touch_sessions
         self._timeout_ns = settings.service_timeout_ns
         self._backlog_bytes = settings.service_backlog_bytes
         self._core = core
@@ -118,13 +121,13 @@ class ServiceWatch:
             self._host.transfer.begin(None, now_ns)
 
     def _hold(self, backlog_bytes: int, now_ns: int) -> None:
-        """Keep the sessions open whose messages hold up their own keep-alives."""
+        """Keep open the sessions whose messages delay their own keep-alives."""
         was_held = self._sequencer.holds_for_service
         is_held = backlog_bytes > (self._backlog_bytes // 2 if was_held else self._backlog_bytes)
         self._sequencer.hold_for_service(is_held)
         if is_held:
             if now_ns >= self._touch_ns:
                 self._touch_ns = now_ns + TOUCH_INTERVAL_NS
-                self._host.touch_sessions()
+                self._touch_sessions()
         elif was_held:
-            self._host.touch_sessions()
+            self._touch_sessions()

@@ -1,4 +1,4 @@
-"""The services of one member as its consensus module sees them: one to ten, each in a container of its own.
+"""The services of one member as its consensus module sees them: one to ten, each in its own container.
 
 Each service executes the committed log by itself and may be behind or ahead of the others. What they ask for is kept
 apart by service id (timers, messages into the log); what they report, ordo.cluster.module.services.service_reports
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Services(ServiceHost):
-    """The services' links, timers and messages; it handles what they say, by service id."""
+    """The links, timers and messages of the services; handles their messages by service id."""
 
     def __init__(self, host: AppendingHost, sessions: OpenSessions, count: int) -> None:
         self._host = host
@@ -38,7 +38,7 @@ class Services(ServiceHost):
         self.messages = ServiceMessages(count)
 
     def open(self, client: TransportClient, sequencer: Sequencer, cluster_id: int, reporter: ServiceReporter) -> None:
-        """Listen to the services, and to tools on the stream of service 0. `reporter` takes what they report."""
+        """Listen to the services, and to tools on the stream of service 0. `reporter` handles their reports."""
         self._links = [ServiceLink(client, sequencer, self, reporter, cluster_id, one) for one in range(self._count)]
 
     # -- to the services -----------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Services(ServiceHost):
             self._links[MAIN_SERVICE_ID].answer(message)
 
     def work(self) -> None:
-        """Take what the services have sent; called with every slow tick."""
+        """Handle the messages that the services have sent; called with every slow tick."""
         for link in self._links:
             link.flush()
 
@@ -80,7 +80,7 @@ class Services(ServiceHost):
         )
 
     def append_messages(self) -> None:
-        """Append what the services have sent; for the leader only."""
+        """Append the service messages to the log; for the leader only."""
         host = self._host
 
         def append(session_id: int, payload: bytes) -> bool:

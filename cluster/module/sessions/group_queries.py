@@ -82,7 +82,7 @@ class GroupQueries:
         self._sessions = sessions
         self._term_id = NULL_TERM
         self._instances: dict[bytes, dict[int, int]] = {}
-        """By group: when each session was heard of last; the one that was asked last is the last."""
+        """Keyed by group: when each session was last heard; the one that was asked last is the last."""
         self._group_of: dict[int, bytes] = {}
         self._asked: dict[tuple[int, int], _Asked] = {}
 
@@ -93,7 +93,7 @@ class GroupQueries:
     # What comes in
 
     def ask(self, query: GroupQuery, read_position: int, now_ns: int) -> Refusal | None:
-        """Hand a query to the instance whose turn it is. Asked again, it goes to the next one, too."""
+        """Pass a query to the next instance in turn. A repeated query goes to another instance as well."""
         self._look_at_term()
         if self._term_id == NULL_TERM:
             return Refusal(QueryStatus.UNAVAILABLE, "this member does not lead: ask again")
@@ -118,7 +118,7 @@ class GroupQueries:
         return None
 
     def on_serves(self, values: records.GroupServes, image: Image, now_ns: int) -> None:
-        """Note an instance that says it answers queries of its group."""
+        """Note an instance that answers queries of its group."""
         group = values.group
         instance = self._find_instance(values.cluster_session_id, image)
         if instance is None or not 1 <= len(group) <= GROUP_BYTES_MAX:
@@ -150,7 +150,7 @@ class GroupQueries:
             self._respond(asker, values)
 
     def work(self, now_ns: int) -> None:
-        """Forget queries that are not asked any more."""
+        """Forget queries that are no longer repeated."""
         self._look_at_term()
         for key in [key for key, asked in self._asked.items() if asked.deadline_ns < now_ns]:
             del self._asked[key]
@@ -158,7 +158,7 @@ class GroupQueries:
     # Inside
 
     def _look_at_term(self) -> None:
-        """Forget what was heard as the leader of another term."""
+        """Forget everything at the beginning of another term."""
         term_id = self._host.leadership_term_id if self._host.is_leader else NULL_TERM
         if term_id != self._term_id:
             self._term_id = term_id

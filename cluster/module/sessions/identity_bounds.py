@@ -34,7 +34,10 @@ class SessionsOfIdentities(Protocol):
 
 
 class IdentityBounds:
-    """Of one leader. Nobody's name, where clients are not authenticated, is bounded by what the service keeps alone."""
+    """The bounds of one leader.
+
+    Without authentication, clients have no principal and only the service's bounds apply.
+    """
 
     def __init__(
         self, sessions: SessionsOfIdentities, of_principal: int, on_refused: Callable[[str], object], window: int = 0
@@ -51,7 +54,7 @@ class IdentityBounds:
         self._window = window or limits.idle_timeout_crowded
         self._on_refused = on_refused
         self._opened: dict[bytes, OrderedDict[bytes, int]] = {}
-        """By principal: when each of its identities was opened last, the oldest first."""
+        """Keyed by principal: when each of its identities was last opened, the oldest first."""
         self._count = 0
         self._full: set[bytes] = set()
 
@@ -62,7 +65,7 @@ class IdentityBounds:
         self._count = 0
 
     def admits(self, image: Image, message: bytes, cluster_time: int) -> bool:
-        """Whether an OpenIdentity may be appended; if not, its client is told that there is no room."""
+        """Return whether an OpenIdentity may be appended; otherwise its client is told that there is no room."""
         try:
             values = ordo_codecs.OPEN_IDENTITY.decode(message)
         except DecodeError:
@@ -119,5 +122,6 @@ class IdentityBounds:
                 status=OpenStatus.FULL,
                 length_bytes_max=0,
                 takes_ids=0,
+                takes_output_ids=0,
             )
             self._sessions.tell(session, answer)

@@ -6,7 +6,7 @@
 
 Those of an application go to an instance of its group instead (ordo.cluster.module.sessions.group_queries).
 
-Nothing of this is kept: whoever has asked, and hears nothing, asks again.
+Nothing of this is kept: a client without an answer asks again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ordo.cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, local_stre
 from ordo.consensus.read_index import ReadIndex
 from ordo.consensus.state.messages import NULL_MEMBER, Message, ReadMessage
 from ordo.runtime.agents.wake import Waker
+from ordo.transport.streams.image import Image
 
 if TYPE_CHECKING:
     from ordo.consensus.core import ConsensusCore
@@ -74,6 +75,13 @@ class QueryLink:
         self._waker.wake_parked()
 
 
+class ReadRounds(NamedTuple):
+    """How the rounds of a read index are numbered, and how long after one it is repeated."""
+
+    first_id: int
+    interval_ns: int
+
+
 class Queries:
     """A member's queries from their arrival until its service has them; at most `queries_max` at a time."""
 
@@ -86,11 +94,10 @@ class Queries:
         send: Callable[[int, Message], None],
         broadcast: Callable[[Message], None],
         find_refusal: Callable[[int, Any], str | None],
-        first_round_id: int,
-        interval_ns: int,
+        rounds: ReadRounds,
         queries_max: int,
     ) -> None:
-        """`send` and `broadcast` reach other members. Rounds are repeated every `interval_ns`.
+        """`send` and `broadcast` reach other members.
 
         `find_refusal(session_id, image)` says why a session may not ask; None: it may; empty: it is told nothing.
         """
@@ -100,10 +107,10 @@ class Queries:
         self._send = send
         self._broadcast = broadcast
         self._queries_max = queries_max
-        self._reads: ReadIndex[Query | GroupQuery] = ReadIndex(core, interval_ns, first_round_id)
+        self._reads: ReadIndex[Query | GroupQuery] = ReadIndex(core, rounds.interval_ns, rounds.first_id)
         self._unconfirmed: set[tuple[int, int]] = set()
 
-    def on_query(self, message: bytes, image: Any, now_ns: int) -> None:
+    def on_query(self, message: bytes, image: Image, now_ns: int) -> None:
         """Take a client's query, or an application instance's answer. Raises DecodeError for a truncated message."""
         found = ordo_codecs.decode(message)
         if found is None:
@@ -121,7 +128,7 @@ class Queries:
             self._on_query(query, values.consistency, image, now_ns)
             self._pump(now_ns)
 
-    def _on_query(self, query: Query | GroupQuery, consistency: int, image: Any, now_ns: int) -> None:
+    def _on_query(self, query: Query | GroupQuery, consistency: int, image: Image, now_ns: int) -> None:
         if (refusal := self._find_refusal(query.session_id, image)) is not None:
             if refusal:
                 self._refuse(query, QueryStatus.ERROR, refusal)
@@ -139,7 +146,7 @@ class Queries:
         self._pump(now_ns)
 
     def work(self, now_ns: int) -> None:
-        """Send rounds again and forget what is out of time; called with every slow tick."""
+        """Repeat rounds, and forget queries whose time is over; called with every slow tick."""
         self._reads.tick(now_ns)
         self._groups.work(now_ns)
         if self._reads.has_outputs or len(self._link):

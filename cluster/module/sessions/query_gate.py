@@ -38,7 +38,7 @@ class QueryGate:
         self._lets_everybody_in = lets_everybody_in
 
     def find_refusal(self, session_id: int, image: Image) -> str | None:
-        """Return why a session may not ask here; None where it may.
+        """Return why a session may not query here, or None if it may.
 
         Empty where its client must not hear of what another did, or asks again by itself: its session is not known yet.
         """

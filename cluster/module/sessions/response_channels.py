@@ -1,4 +1,4 @@
-"""The channels that clients name for their answers: what a stranger may make this member's driver do.
+"""Limits the response channels that clients name: what a stranger may make this member's driver do.
 
 Every connect request opens a publication to wherever it says. So it may name a unicast address and little else, and
 what that address is sent weighs at most as much as the request until it has answered: to answer, it must return the
@@ -65,14 +65,14 @@ def check_stream(channel: str, stream_id: int, cluster_id: int) -> None:
 
 
 def bounded(channel: str, message_length_bytes: int) -> str:
-    """Return the channel with a limit on set-ups: one that never answers is sent at most as much as was asked with."""
+    """Return the channel with a limit on set-ups: without an answer, no more bytes are sent than the request had."""
     if ChannelUri.parse(channel).is_ipc:
         return channel
     return str(ChannelUri.parse(channel).with_params(setup_limit=setups_worth(message_length_bytes)))
 
 
 def opened_by(channel: str, source_identity: str) -> str:
-    """Return the channel that the log keeps of a session; it also says who opened it, where its endpoint does not.
+    """Return a session's channel for the log, with the host that opened it if its endpoint does not show that.
 
     A later leader has not seen the stream that the session was opened on, and must know who may go on with it.
     """

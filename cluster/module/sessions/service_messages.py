@@ -105,7 +105,7 @@ class ServiceMessages:
         return sum(one.append_pending(append) for one in self._services)
 
     def execute(self, session_id: int) -> None:
-        """Note a service message executed from the log. Raises ClusterError where this member runs no such service."""
+        """Note a service message executed from the log. Raises ClusterError if this member runs no such service."""
         service_id = service_of(session_id)
         if service_id >= len(self._services):
             raise ClusterError(

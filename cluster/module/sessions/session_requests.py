@@ -47,16 +47,28 @@ WAITING_MIN = 64
 """So many requests of one host may wait at least, or else half as many as sessions are allowed; of all, twice that."""
 OPERATORS_SHARE = 256
 CONNECT_LENGTH_MIN = 36
-"""Of a connect request without its texts."""
+"""The length of a connect request without its texts."""
 
 
-class BoundsConfig(Protocol):
-    """What the configuration says of bounds."""
+class BoundsSettings(Protocol):
+    """The limits that the configuration sets."""
 
     sessions_max: int
     sessions_per_host_max: int
     sessions_per_principal_max: int
     operator_sessions: int
+    identities_per_principal_max: int
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """Facts about the log that a client is told when its session is open."""
+
+    message_bytes_max: Callable[[], int]
+    """How long a message the leader's log takes."""
+    cluster_id: int = 0
+    told_identity: Callable[[], ToldIdentity | None] = lambda: None
+    """Which cluster's log the member has."""
 
 
 class SessionBounds(NamedTuple):
@@ -66,6 +78,8 @@ class SessionBounds(NamedTuple):
     of_host: int
     of_principal: int
     of_operators: int
+    identities: int = 0
+    """How many identities a principal may open within an hour; 0: three quarters of what a service keeps."""
 
     @classmethod
     def of(cls, sessions_max: int, of_host: int = 0, of_principal: int = 0, of_operators: int = -1) -> SessionBounds:
@@ -78,10 +92,11 @@ class SessionBounds(NamedTuple):
         return cls(sessions_max, of_host or share, of_principal or share, reserve)
 
     @classmethod
-    def configured(cls, config: BoundsConfig) -> SessionBounds:
-        """Those of a node."""
+    def configured(cls, config: BoundsSettings) -> SessionBounds:
+        """Return the limits of a node's configuration."""
         of_host, of_principal = config.sessions_per_host_max, config.sessions_per_principal_max
-        return cls.of(config.sessions_max, of_host, of_principal, config.operator_sessions)
+        bounds = cls.of(config.sessions_max, of_host, of_principal, config.operator_sessions)
+        return bounds._replace(identities=config.identities_per_principal_max)
 
 
 class RequestState(Enum):
@@ -154,17 +169,13 @@ class SessionRequests:
         *,
         session_timeout: int,
         bounds: SessionBounds,
-        message_bytes_max: Callable[[], int],
+        log_facts: LogFacts,
         on_rejected: Callable[[str], object],
         draw_session_id: Callable[[], int],
-        cluster_id: int = 0,
-        identities_per_principal: int = 0,
-        told_identity: Callable[[], ToldIdentity | None] = lambda: None,
     ) -> None:
-        """Take the member's parts. `told_identity`: which cluster's log it has.
+        """Take the member's parts.
 
-        `session_timeout` is in cluster time units; `bounds` count open and pending sessions. A client is told
-        `message_bytes_max`, which is what the leader's log takes, when its session is open.
+        `session_timeout` is in cluster time units; `bounds` count open and pending sessions.
 
         `draw_session_id` gives random numbers, from 1 to 2^62: a session's id is what its client shows with each
         message, and must not be guessed by another. `on_rejected` takes a line for each that failed authentication.
@@ -172,24 +183,22 @@ class SessionRequests:
         self._client = client
         self._open = open_sessions
         self._authenticator = authenticator
-        self._told_identity = told_identity
+        self._log_facts = log_facts
         self._checks_credentials = getattr(authenticator, "checks_credentials", True)
         self._session_timeout = session_timeout
         self._bounds = bounds
         self._has_operators = not isinstance(authenticator, AcceptAll)
-        self._message_bytes_max = message_bytes_max
         self._requests: dict[int, SessionRequest] = {}
-        """By the registration id of their response publication."""
+        """Keyed by the registration id of their response publication."""
         self._by_session: dict[int, SessionRequest] = {}
-        """Those that may become sessions, by the session's id."""
+        """Requests that may become sessions, by the session's id."""
         self._asked: PendingRegistrations[tuple[Any, str, Image]] = PendingRegistrations(client)
         self._on_rejected = on_rejected
         self._draw_session_id = draw_session_id
-        self._cluster_id = cluster_id
         self._waiting_of_host: Counter[str] = Counter()
         self._in_flight: Counter[bytes] = Counter()
-        """By principal: sessions whose open event is not committed yet."""
-        self.identities = IdentityBounds(open_sessions, identities_per_principal, on_rejected)
+        """Keyed by principal: sessions whose open event is not committed yet."""
+        self.identities = IdentityBounds(open_sessions, bounds.identities, on_rejected)
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -206,7 +215,7 @@ class SessionRequests:
         weight = CONNECT_LENGTH_MIN + len(request.response_channel) + len(request.encoded_credentials)
         try:
             channel = response_channel(request.response_channel, is_local=image.source_identity == IPC_IDENTITY)
-            check_stream(channel, request.response_stream_id, self._cluster_id)
+            check_stream(channel, request.response_stream_id, self._log_facts.cluster_id)
             kept_channel = opened_by(channel, image.source_identity)
             registration_id = self._client.async_add_publication(bounded(channel, weight), request.response_stream_id)
         except ChannelError as error:
@@ -269,7 +278,7 @@ class SessionRequests:
             self._authenticator.on_connect_request(session.session_id, request.encoded_credentials, cluster_time)
 
     def _why_not_host(self, image: Image) -> str | None:
-        """Return why a host may have no more sessions. Its waiting requests count, this one included."""
+        """Return why a host may have no more sessions, or ''. Its waiting requests count, this one included."""
         host, bound = host_of(image.source_identity), self._bounds.of_host
         found = self._open.count_of_host(host or SHARED_MEMORY) + self._waiting_of_host[host]
         if found <= bound:
@@ -277,7 +286,10 @@ class SessionRequests:
         return f"concurrent session limit: {bound} sessions of host {host or SHARED_MEMORY}; see max_sessions_per_host"
 
     def _why_not_principal(self, principal: bytes) -> str | None:
-        """Return why a principal may have no more sessions. The empty name names nobody, so it has no limit."""
+        """Return why a principal may have no more sessions, or ''.
+
+        The empty name is no principal, so it has no limit.
+        """
         bounds = self._bounds
         found = self._open.count_of_principal(principal) + self._in_flight[principal]
         if principal and found >= bounds.of_principal:
@@ -301,17 +313,17 @@ class SessionRequests:
             self._authenticator.on_challenge_response(request.session_id, response.encoded_credentials, cluster_time)
 
     def on_opened(self, session: ClusterSession, leadership: Leadership, cluster_time: int) -> None:
-        """Let a session in and tell its client, if it is one of ours: its open event was committed."""
+        """Admit a session whose open event was committed, and tell its client."""
         request = self._by_session.get(session.id)
         if request is None or request.state is not RequestState.IN_FLIGHT:
             return
         self._forget(request)
         self._open.admit(session, request.publication, request.image, cluster_time)
-        told = self._told_identity() if request.is_of_ordo else None
+        told = self._log_facts.told_identity() if request.is_of_ordo else None
         if told is not None:
             ids = {"session_id": session.id, "correlation_id": session.correlation_id}
             self._open.tell(session, LOG_IDENTITY.encode(**ids, **told._asdict()))
-        detail, member_id = encode_message_limit(self._message_bytes_max()), leadership.member_id
+        detail, member_id = encode_message_limit(self._log_facts.message_bytes_max()), leadership.member_id
         if request.wants_principal:
             detail = f"{detail} {encode_mark(session.encoded_principal)}".rstrip()
         event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)
@@ -355,6 +367,8 @@ class SessionRequests:
         if request.state is RequestState.AUTHENTICATED:
             self._append_open(request, leadership, cluster_time)
         elif request.state is RequestState.REFUSED:
+            if request.refusal is EventCode.REDIRECT and leader_id == NULL_VALUE and not request.is_of_ordo:
+                return  # Aeron's client closes its ways to all members, and waits in vain for one to member -1
             event = session_event(
                 leadership, request.session_id, request.correlation_id, request.refusal, request.detail, leader_id
             )

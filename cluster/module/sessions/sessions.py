@@ -1,4 +1,4 @@
-"""Open client sessions: what the log says of them, and what the leader does for them (cluster-client.md §5, §6)."""
+"""Open client sessions: their state from the log, and what the leader does for them (cluster-client.md §5, §6)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Leadership(Protocol):
 
 @dataclass(slots=True)
 class ClusterSession:
-    """A session as its SessionOpenEvent says.
+    """A session, with the fields of its SessionOpenEvent.
 
     Fields below the line belong to this leadership and are never replicated.
     """
@@ -137,17 +137,17 @@ class OpenSessions:
         self._sessions: dict[int, ClusterSession] = {}
         self._closed: list[ClusterSession] = []
         self._told: dict[int, ClusterSession] = {}
-        """Those with events that wait."""
+        """Sessions with events that wait."""
         self._unconnected: deque[ClusterSession] = deque()
-        """Those that a new leader has not reached out to yet."""
+        """Sessions that a new leader has not contacted yet."""
         self._closing: dict[int, ClusterSession] = {}
-        """Those whose SessionCloseEvent is to be appended."""
+        """Sessions whose SessionCloseEvent is to be appended."""
         self._marks: dict[int, tuple[int, int]] = {}
-        """By session: the number and position of a mark that is not committed yet."""
+        """Keyed by session: the number and position of a mark that is not committed yet."""
         self._asked: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
         self._counters: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
         self._by_image: dict[Image, dict[int, ClusterSession]] = {}
-        """By ingress image: the sessions whose client speaks through it."""
+        """Keyed by ingress image: the sessions whose client sends on it."""
         self._leads = False
         self._of_host: Counter[str] = Counter()
         self._of_principal: Counter[bytes] = Counter()
@@ -229,7 +229,7 @@ class OpenSessions:
         self.next_session_id = max(self.next_session_id, session.id + 1)
 
     def take_counters(self) -> None:
-        """Take the counters that the driver has made; close one whose session is over."""
+        """Take the counters that the driver has created; close a counter whose session is over."""
         for session, counter, error in self._counters.take():
             if error is not None:
                 continue
@@ -318,7 +318,7 @@ class OpenSessions:
             self._table.mute(session.id)
 
     def is_owner(self, session_id: int, image: Image) -> bool:
-        """Return whether what comes on this image may speak for the session.
+        """Return whether messages on this image may act for the session.
 
         It is the one that the session was opened on, or spoke first after a change of the leader. Another of the same
         host is the client's that had to connect again.
@@ -336,7 +336,7 @@ class OpenSessions:
         return host_of(known) == host_of(claimed) and key_name_of(known) == key_name_of(claimed)
 
     def may_claim(self, session_id: int, image: Image) -> bool:
-        """Return whether an image may be the one that a session's client speaks through.
+        """Return whether an image may be the one that a session's client sends on.
 
         It comes from where the session was opened, and its key, if it has one, speaks for the session's principal.
         """
@@ -358,7 +358,7 @@ class OpenSessions:
         return session.ingress_image is None and not self.may(session_id, Right.INGRESS)
 
     def admits_command(self, image: Image, message: bytes) -> bool:
-        """Return whether a ConsumerCommand is of a session that may ask for this; if not, it is told."""
+        """Return whether a session may send this ConsumerCommand; otherwise it is told why."""
         try:
             values = ordo_codecs.CONSUMER_COMMAND.decode(message)
         except DecodeError:
@@ -441,7 +441,7 @@ class OpenSessions:
             self.close(session_id, CloseReason.TIMEOUT)
 
     def touch(self, cluster_time: int) -> None:
-        """Restart the timeout of every session, since nobody could listen for a while."""
+        """Restart the timeout of every session, because the member could not listen for a while."""
         for session in self._sessions.values():
             if session.close_reason is None:
                 self._table.put(session.id, cluster_time)
@@ -463,7 +463,7 @@ class OpenSessions:
         self._told[session.id] = session
 
     def tell_now(self, session: ClusterSession, message: bytes) -> bool:
-        """Send a message to a session's client at once where there is room.
+        """Send a message to a session's client at once, if there is room.
 
         False: the client does not read, and gets no more.
         """
@@ -482,7 +482,7 @@ class OpenSessions:
             )
 
     def notify_now(self, leadership: Leadership, session: ClusterSession, detail: str) -> None:
-        """Send an event about an open session at once where there is room."""
+        """Send an event about an open session at once, if there is room."""
         own_id = leadership.member_id
         self.tell_now(
             session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, own_id)
@@ -558,7 +558,7 @@ class OpenSessions:
             self._asked.add(registration_id, session)
 
     def _take_asked(self) -> None:
-        """Take the publications that the driver has made; close one whose session or leadership is over."""
+        """Take the publications that the driver has created; close one whose session or leadership is over."""
         for session, publication, error in self._asked.take():
             if error is not None:
                 continue

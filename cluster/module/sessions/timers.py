@@ -57,7 +57,7 @@ class TimerService:
         return None
 
     def put_back(self, correlation_id: int) -> None:
-        """Keep a timer due whose TimerEvent could not be appended."""
+        """Keep a timer due, because its TimerEvent could not be appended."""
         self._push(correlation_id)
 
     def mark_fired(self, correlation_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Log that is asked for and gone: the leader refuses it and names a snapshot, which the member that asked fetches."""
+"""Requests for deleted log: the leader refuses them and names a snapshot, which the asking member fetches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CatchupRefusals:
         self._refused_ns: dict[int, int] = {}
 
     def refuse(self, member_id: int, position: int, start_position: int, leadership_term_id: int, now_ns: int) -> None:
-        """Tell a member that the log it asks for is gone, which snapshot to take, and from whom."""
+        """Tell a member that the requested log is deleted, which snapshot to take instead, and from which member."""
         agreed = self._agreement.agreed
         if agreed.log_position <= position or now_ns < self._refused_ns.get(member_id, 0):
             return

@@ -1,4 +1,4 @@
-"""The snapshots that this member holds: entries of its store, recordings of its archive, and what they add up to."""
+"""The snapshots that this member holds: entries of its store, recordings of its archive, and their combined state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotShelf:
-    """Snapshots by position, whole ones and damaged ones; the store always says the same."""
+    """Snapshots by position, intact and damaged ones, always in agreement with the store."""
 
     def __init__(self, archive: Archive, store: StateStore, cluster_id: int, evidence_bytes_max: int = 1 << 30) -> None:
         self._archive = archive
@@ -101,7 +101,7 @@ class SnapshotShelf:
         return next((entry for entry in self.valid() if recording_id in entry.recording_ids), None)
 
     def describe(self, entry: SnapshotEntry) -> HeldSnapshot | None:
-        """Return how others know a snapshot, whole or not; None where it is gone, or has no digest."""
+        """Return position and digest of a snapshot, intact or not; None if it is gone, or has no digest."""
         present, digest = self._entries.get(entry.log_position), self._digests.get(entry.log_position)
         is_here = present is not None and present.recording_ids == entry.recording_ids
         return HeldSnapshot(entry.log_position, digest) if is_here and digest else None
@@ -112,7 +112,7 @@ class SnapshotShelf:
         return sum(self._remove(one) for one in sorted(doomed) if one.log_position not in spared)
 
     def keep_as_evidence(self, agreed: HeldSnapshot, own_digest: bytes, since_position: int) -> Evidence | None:
-        """Keep this member's snapshot where a quorum holds another one, outside what retention deletes.
+        """Keep this member's snapshot as evidence, safe from retention, because a quorum holds a different one.
 
         None where it is no longer here, or takes more than `evidence_bytes_max` on the disk.
         """
@@ -176,7 +176,7 @@ class SnapshotShelf:
         return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
 
     def drop_recording(self, session_id: int) -> None:
-        """Delete what was recorded of a snapshot that failed."""
+        """Delete the recording of a snapshot that failed."""
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and one.session_id == session_id]
         for one in found[-1:]:
             self.drop_part(one.recording_id)

@@ -1,4 +1,4 @@
-"""Repairs this member's log in place while it runs: what the scrubber finds damaged is fetched from another member.
+"""Repairs this member's log in place while it runs: fetches damaged parts from another member.
 
     one place at a time: damage below the commit position -> LogRequest to another member -> it replays that stretch to
     the endpoint for catch-ups -> recorded, checked -> written over the damaged segment, synced -> read again
@@ -30,13 +30,11 @@ from ordo.runtime.native.sentinels import NULL_POSITION
 if TYPE_CHECKING:
     from random import Random
 
-    from ordo.archive.archive import Archive
     from ordo.archive.segments.catalog import RecordingDescriptor
-    from ordo.cluster.module.state.config import ArchiveSettings
     from ordo.cluster.module.state.counters import ModuleCounters
-    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.host import ArchiveAccess, Replication
+    from ordo.cluster.module.state.settings import ArchiveSettings
     from ordo.cluster.wire import records
-    from ordo.transport.client.client import TransportClient
 
 LENGTH_BYTES = 256 * 1024
 LENGTH_BYTES_MAX = 4 * LENGTH_BYTES
@@ -50,7 +48,7 @@ PLACES_MAX = 64
 
 
 def is_unreadable(error: StorageError) -> bool:
-    """Return whether the device cannot read the place; missing rights or open files say nothing of the data."""
+    """Return whether the device cannot read the place. Missing rights or descriptors say nothing about the data."""
     return getattr(error.__cause__, "errno", None) == errno.EIO
 
 
@@ -62,31 +60,29 @@ class RepairHost(Protocol):
 
 
 class LogRepair:
-    """The scrubber of a member, and the repair of what it finds damaged."""
+    """The scrubber of a member, and the repair of the damage that it finds."""
 
     def __init__(
         self,
         host: RepairHost,
         settings: ArchiveSettings,
-        archive: Archive,
-        client: TransportClient,
-        contacts: Contacts,
-        other_ids: Callable[[], list[int]],
+        access: ArchiveAccess,
+        replication: Replication,
         random: Random,
         log_recording_id: Callable[[], int],
-        commit_position: Callable[[], int],
         counters: ModuleCounters,
         on_other_damage: Callable[[int, CorruptFrameError | StorageError], None],
     ) -> None:
         """Take the member's parts; `on_other_damage` is called when a recording that is not the log is damaged."""
         self._host = host
+        archive = access.archive
         self._archive = archive
-        self._client = client
-        self._contacts = contacts
-        self._other_ids = other_ids
+        self._client = access.client
+        self._contacts = replication.contacts
+        self._core = replication.core
+        self._sequencer = replication.sequencer
         self._random = random
         self._log_recording_id = log_recording_id
-        self._commit_position = commit_position
         self._counters = counters
         self._on_other_damage = on_other_damage
         self._shown_ns = 0
@@ -99,6 +95,15 @@ class LogRepair:
         self.scrubber = Scrubber(archive, settings.scrub_ns, settings.scrub_rate_bytes, self._on_damage)
         self.repaired_count = 0
 
+    @property
+    def _commit_position(self) -> int:
+        return self._sequencer.commit_position
+
+    @property
+    def _other_ids(self) -> list[int]:
+        """The other members of the configuration in force."""
+        return [one for one in self._core.configuration.member_ids if one != self._contacts.own.id]
+
     def start(self) -> None:
         """Remove what an earlier run received and did not use."""
         for descriptor in self._archive.recordings():
@@ -106,13 +111,13 @@ class LogRepair:
                 self._archive.purge(descriptor.recording_id)
 
     def _on_damage(self, found: RecordingDescriptor, position: int, error: CorruptFrameError | StorageError) -> None:
-        """Report damage, and note what can be mended."""
+        """Report damage, and note what can be repaired."""
         self._host.record_error(f"found by the scrubber: {error.message}")
         if isinstance(error, StorageError) and not is_unreadable(error):
             return
         if found.recording_id != self._log_recording_id():
             self._on_other_damage(found.recording_id, error)
-        elif position < self._commit_position() and position not in self._places and len(self._places) < PLACES_MAX:
+        elif position < self._commit_position and position not in self._places and len(self._places) < PLACES_MAX:
             self._places.append(position)
 
     def work(self, now_ns: int, *, is_free: bool) -> None:
@@ -143,7 +148,7 @@ class LogRepair:
         return self._part is not None
 
     def _scrub(self, now_ns: int) -> None:
-        """Take the scrubber's step, and show once a second how far it is and what it found."""
+        """Take the scrubber's step, and once a second show its progress and findings."""
         counters, scrubber = self._counters, self.scrubber
         pass_count = scrubber.pass_count
         scrubber.work(now_ns)
@@ -163,12 +168,12 @@ class LogRepair:
     def _ask(self, now_ns: int) -> None:
         """Ask the other members in turn, until one has given the place."""
         self._due_ns = now_ns + ATTEMPT_TIMEOUT_NS
-        position, others = self._places[0], self._other_ids()
+        position, others = self._places[0], self._other_ids
         self._attempts += 1
         if not others or self._attempts > ATTEMPTS_MAX:
             raise ArchiveError("no other member gives this part of the log")
         length = LENGTH_BYTES * (1 + self._attempts // len(others) % 4)
-        length = min(length, LENGTH_BYTES_MAX, self._commit_position() - position)
+        length = min(length, LENGTH_BYTES_MAX, self._commit_position - position)
         part = PartRecorder(
             self._archive,
             self._client,
@@ -189,12 +194,12 @@ class LogRepair:
         self._contacts.send(others[self._attempts % len(others)], request)
 
     def _install(self, part: PartRecorder) -> None:
-        """Write what came over what is damaged. Raises OrdoError."""
+        """Overwrite the damaged part with what was received. Raises OrdoError."""
         position = self._places[0]
         received = self._archive.descriptor(part.recording_id)
         log = self._archive.descriptor(self._log_recording_id())
         end = received.start_position + part.length_bytes
-        if received.start_position != position or end > self._commit_position() or position < log.start_position:
+        if received.start_position != position or end > self._commit_position or position < log.start_position:
             raise ArchiveError(f"received {received.start_position} to {end}")
         verification = verify_recording(self._archive.storage, self._archive.directory, received)
         if not verification.is_good:
@@ -247,14 +252,14 @@ class LogRepair:
         if not 0 < request.length_bytes <= LENGTH_BYTES_MAX or log == NULL_POSITION:
             return
         start = self._archive.descriptor(log).start_position
-        if not start <= request.from_position <= self._commit_position() - request.length_bytes:
+        if not start <= request.from_position <= self._commit_position - request.length_bytes:
             return
         self._replays.start(
             member, log, request.from_position, request.length_bytes, LOG_REPAIR_STREAM_ID, request.session_id
         )
 
     def close(self) -> None:
-        """End what is under way; the next start removes what was received."""
+        """End a repair in progress; the next start removes what was received."""
         if self._part is not None:
             self._part.end()
             self._part = None

@@ -1,4 +1,4 @@
-"""Deletes what nobody needs any more, once a second: older snapshots, and the log before them."""
+"""Deletes, once a second, older snapshots and the log before them that are no longer needed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OldLog:
         self._cluster_time = cluster_time
 
     def work(self, now_ns: int) -> None:
-        """Go on with what a quorum agrees on, and delete what that leaves unneeded."""
+        """Update the agreed snapshot, and delete what is no longer needed after that."""
         recording_id = self._log.recording_id
         if recording_id == NULL_VALUE:
             return

@@ -20,7 +20,7 @@ from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
-    from ordo.cluster.module.state.config import RetentionSettings
+    from ordo.cluster.module.state.settings import RetentionSettings
     from ordo.cluster.module.state.state_store import SnapshotEntry
 
 SPARED_PER_CONSUMER_BYTES = 4
@@ -97,7 +97,7 @@ class Retention:
         return self.purges_log and 2 * self._shelf.newest_length_bytes < room_bytes
 
     def note_service_ready(self) -> None:
-        """Note that the service container has loaded its state, and has said what its consumers need."""
+        """Note that the service container has loaded its state, and has reported what its consumers need."""
         if self.held_position is None:
             self.held_position = NULL_VALUE
 
@@ -148,7 +148,7 @@ class Retention:
     def find_log_bound(
         self, agreed_position: int, needed_position: int | None, commit_position: int, cluster_time_ms: int
     ) -> int:
-        """Return the position below which nobody needs the log."""
+        """Return the position below which the log is not needed."""
         if self.held_position is None:
             return 0
         bound = self._policy.find_bound(self._shelf.valid(), commit_position, cluster_time_ms)

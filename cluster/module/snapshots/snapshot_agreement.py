@@ -1,4 +1,4 @@
-"""Which snapshot a quorum of voters and this member hold alike; told and looked for once a second."""
+"""Determines, once a second, which snapshot a quorum of voters and this member hold alike."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class SnapshotReporter:
         self._held = self._shelf.digests()
 
     def has_news(self) -> bool:
-        """Return whether this member was seen to hold other snapshots than it has told."""
+        """Return whether this member holds other snapshots than it has reported."""
         return self._held.keys() != self._reported.keys()
 
     def work(self, now_ns: int) -> None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.archive.recorder import Recording
     from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
+    from ordo.cluster.module.state.host import ArchiveAccess
+    from ordo.cluster.module.state.module_snapshot import SnapshotLayout
     from ordo.cluster.wire import records
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.image import Image
@@ -121,7 +123,7 @@ class PartRecorder:
         self._recording = None
 
     def work(self) -> bool:
-        """Take what came; return True when all of it is here and durable. Raises OrdoError."""
+        """Record what has arrived; return True when the part is complete and durable. Raises OrdoError."""
         if self._failure is not None:
             raise self._failure
         if self._recording is not None:
@@ -151,28 +153,26 @@ class SnapshotFetch:
 
     def __init__(
         self,
-        archive: Archive,
-        client: TransportClient,
+        access: ArchiveAccess,
         own_id: int,
-        cluster_id: int,
+        layout: SnapshotLayout,
         endpoint: str,
         random: Random,
         send: Callable[[int, bytes], None],
         install: Callable[[FetchedSnapshot], None],
         on_failure: Callable[[str], None],
-        service_count: int = 1,
     ) -> None:
         """Take the member's parts; `endpoint` is where replays are received."""
-        self._archive = archive
-        self._client = client
+        self._archive = access.archive
+        self._client = access.client
         self._own_id = own_id
-        self._cluster_id = cluster_id
+        self._cluster_id = layout.cluster_id
         self._channel = f"aeron:udp?endpoint={endpoint}"
         self._random = random
         self._send = send
         self._install = install
         self._on_failure = on_failure
-        self._service_count = service_count
+        self._service_count = layout.service_count
         self.state = FetchState.IDLE
         self._wanted: HeldSnapshot | None = None
         self._source_id = NULL_VALUE
@@ -195,7 +195,7 @@ class SnapshotFetch:
         return NULL_VALUE if self._wanted is None else self._wanted.log_position
 
     def begin(self, wanted: HeldSnapshot, source_id: int, now_ns: int) -> bool:
-        """Begin a fetch. Returns False while one is under way, or shortly after one that was given up."""
+        """Begin a fetch. Return False while one is in progress, or shortly after one was abandoned."""
         if self.is_under_way or now_ns < self._due_ns:
             return False
         self._wanted = wanted
@@ -338,7 +338,7 @@ class SnapshotFetch:
         return self._fetched()
 
     def _fetched(self) -> FetchedSnapshot:
-        """Return the snapshot. Raises ArchiveError, or ClusterError for one that says nothing of the log's terms."""
+        """Return the snapshot. Raises ArchiveError, or ClusterError if it does not have the log's terms."""
         module, service, *more = self._parts
         assert self._wanted is not None
         payloads = (message.payload for message in self._archive.reader(module.recording_id, None).messages())

@@ -39,7 +39,7 @@ class SnapshotRepair:
         self._reports = reports
         self._own_id = own_id
         self._damaged: dict[int, tuple[SnapshotEntry, bool]] = {}
-        """By log position: the entry, and whether its content was read and is wrong."""
+        """Keyed by log position: the entry, and whether its content was read and is wrong."""
         self._fetching_position = NULL_VALUE
         self._attempts = 0
         self.repaired_count = 0

@@ -1,4 +1,4 @@
-"""What members tell each other of their states and snapshots: who holds which, and who still waits for old log.
+"""Reports between members: which snapshots each holds, and which members still need old log.
 
 From the reports of a quorum of voters follows which part of the log nobody will need again, which snapshot may be given
 to a member that lacks it, and whose state differs from the others'.
@@ -33,7 +33,7 @@ class Agreement:
     """The newest snapshot that a quorum of voters was seen to hold alike, and that this member holds, too.
 
     What became of that quorum since, in another configuration or with other disks, does not matter: a member that
-    deletes log because of it can start from it, and give it to whoever still needs that log.
+    deletes log because of it can start from it, and give it to members that still need that log.
     """
 
     def __init__(self, agreed: HeldSnapshot) -> None:
@@ -87,7 +87,7 @@ class StateReports:
         return sorted(held for held, count in counts.items() if count >= threshold)
 
     def find_dissent(self, voter_ids: Collection[int], threshold: int) -> int | None:
-        """Return the newest position at which no quorum can have the same state any more, whatever else is reported."""
+        """Return the newest position at which a quorum can no longer have the same state, whatever else is reported."""
         digests: dict[int, Counter[bytes]] = {}
         for member_id in voter_ids:
             for held in self._held.get(member_id, ()):
@@ -97,7 +97,7 @@ class StateReports:
         return max(split, default=None)
 
     def find_difference(self, agreed: HeldSnapshot, member_id: int | None = None) -> bytes | None:
-        """Return a member's digest (None: this one's) of a state that others agree on, where it differs."""
+        """Return a member's digest (None: this one's) of a state that others agree on, if it differs."""
         held = self._held.get(self._own_id if member_id is None else member_id, ())
         found = (one.digest for one in held if one.log_position == agreed.log_position)
         return next((digest for digest in found if digest != agreed.digest), None)
@@ -135,18 +135,18 @@ class SnapshotReports(StateReports):
         self._needed[report.member_id] = report.needed_position
 
     def note_need(self, member_id: int, position: int, now_ns: int) -> None:
-        """Note that a member was told to fetch the snapshot of this position, or asks for it, before it tells all."""
+        """Note that a member needs this snapshot, before the member itself reports so to all."""
         self._held.setdefault(member_id, frozenset())
         self._heard_ns[member_id] = now_ns
         self._needed[member_id] = position
 
     def is_complete(self, member_ids: Collection[int], now_ns: int) -> bool:
-        """Return whether each of them has said what it waits for since this one started, or was silent for too long."""
+        """Return whether each of them has reported its needs since this member started, or was silent for too long."""
         is_patient = self._since_ns is None or now_ns < self._since_ns + self._patience_ns
         return not is_patient or all(one in self._needed for one in member_ids)
 
     def needed_position(self, start_position: int, now_ns: int) -> int | None:
-        """Return the lowest position that another member waits for, None where nobody waits.
+        """Return the lowest position that another member needs, or None.
 
         A member that waits for what is below the beginning of this member's log does not get it here in any case.
         """

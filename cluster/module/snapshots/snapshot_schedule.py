@@ -84,7 +84,7 @@ class SnapshotOrders:
 
 
 class NeededSnapshot:
-    """Orders a snapshot for a member that cannot go on without a newer one than a quorum holds."""
+    """Orders a snapshot for a member that needs a newer one than a quorum holds."""
 
     def __init__(self, ask: Callable[[], bool]) -> None:
         """Take `ask`, which orders a snapshot as that of a schedule does."""

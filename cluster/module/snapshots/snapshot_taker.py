@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.module.state.state_store import SnapshotEntry
@@ -19,14 +20,11 @@ from ordo.cluster.wire.streams import (
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
-    from ordo.archive.archive import Archive
     from ordo.cluster.module.snapshots.held_snapshots import SnapshotShelf
     from ordo.cluster.module.state.counters import ModuleCounters
-    from ordo.cluster.module.state.module_snapshot import ModuleSnapshot, SnapshotPoint
-    from ordo.consensus.core import ConsensusCore
+    from ordo.cluster.module.state.host import ArchiveAccess, Replication, SpeakingHost
+    from ordo.cluster.module.state.module_snapshot import ModuleSnapshot, SnapshotLayout, SnapshotPoint
     from ordo.runtime.native.clock import Clock
-    from ordo.sequencer.sequencer import Sequencer
-    from ordo.transport.client.client import TransportClient
 
 
 class SnapshotHost(Protocol):
@@ -46,9 +44,26 @@ class SnapshotHost(Protocol):
     def snapshot_done(self, log_position: int) -> None:
         """Note that the snapshot at this position was taken or has failed."""
 
-    def record_error(self, message: str) -> None: ...
-    def announce(self, event: str, text: str) -> None:
-        """Write one line to the log of the process."""
+
+class SnapshotTimes(NamedTuple):
+    """When a snapshot was asked for, in cluster time, and when it was begun here, in ns."""
+
+    timestamp: int
+    begun_ns: int
+
+
+@dataclass
+class ServiceParts:
+    """The services' reports on their parts of one snapshot, by service id."""
+
+    arrived: set[int] = field(default_factory=set)
+    """The services that have reached the point."""
+    session_ids: dict[int, int] = field(default_factory=dict)
+    """The session in which a copy of a service sends its part."""
+    recording_ids: dict[int, int] = field(default_factory=dict)
+    """A service's part, once that is recorded; NULL_VALUE where it could not be taken."""
+    reasons: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """Why a service could not take its part of a snapshot at a position."""
 
 
 class SnapshotTaker:
@@ -65,50 +80,42 @@ class SnapshotTaker:
 
     def __init__(
         self,
-        client: TransportClient,
-        archive: Archive,
+        access: ArchiveAccess,
         shelf: SnapshotShelf,
         host: SnapshotHost,
-        core: ConsensusCore,
-        sequencer: Sequencer,
+        notices: SpeakingHost,
+        replication: Replication,
         counters: ModuleCounters,
         clock: Clock,
-        cluster_id: int = 0,
-        service_count: int = 1,
+        layout: SnapshotLayout,
     ) -> None:
-        self._client = client
+        self._client = access.client
         self._shelf = shelf
         self._host = host
-        self._core = core
-        self._sequencer = sequencer
+        self._notices = notices
+        self._core = replication.core
+        self._sequencer = replication.sequencer
         self._counters = counters
         self._clock = clock
-        self._service_count = service_count
-        self._begun_ns = 0
+        self._service_count = layout.service_count
         self._point: SnapshotPoint | None = None
-        self._timestamp = 0
-        self._arrived: set[int] = set()
-        """The services that have reached the point."""
-        self._session_ids: dict[int, int] = {}
-        """By service: the session in which a copy of it sends its part."""
-        self._recording_ids: dict[int, int] = {}
-        """By service: its part, once that is recorded; NULL_VALUE where it could not be taken."""
+        self._times = SnapshotTimes(0, 0)
+        self._parts = ServiceParts()
         self._writer: SnapshotWriter | None = None
         self._service_digests: dict[int, tuple[int, bytes]] = {}
-        self._reasons: dict[int, tuple[int, str]] = {}
-        """By service: why it could not take its part."""
         self._digest = b""
         self._messages: list[bytes] | None = None
         """The module's part, once captured."""
         self._next: tuple[SnapshotPoint, int] | None = None
         """A second snapshot, which waits for the first, and its timestamp."""
         self._early: dict[int, Callable[[], None]] = {}
-        """By service: what it said of a snapshot that it has reached before the module."""
+        """Keyed by service: its report on a snapshot that it has reached before the module."""
         self._standing: dict[int, int] = {}
-        """By service: where it stands still, so that it comes to no snapshot behind that."""
-        self._stream_id = local_stream(MODULE_SNAPSHOT_STREAM_ID, cluster_id)
-        archive.record_subscription(SNAPSHOT_CHANNEL, local_stream(SERVICE_SNAPSHOT_STREAM_ID, cluster_id))
-        archive.record_subscription(SNAPSHOT_CHANNEL, self._stream_id)
+        """Keyed by service: where it is halted, so that it reaches no snapshot after that."""
+        self._stream_id = local_stream(MODULE_SNAPSHOT_STREAM_ID, layout.cluster_id)
+        services_stream_id = local_stream(SERVICE_SNAPSHOT_STREAM_ID, layout.cluster_id)
+        access.archive.record_subscription(SNAPSHOT_CHANNEL, services_stream_id)
+        access.archive.record_subscription(SNAPSHOT_CHANNEL, self._stream_id)
 
     @property
     def is_under_way(self) -> bool:
@@ -126,8 +133,7 @@ class SnapshotTaker:
             self._next = point, timestamp
             return
         self._point = point
-        self._timestamp = timestamp
-        self._begun_ns = self._clock.now()
+        self._times = SnapshotTimes(timestamp, self._clock.now())
         early, self._early = self._early, {}
         for service_id, action in early.items():
             self._sequencer.release_service(service_id)
@@ -146,13 +152,13 @@ class SnapshotTaker:
         """Fail the parts of stopped services that will not reach the point, as if they had reported it."""
         for service_id, position in self._standing.items():
             point = self._point
-            if point is not None and position < point.log_position and service_id not in self._recording_ids:
-                self.on_service_ack(service_id, point.log_position, self._timestamp, NULL_VALUE)
+            if point is not None and position < point.log_position and service_id not in self._parts.recording_ids:
+                self.on_service_ack(service_id, point.log_position, self._times.timestamp, NULL_VALUE)
 
     def on_service_begun(self, service_id: int, log_position: int, session_id: int) -> None:
         """Note that the service's state is captured; its ack comes when the state is recorded."""
         if self._point is not None and log_position == self._point.log_position:
-            self._session_ids[service_id] = session_id
+            self._parts.session_ids[service_id] = session_id
             self._arrive(service_id, self._point)
         elif self._is_ahead(log_position):
             self._hold_service(service_id, lambda: self.on_service_begun(service_id, log_position, session_id))
@@ -168,18 +174,18 @@ class SnapshotTaker:
 
     def _arrive(self, service_id: int, point: SnapshotPoint) -> None:
         """Note that a service has reached the point. With the last one the module's part is captured."""
-        if service_id in self._arrived:
+        if service_id in self._parts.arrived:
             return
-        self._arrived.add(service_id)
-        if len(self._arrived) < self._service_count:
+        self._parts.arrived.add(service_id)
+        if len(self._parts.arrived) < self._service_count:
             self._sequencer.hold_service(service_id)
             return
-        for one in self._arrived:
+        for one in self._parts.arrived:
             self._sequencer.release_service(one)
-        if NULL_VALUE in self._recording_ids.values():
+        if NULL_VALUE in self._parts.recording_ids.values():
             return
         self._messages = list(module_snapshot.encode(self._host.capture_snapshot(point)))
-        if not self._recording_ids:
+        if not self._parts.recording_ids:
             self._host.go_on()
 
     def on_service_digest(self, service_id: int, log_position: int, digest: bytes) -> None:
@@ -188,13 +194,13 @@ class SnapshotTaker:
 
     def on_service_failure(self, service_id: int, log_position: int, reason: str) -> None:
         """Take why a service has no part of a snapshot; it arrives before the ack of the same position."""
-        self._reasons[service_id] = log_position, reason
+        self._parts.reasons[service_id] = log_position, reason
 
     def on_service_ack(self, service_id: int, log_position: int, timestamp: int, relevant_id: int) -> None:
         if self._point is not None and log_position == self._point.log_position:
-            self._recording_ids[service_id] = relevant_id
+            self._parts.recording_ids[service_id] = relevant_id
             self._arrive(service_id, self._point)
-            if len(self._recording_ids) == self._service_count:
+            if len(self._parts.recording_ids) == self._service_count:
                 self._on_services_done(self._point)
         elif self._is_ahead(log_position):
             self._hold_service(
@@ -202,11 +208,11 @@ class SnapshotTaker:
             )
 
     def _on_services_done(self, point: SnapshotPoint) -> None:
-        failed = [one for one, recording_id in sorted(self._recording_ids.items()) if recording_id == NULL_VALUE]
+        failed = [one for one, recording_id in sorted(self._parts.recording_ids.items()) if recording_id == NULL_VALUE]
         if failed:
             self._drop_parts(failed)
             which = "the service" if self._service_count == 1 else f"service {failed[0]}"
-            position, reason = self._reasons.get(failed[0], (point.log_position, ""))
+            position, reason = self._parts.reasons.get(failed[0], (point.log_position, ""))
             why = f": {reason}" if reason and position == point.log_position else ""
             self._finish(f"{which} {SNAPSHOT_REFUSED}{point.log_position}{why}")
             return
@@ -221,9 +227,9 @@ class SnapshotTaker:
 
     def _drop_parts(self, failed: list[int]) -> None:
         for service_id in failed:
-            if service_id in self._session_ids:
-                self._shelf.drop_recording(self._session_ids[service_id])
-        for recording_id in self._recording_ids.values():
+            if service_id in self._parts.session_ids:
+                self._shelf.drop_recording(self._parts.session_ids[service_id])
+        for recording_id in self._parts.recording_ids.values():
             if recording_id != NULL_VALUE:
                 self._shelf.drop_part(recording_id)
 
@@ -232,21 +238,21 @@ class SnapshotTaker:
             return
         assert self._point is not None
         point, module_recording_id = self._point, self._writer.recording_id
-        service_recording_id, *more = (self._recording_ids[one] for one in range(self._service_count))
+        service_recording_id, *more = (self._parts.recording_ids[one] for one in range(self._service_count))
         entry = SnapshotEntry(
             point.log_position,
             point.leadership_term_id,
             dict(self._core.terms)[point.leadership_term_id],
-            self._timestamp,
+            self._times.timestamp,
             service_recording_id,
             module_recording_id,
             True,
             tuple(more),
         )
         self._shelf.add(entry, self._digest)
-        self._counters.on_snapshot_taken(self._clock.now() - self._begun_ns)
+        self._counters.on_snapshot_taken(self._clock.now() - self._times.begun_ns)
         services = ", ".join(map(str, entry.service_recording_ids)) + (" (services)" if more else " (service)")
-        self._host.announce(
+        self._notices.announce(
             "cluster.snapshot",
             f"snapshot taken at log position {point.log_position} of term {point.leadership_term_id}: recordings"
             f" {services} and {module_recording_id} (consensus module)",
@@ -256,11 +262,11 @@ class SnapshotTaker:
     def _finish(self, error: str | None) -> None:
         assert self._point is not None
         if error is not None:
-            self._host.record_error(error)
-            self._host.announce("cluster.snapshot", error)
+            self._notices.record_error(error)
+            self._notices.announce("cluster.snapshot", error)
         log_position = self._point.log_position
         self._point = self._writer = self._messages = None
-        self._arrived, self._session_ids, self._recording_ids, self._reasons = set(), {}, {}, {}
+        self._parts = ServiceParts()
         following, self._next = self._next, None
         self._host.snapshot_done(log_position)
         if following is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.consensus.state.messages import Message, NewLeadershipTerm
 from ordo.sequencer.cluster_clock import ClusterClock
@@ -63,7 +63,7 @@ class ClockWatch:
         self.clock.note(self._sequencer.last_timestamp)
         return self.clock.now_ms()
 
-    def note(self, values: Any) -> None:
+    def note(self, values: object) -> None:
         """Take note of a record that became durable in this member's log."""
         self.clock.note(getattr(values, "timestamp", 0))
 

@@ -1,7 +1,9 @@
-"""The commit position that a member knew, as it survives a crash: what the member must never give up.
+"""The commit position that a member knew, in a file that survives a crash: log below it must never be given up.
 
-The store knows it only up to the newest snapshot. This file is written from the slow tick, and not synced: it outlives
-the process, and after a loss of power it may say less than it did, never more.
+The store knows it only up to the newest snapshot. This file is mapped into memory, and each advance of the commit
+position is stored there before anybody is told of it (sequencer/commit_slots.pyx): it outlives the process to the
+byte. It is not synced: after a loss of power it may say less than it did, never more, and the hints in the log's
+records say the rest (state/recovery.py).
 
     committed.dat, two slots of 32 bytes, written in turn so that a torn write leaves the other:
       0 i64 position    8 i64 sequence, from 1    16 u32 CRC-32 of bytes [0, 16)    20 filler
@@ -14,58 +16,68 @@ import zlib
 from typing import TYPE_CHECKING
 
 from ordo.consensus.state.distrust import Distrust
+from ordo.sequencer.commit_slots import CommitSlots
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ordo.runtime.io.storage import SegmentFile, Storage
 
 COMMIT_NOTE_NAME = "committed.dat"
-INTERVAL_NS = 100_000_000
+SEQUENCE_MAX = 1 << 62
 _BODY = struct.Struct("<qq")
 _SLOT = struct.Struct("<qqI12x")
 _LENGTH = 2 * _SLOT.size
 
 
 class CommitNote:
-    """The file in a member's cluster folder. `known_position`: what it said at the start; 0 where there was none."""
+    """The file in a member's cluster folder. `known_position`: its value at the start, or 0."""
 
     def __init__(self, storage: Storage, directory: str) -> None:
         path = f"{directory}/{COMMIT_NOTE_NAME}"
         is_new = not storage.exists(path)
         self._file: SegmentFile = storage.open_segment(path, _LENGTH, create=is_new)
-        if is_new:
-            self._file.write_bytes(bytes(_LENGTH), 0)  # takes its room on the disk
+        content = b"" if is_new else self._file.read_bytes(_LENGTH, 0)
+        if len(content) < _LENGTH:  # takes its room on the disk; a crash may have left a file without it
+            missing = bytes(_LENGTH - len(content))
+            self._file.write_bytes(missing, len(content))
+            content += missing
             storage.sync_directory(directory)
-        self._sequence, self.known_position = _newest(self._file.read_bytes(_LENGTH, 0))
-        self._position = self.known_position
-        self._due_ns = 0
-
-    def raise_to(self, position: int, now_ns: int) -> None:
-        """Note that the log is committed up to a position; called with every slow tick."""
-        if position > self._position and now_ns >= self._due_ns:
-            self._due_ns = now_ns + INTERVAL_NS
-            self.put(position)
+        sequence, self.known_position = newest_slot(content)
+        self.slots = CommitSlots(self._file.map(), sequence, self.known_position)
+        """What the Sequencer raises."""
 
     def put(self, position: int) -> None:
         """Set the commit position, even below an earlier one whose log the member has lost."""
-        self._sequence += 1
-        self._position = position
-        body = _BODY.pack(position, self._sequence)
-        slot = _SLOT.pack(position, self._sequence, zlib.crc32(body))
-        self._file.write_bytes(slot, self._sequence % 2 * _SLOT.size)
+        self.slots.put(position)
+
+    def hold(self, distrust: Distrust) -> None:
+        """Stop raising the position while a part of the log is missing, so that it still shows how much is missing."""
+        self.slots.is_held = Distrust.LOG in distrust
 
     def on_distrust(self, distrust: Distrust, commit_position: int) -> None:
-        """Note what the member lacks: once its log is whole again, only what is committed by then counts."""
-        if Distrust.LOG not in distrust:
+        """Note that the member lacks data: when its log is complete again, only what is committed by then counts."""
+        was_held = self.slots.is_held
+        self.hold(distrust)
+        if was_held and not self.slots.is_held:
             self.put(commit_position)
 
     def close(self) -> None:
+        self.slots.close()
         self._file.close()
 
 
-def _newest(content: bytes) -> tuple[int, int]:
-    """Return sequence and position of the newest whole slot; (0, 0) where there is none."""
+def newest_slot(content: bytes) -> tuple[int, int]:
+    """Return sequence and position of the newest complete slot, or (0, 0)."""
     found = [(0, 0)]
     for position, sequence, checksum in _SLOT.iter_unpack(content):
-        if sequence > 0 and position >= 0 and zlib.crc32(_BODY.pack(position, sequence)) == checksum:
+        is_whole = zlib.crc32(_BODY.pack(position, sequence)) == checksum
+        if is_whole and 0 < sequence < SEQUENCE_MAX and position >= 0:
             found.append((sequence, position))
     return max(found)
+
+
+def noted_position(path: Path) -> int:
+    """Return the position in the file of a member that does not run, or 0 where it is missing or not whole."""
+    content = path.read_bytes() if path.exists() else b""
+    return 0 if len(content) % _SLOT.size else newest_slot(content)[1]

@@ -1,4 +1,4 @@
-"""The counters of a consensus module (cluster-consensus.md §18, docs/ARCHITECTURE.md)."""
+"""The counters of a consensus module (cluster-consensus.md §18, ordo-messages.md)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
-    from ordo.cluster.module.state.config import ModuleConfig
     from ordo.cluster.module.state.recovery import Recovery
+    from ordo.cluster.module.state.settings import ModuleSettings
     from ordo.runtime.native.counters import Counter
     from ordo.transport.client.client import TransportClient
 
@@ -37,7 +37,7 @@ class ModuleCounters:
     This module writes each, except the toggle and the container's own.
     """
 
-    def __init__(self, client: TransportClient, config: ModuleConfig, recovery: Recovery) -> None:
+    def __init__(self, client: TransportClient, config: ModuleSettings, recovery: Recovery) -> None:
         cluster_id = config.cluster_id
         key = struct.pack("<i", cluster_id)
 
@@ -106,7 +106,7 @@ class ModuleCounters:
     def _add_counters_of_omissions(self, counter: Callable[[CounterType, str], Counter]) -> None:
         self.skipped_records = counter(CounterType.SKIPPED_RECORDS, "ordo skipped records")
         self.log_lines_dropped = counter(CounterType.LOG_LINES_DROPPED, "ordo log lines dropped")
-        """Of all processes of this node, which add to it by comparing and setting."""
+        """The count of all processes of this node, which add to it by compare-and-set."""
 
     def set_state(self, state: ModuleState) -> None:
         self.state = state

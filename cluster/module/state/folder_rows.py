@@ -19,6 +19,7 @@ _OWNER = b"owner"
 _ORIGIN = b"origin"
 _START = b"start"
 _PEER = b"peer/"
+_PEER_CLUSTER = b"peer-cluster/"
 _OWNER_ROW = struct.Struct(">ii")
 _ORIGIN_ROW = struct.Struct(f">{IDENTITY_BYTES}sq")
 _START_ROW = struct.Struct(">qq")
@@ -33,7 +34,7 @@ class Owner(NamedTuple):
 
 
 class Start(NamedTuple):
-    """One start of a member: its count, and a random number that tells it from others of the same count."""
+    """One start of a member: its number, and a random value that distinguishes starts with the same number."""
 
     number: int
     draw: int
@@ -43,7 +44,10 @@ NO_START = Start(NO_NUMBER, 0)
 
 
 class FolderRows:
-    """The keys `owner`, `origin`, `start` and `peer/<member id>`. Every change is durable when the call returns."""
+    """The keys `owner`, `origin`, `start`, `peer/<member id>` and `peer-cluster/<member id>`.
+
+    Every change is durable when the call returns.
+    """
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -60,7 +64,7 @@ class FolderRows:
 
     @property
     def origin(self) -> Origin | None:
-        """The cluster that the folder belongs to; None until the record that says it is committed."""
+        """The cluster that the folder belongs to; None until the record that names it is committed."""
         row = self._store.get(_ORIGIN)
         return Origin(*_ORIGIN_ROW.unpack(row)) if row else None
 
@@ -83,9 +87,14 @@ class FolderRows:
         rows = self._store.items(_PEER)
         return {_I32.unpack(key[len(_PEER) :])[0]: Start(*_START_ROW.unpack(value)) for key, value in rows}
 
-    def put_peer(self, member_id: int, start: Start) -> None:
+    def peer_clusters(self) -> dict[int, bytes]:
+        """Return the identity of the cluster that the member showed with its newest start; empty: it knew none."""
+        return {_I32.unpack(key[len(_PEER_CLUSTER) :])[0]: value for key, value in self._store.items(_PEER_CLUSTER)}
+
+    def put_peer(self, member_id: int, start: Start, cluster: bytes) -> None:
         with self._store.transaction() as txn:
             txn.put(_PEER + _I32.pack(member_id), _START_ROW.pack(*start))
+            txn.put(_PEER_CLUSTER + _I32.pack(member_id), cluster)
 
 
 class Claim(NamedTuple):
@@ -113,7 +122,7 @@ def claim(rows: FolderRows, owner: Owner, folder: str, draw: int) -> Claim:
 
 
 def describe_foreign(found: Owner, owner: Owner, folder: str, origin: Origin | None) -> str:
-    """Return one line that says why a folder is not this member's."""
+    """Return one line that says why a folder does not belong to this member."""
     whose = f"member {found.member_id} of cluster {found.cluster_id}"
     identity = "" if origin is None else f" (identity {origin})"
     told = f"the data folder {folder} is that of {whose}{identity}, and this is member {owner.member_id} of cluster"

@@ -1,15 +1,51 @@
-"""Protocols of the calls that helpers make on their member."""
+"""What helpers are given of their member: Protocols of the calls that they make, and parts that go together."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ordo.archive.archive import Archive
+    from ordo.cluster.module.state.peers import Contacts
     from ordo.cluster.module.state.transfer import LeadershipTransfer
+    from ordo.consensus.core import ConsensusCore
+    from ordo.sequencer.sequencer import Sequencer
+    from ordo.transport.client.client import TransportClient
+
+
+@dataclass(frozen=True)
+class Replication:
+    """One member's part in the replicated log: what consensus decides, the log stream, and the other members."""
+
+    core: ConsensusCore
+    sequencer: Sequencer
+    contacts: Contacts
+
+
+@dataclass(frozen=True)
+class ArchiveAccess:
+    """A member's archive, and the transport client whose streams it records and replays."""
+
+    archive: Archive
+    client: TransportClient
+
+
+class Orders(NamedTuple):
+    """What parts have others do."""
+
+    ask_snapshot: Callable[[], bool]
+    """Has the cluster take a snapshot; False where it cannot now."""
+    order_record: Callable[[bytes], bool]
+    """Sends a RecordOrder to the services; False where it cannot now."""
+    answer_tool: Callable[[bytes], None]
+    """Answers the tool or the operator that asked."""
 
 
 class TermHost(Protocol):
-    """The member that appends records of its own, or that waits for those of its leader."""
+    """A member that appends its own records, or waits for those of its leader."""
 
     @property
     def is_leader(self) -> bool: ...
@@ -20,20 +56,25 @@ class TermHost(Protocol):
 
 
 class AppendingHost(TermHost, Protocol):
-    """The member that puts records of its own into the log while it leads."""
+    """A member that appends its own records while it leads."""
 
     def append(self, record: bytes) -> bool:
         """Append a record as the serving leader. Returns False while nothing is sequenced."""
 
 
-class MemberHost(Protocol):
-    """The member, as its consensus module shows it to its helpers; they add what else they need."""
-
-    transfer: LeadershipTransfer
+class SpeakingHost(Protocol):
+    """A member that reports events."""
 
     def record_error(self, message: str) -> None: ...
 
-    def announce(self, event: str, text: str) -> None: ...
+    def announce(self, event: str, text: str) -> None:
+        """Write one line to the log of the process."""
+
+
+class MemberHost(SpeakingHost, Protocol):
+    """The member, as most helpers see it; they add what else they need."""
+
+    transfer: LeadershipTransfer
 
     def start_again(self, reason: str) -> None:
         """End the member and start it again from its store."""

@@ -32,8 +32,16 @@ class SnapshotPoint:
     log_position: int
     leadership_term_id: int
     app_version: int
-    """Of service 0."""
+    """The version of service 0."""
     time_unit: ClusterTimeUnit = ClusterTimeUnit.MILLIS
+
+
+@dataclass(frozen=True)
+class SnapshotLayout:
+    """Which streams the parts of a snapshot come by, and how many parts there are."""
+
+    cluster_id: int = 0
+    service_count: int = 1
 
 
 @dataclass
@@ -69,7 +77,7 @@ class ModuleSnapshot:
     sessions: list[ClusterSession] = field(default_factory=list)
     timers: list[tuple[int, int]] = field(default_factory=list)
     trackers: list[PendingTracker] = field(default_factory=lambda: [PendingTracker.of(PendingServiceMessages())])
-    """By service id."""
+    """Keyed by service id."""
     configuration: NamedConfiguration | None = None
     terms: list[tuple[int, int]] = field(default_factory=list)
     """(term id, base position) of every leadership term of the log below: what a member needs that has only this."""
@@ -78,7 +86,7 @@ class ModuleSnapshot:
     level: int = FIRST_LEVEL
     """Protocol level of the log there (ordo.cluster.module.versions.protocol_level)."""
     other_versions: dict[int, int] = field(default_factory=dict)
-    """By service: the versions that are not that of service 0."""
+    """Keyed by service: the versions that differ from service 0's."""
     identity: LogIdentity | None = None
     """What the log below said of the cluster that it is of."""
 

@@ -44,18 +44,19 @@ class PeerNotes:
             storage.sync_directory(directory)
         self._slots: dict[int, int] = {}
         self._found: dict[int, tuple[Start, Point]] = {}
-        for slot, (member_id, checksum, body) in enumerate(_ROW.iter_unpack(self._file.read_bytes(_LENGTH, 0))):
+        content = self._file.read_bytes(_LENGTH, 0).ljust(_LENGTH, b"\0")  # a crash may have left a shorter one
+        for slot, (member_id, checksum, body) in enumerate(_ROW.iter_unpack(content)):
             if checksum == _checksum(member_id, body) and any(body):
                 number, draw, term_id, position = _BODY.unpack(body)
                 self._slots[member_id] = slot
                 self._found[member_id] = (Start(number, draw), (term_id, position))
 
     def load(self, starts: Mapping[int, Start]) -> dict[int, Point]:
-        """Return what each member is known to have acknowledged whose newest start is the one in `starts`."""
+        """Return what members are known to have acknowledged, for members whose newest start is the one in `starts`."""
         return {one: point for one, (start, point) in self._found.items() if starts.get(one) == start}
 
     def put(self, member_id: int, start: Start, point: Point) -> None:
-        """Note what a member has acknowledged, in this start or before. Beyond ROWS_MAX members nothing is kept."""
+        """Note what a member has acknowledged, in this start or an earlier one. At most ROWS_MAX members are kept."""
         if member_id not in self._slots:
             free = set(range(ROWS_MAX)) - set(self._slots.values())
             if not free:

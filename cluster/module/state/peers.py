@@ -63,7 +63,7 @@ class Contacts:
             self._next_attempt_ns = 0
 
     def connect(self, now_ns: int) -> None:
-        """Ask for the publications that are missing and take those that are there.
+        """Ask for missing publications, and take those that are ready.
 
         One that fails is asked for again after a while.
         """

@@ -1,4 +1,4 @@
-"""The recovery plan: what a member starts from, which is its store, its newest whole snapshot and the end of its log.
+"""The recovery plan: what a member starts from, namely its store, its newest intact snapshot and the end of its log.
 
 What is damaged or missing is left out, and what that means for its vote is made durable before anything else follows
 from it (consensus.handlers.trust): the member starts with what is good, and gets the rest from its leader. Nothing is
@@ -17,30 +17,31 @@ from ordo.cluster.module.sessions.sessions import OpenSessions
 from ordo.cluster.module.sessions.timers import ClusterTimers, merge_timers
 from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.module.state.state_store import Skip, SnapshotEntry, StateStore
+from ordo.cluster.wire import codecs
 from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.cluster.wire.log_identity import LogIdentity, Origin, find_origin
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.streams import LOG_STREAM_ID
-from ordo.consensus.state.config import DurableState
 from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.settings import DurableState
 from ordo.runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotError, StorageError
 from ordo.runtime.native.sentinels import NULL_VALUE
-from ordo.sequencer.sequencer import find_terms
+from ordo.sequencer.sequencer import read_terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ordo.archive.archive import Archive
     from ordo.archive.segments.recovery import Damage
-    from ordo.cluster.module.state.config import ModuleConfig
     from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.settings import ModuleSettings
 
 NO_LIMIT = 2**63 - 1
 SNAPSHOT_FAULTS = (ArchiveError, DecodeError, ClusterError, SnapshotError)
 
 
 class Recovery:
-    """The recovery plan of a member. `findings` are lines for its error log: what was lost, and what is done about it.
+    """The recovery plan of a member. `findings` are lines for its error log: what was lost, and how it is recovered.
 
     Raises ClusterError when what is stored does not fit together, or when nobody can give back what was lost.
     """
@@ -49,7 +50,7 @@ class Recovery:
         self,
         archive: Archive,
         store: StateStore,
-        config: ModuleConfig,
+        config: ModuleSettings,
         *,
         is_single: bool = False,
         lost_state: str | None = None,
@@ -71,7 +72,7 @@ class Recovery:
         self.snapshot: SnapshotEntry | None = None
         self.contents: module_snapshot.ModuleSnapshot | None = None
         self.service_timers: list[Sequence[tuple[int, int]]] = []
-        """By service: those of the snapshot."""
+        """Keyed by service: the versions of the snapshot."""
         self._choose_start()
         self._check_log()
         self.known_position = min(known_position, self.append_position)
@@ -79,7 +80,7 @@ class Recovery:
         store.truncate_terms(self.append_position)
         self.terms = [(term, base) for term, base in self.state.terms if base < self.append_position]
         if self.append_position > self._log_start:
-            self._add_unstored_terms()
+            self._read_log()
         if self.distrust and not self.findings:
             self.findings.append("this member still lacks what it lost before an earlier start: it does not vote yet")
 
@@ -254,7 +255,7 @@ class Recovery:
         return contents
 
     def _read_service(self, recording_id: int) -> container_snapshot.ServiceSnapshot:
-        """Return what the container keeps of a service's part, all of which is read. Raises SNAPSHOT_FAULTS."""
+        """Return the container's state in a service's part, after reading the whole part. Raises SNAPSHOT_FAULTS."""
         reader = self._archive.reader(recording_id, None)
         service = container_snapshot.decode(container_snapshot.payloads(reader.messages()))
         reader.skip_messages()
@@ -277,18 +278,25 @@ class Recovery:
 
     # -- terms ---------------------------------------------------------------------------------------------------------
 
-    def _add_unstored_terms(self) -> None:
+    def _read_log(self) -> None:
         """Add terms that were recorded but not stored: a crash between the two leaves the row to be found again.
 
         Below the snapshot as well: a member that had lost its log, and with it the rows, may have got it again up to
         there and crashed before it had read any of it.
+
+        A record tells how far its leader knew the log to be committed: so far it is committed in every log that has
+        the record, whichever leader that was, and whatever has become of the record (docs/CONSENSUS.md).
         """
         for row in () if self.contents is None else self.contents.terms:
             self._add_term(*row)
-        base = max(self.terms[-1][1] if self.terms else 0, self.log_position)
-        reader = self._archive.reader(self.log_recording_id, base)
-        for row in find_terms(reader, self.append_position):
+        reader = self._archive.reader(self.log_recording_id, self.log_position)
+        terms, told_position = read_terms(reader, self.append_position)
+        for row in terms:
             self._add_term(*row)
+        # A loss of power may take the note; the leaders' own statements are in the log. Without syncs it takes the log
+        # as well, of each member another part, and the members go on with what is left.
+        if not self._config.is_unsynced:
+            self.known_position = max(self.known_position, told_position)
 
     def _add_term(self, leadership_term_id: int, base_position: int) -> None:
         if not self.terms or leadership_term_id > self.terms[-1][0]:
@@ -314,12 +322,12 @@ class Recovery:
 
     @property
     def log_identity(self) -> LogIdentity | None:
-        """The cluster that the log below `log_position` says it belongs to."""
+        """Return the identity of the cluster that the log below `log_position` names."""
         return None if self.contents is None else self.contents.identity
 
     @property
     def first_origin(self) -> Origin | None:
-        """The cluster named by the log's first record; None where that is gone, or may not be committed."""
+        """Return the cluster that the log's first record names; None if that record is gone, or may be uncommitted."""
         if self.log_recording_id == NULL_VALUE or self._log_start > 0 or self.log_position == 0:
             return None
         try:
@@ -339,7 +347,23 @@ class Recovery:
             None if named is None else named.ids(),
             self.distrust,
             self.known_position,
+            self._last_lead,
         )
+
+    @property
+    def _last_lead(self) -> tuple[int, int] | None:
+        """Return the last term's leader from its first record; None if that is gone, or damaged below the snapshot."""
+        if not self.terms or self.log_recording_id == NULL_VALUE or self.terms[-1][1] < self._log_start:
+            return None
+        term_id, base_position = self.terms[-1]
+        try:
+            first = next(iter(self._archive.reader(self.log_recording_id, base_position).messages()), None)
+        except (ArchiveError, StorageError):
+            return None
+        found = None if first is None else codecs.decode(first.payload)
+        if found is None or found[0] is not codecs.NEW_LEADERSHIP_TERM_EVENT or found[1].leadership_term_id != term_id:
+            return None
+        return found[1].leader_member_id, found[1].log_session_id
 
     def introduce_members(self, contacts: Contacts) -> None:
         """Introduce the members of the snapshot's configuration."""

@@ -48,7 +48,7 @@ class SnapshotEntry(NamedTuple):
     module_recording_id: int
     is_valid: bool
     more_recording_ids: tuple[int, ...] = ()
-    """Of the services 1, 2, ...; `service_recording_id` is that of service 0."""
+    """The recordings of the services 1, 2, ...; `service_recording_id` is that of service 0."""
 
     @property
     def service_recording_ids(self) -> tuple[int, ...]:
@@ -65,7 +65,7 @@ class Evidence(NamedTuple):
     """A recorded state of this member that is not a quorum's: something was executed otherwise."""
 
     log_position: int
-    """Of the state: that of a snapshot, or where the service stood still."""
+    """The position of the state: that of a snapshot, or where the service was halted."""
     found_position: int
     """Where the digests differed: a snapshot's, or those of the hashes of states."""
     since_position: int
@@ -74,11 +74,11 @@ class Evidence(NamedTuple):
     module_recording_id: int
     """-1 where the service's state alone is kept."""
     length_bytes: int
-    """Of the recordings; 0: an earlier release did not write it down."""
+    """The length of the recordings; 0: an earlier release did not write it down."""
     own_digest: bytes
     their_digest: bytes
     more_recording_ids: tuple[int, ...] = ()
-    """Of the services 1, 2, ...; `service_recording_id` is that of service 0."""
+    """The recordings of the services 1, 2, ...; `service_recording_id` is that of service 0."""
 
     @property
     def service_recording_ids(self) -> tuple[int, ...]:
@@ -87,7 +87,7 @@ class Evidence(NamedTuple):
 
     @property
     def recording_ids(self) -> tuple[int, ...]:
-        """The recordings of the services, then the module's where there is one."""
+        """The recordings of the services, then the module's, if there is one."""
         found = (*self.service_recording_ids, self.module_recording_id)
         return tuple(one for one in found if one != NULL_VALUE)
 
@@ -121,8 +121,7 @@ class StoredState:
     log_base_position: int = 0
     """Where the log begins while there is no recording of it: after a snapshot that the member starts from."""
     digests: dict[int, bytes] = field(default_factory=dict)
-    """By the position of a snapshot: what `cluster.wire.snapshots.snapshot_digest` says of it; missing for older
-    ones."""
+    """Digests of snapshots (`cluster.wire.snapshots.snapshot_digest`) by position; missing for older ones."""
     agreed: tuple[int, bytes] = (NULL_VALUE, b"")
     """Position and digest of the newest snapshot that a quorum of voters was seen to hold alike."""
     skips: dict[int, Skip] = field(default_factory=dict)
@@ -150,7 +149,7 @@ class StateStore:
         self.folder = FolderRows(store)
 
     def load(self) -> StoredState:
-        """Load everything there is. Raises StorageDamagedError where it cannot be understood."""
+        """Load all rows. Raises StorageDamagedError if they cannot be decoded."""
         try:
             return self._load()
         except (struct.error, ValueError) as error:
@@ -220,7 +219,7 @@ class StateStore:
             txn.put(_TERM + _I64.pack(leadership_term_id), _I64.pack(base_position))
 
     def truncate_terms(self, position: int) -> None:
-        """Forget every term whose base is at or past `position`: its records are gone from the log."""
+        """Forget every term whose base is at or past `position`, because its records are no longer in the log."""
         doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= position]
         with self._store.transaction() as txn:
             for key in doomed:
@@ -259,7 +258,7 @@ class StateStore:
             txn.delete(_SKIP_WISH + _I64.pack(log_position))
 
     def rebase(self, log_position: int) -> None:
-        """Note that the log begins anew after a snapshot at `log_position` (0: empty).
+        """Note that the log starts again after a snapshot at `log_position` (0: empty).
 
         The recording so far is given up.
         """
@@ -293,7 +292,7 @@ class StateStore:
             txn.put(_AGREED, _I64.pack(entry.log_position) + digest)
 
     def put_evidence(self, evidence: Evidence, bytes_max: int) -> list[int]:
-        """Store a snapshot that differed from the others', and forget the oldest ones that are too many or too long.
+        """Store a snapshot that differed from the others', and forget the oldest beyond the limits.
 
         Returns the recordings of what is forgotten.
         """

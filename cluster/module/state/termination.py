@@ -8,6 +8,8 @@ from ordo.cluster.wire.counters.counter_types import ModuleState
 from ordo.runtime.native.sentinels import NULL_POSITION
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.consensus.core import ConsensusCore
 
@@ -20,11 +22,6 @@ class TerminationHost(Protocol):
 
     @property
     def is_leader(self) -> bool: ...
-    def is_ready_to_end(self, log_position: int) -> bool:
-        """Return whether everything up to the position is executed, and no snapshot is under way."""
-
-    def terminate_service(self, log_position: int) -> bool:
-        """Tell the services to end at the position. Returns False when it could not be told yet."""
 
 
 class Termination:
@@ -35,9 +32,23 @@ class Termination:
     """
 
     def __init__(
-        self, host: TerminationHost, core: ConsensusCore, counters: ModuleCounters, service_count: int = 1
+        self,
+        host: TerminationHost,
+        core: ConsensusCore,
+        counters: ModuleCounters,
+        service_count: int = 1,
+        *,
+        is_ready: Callable[[int], bool],
+        terminate_services: Callable[[int], bool],
     ) -> None:
+        """Take the member's parts.
+
+        `is_ready` returns whether everything up to a position is executed, and no snapshot is under way.
+        `terminate_services` tells the services to end at a position, and returns False while they cannot be told.
+        """
         self._host = host
+        self._is_ready = is_ready
+        self._terminate_services = terminate_services
         self._core = core
         self._counters = counters
         self._told_position = NULL_POSITION
@@ -46,35 +57,40 @@ class Termination:
         self._acknowledged = False
 
     @property
-    def _is_service_told(self) -> bool:
+    def has_told_services(self) -> bool:
+        """Whether the services were told to end: then their end is none of the node's."""
         return self._told_position != NULL_POSITION
 
     @property
     def is_under_way(self) -> bool:
-        return self._is_service_told or self._core.termination_position != NULL_POSITION
+        return self.has_told_services or self._core.termination_position != NULL_POSITION
 
     def on_service_ack(self, service_id: int, log_position: int) -> bool:
         """Return True when the ack was the service's last."""
-        if not self._is_service_told or log_position < self._told_position:
+        if not self.has_told_services or log_position < self._told_position:
             return False
         self._services_done.add(service_id)
         return True
 
+    def on_services_ended(self) -> None:
+        """Note that the processes of all services have ended, as they were told to."""
+        self._services_done.update(range(self._service_count))
+
     def work(self, now_ns: int) -> None:
         if not self.is_under_way:
             return
-        if not self._is_service_told:
+        if not self.has_told_services:
             self._tell_service(self._core.termination_position)
         if len(self._services_done) == self._service_count:
             self._leave(now_ns)
 
     def _tell_service(self, position: int) -> None:
-        if self._host.is_ready_to_end(position) and self._host.terminate_service(position):
+        if self._is_ready(position) and self._terminate_services(position):
             self._counters.set_state(ModuleState.TERMINATING)
             self._told_position = position
 
     def _leave(self, now_ns: int) -> None:
-        """End this member: a leader after its followers, a follower once it has told its leader, if there is one."""
+        """End this member: a leader after its followers, a follower once it has told its leader, if any."""
         host, core = self._host, self._core
         if core.termination_position == NULL_POSITION or self._acknowledged:
             host.has_ended = True

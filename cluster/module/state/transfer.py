@@ -16,6 +16,8 @@ from ordo.cluster.wire.counters.counter_types import ControlToggle, is_transfer,
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ordo.cluster.module.state.counters import ModuleCounters
     from ordo.consensus.core import ConsensusCore
     from ordo.sequencer.sequencer import Sequencer
@@ -39,15 +41,22 @@ class TransferHost(Protocol):
     def member_id(self) -> int: ...
     @property
     def is_leader(self) -> bool: ...
-    def update_ingress(self) -> None:
-        """Open or close the ingress, depending on whether a transfer is under way."""
 
 
 class LeadershipTransfer:
-    """At most one at a time. `is_under_way` holds back everything that would be appended to the log."""
+    """A transfer of leadership, at most one at a time. `is_under_way` holds back everything that would be appended."""
 
-    def __init__(self, host: TransferHost, core: ConsensusCore, sequencer: Sequencer, counters: ModuleCounters) -> None:
+    def __init__(
+        self,
+        host: TransferHost,
+        core: ConsensusCore,
+        sequencer: Sequencer,
+        counters: ModuleCounters,
+        update_ingress: Callable[[], None],
+    ) -> None:
+        """Take the member's parts; `update_ingress` is called whenever a transfer begins or is given up."""
         self._host = host
+        self._update_ingress = update_ingress
         self._core = core
         self._sequencer = sequencer
         self._counters = counters
@@ -70,7 +79,7 @@ class LeadershipTransfer:
         self._state = TransferState.DRAINING
         self._target_id = target_id
         self._drain_deadline_ns = now_ns + self._timeout_ns
-        self._host.update_ingress()
+        self._update_ingress()
 
     def begin_asked(self, toggle_value: int, now_ns: int) -> None:
         """Hand leadership over when an operator asked for it through the control toggle (counter 202)."""
@@ -108,15 +117,15 @@ class LeadershipTransfer:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Go on leading: nobody could take over, or nobody did in time."""
+        """Continue to lead, because no member could take over, or none did in time."""
         self._state = TransferState.IDLE
         toggle = self._counters.control_toggle
         if is_transfer(toggle.value):
             toggle.set(ControlToggle.NEUTRAL)
-        self._host.update_ingress()
+        self._update_ingress()
 
     def _advance_stop(self, now_ns: int) -> None:
-        """Stay until a successor is heard of, which may need this member's vote."""
+        """Keep running until a successor is known, because its election may need this member's vote."""
         leader_id = self._core.leader_member_id
         waits = self.is_under_way or (self._awaits_successor and leader_id in (NULL_VALUE, self._host.member_id))
         if not waits or now_ns >= self._stop_deadline_ns:

@@ -1,4 +1,4 @@
-"""Puts a fetched snapshot where it belongs: in place of a damaged one, of a differing state, or of everything."""
+"""Installs a fetched snapshot: in place of a damaged one, of a differing state, or of the whole log."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class ProtocolLevel:
         )
 
     def start(self, of_snapshot: int) -> None:
-        """Set what is known before the log is read. `of_snapshot` is what the starting snapshot says.
+        """Set what is known before the log is read. `of_snapshot` is the level in the starting snapshot.
 
         Raises ClusterError for a level that this release does not have.
         """

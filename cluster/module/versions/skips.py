@@ -29,12 +29,11 @@ from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from ordo.cluster.module.state.counters import ModuleCounters
-    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.host import Replication
     from ordo.cluster.module.state.state_store import StateStore
     from ordo.cluster.wire import records
-    from ordo.consensus.core import ConsensusCore
+    from ordo.consensus.state.configuration import Configuration
     from ordo.runtime.sbe import Message
-    from ordo.sequencer.sequencer import Sequencer
 
 REPORT_INTERVAL_NS = 100 * MILLISECOND_NS
 REPORT_AGE_NS_MAX = 10 * REPORT_INTERVAL_NS
@@ -56,7 +55,7 @@ class SkipHost(MemberHost, Protocol):
 
 
 class Failure(NamedTuple):
-    """A record that a service failed at or, with `is_held`, waits before as it was told to."""
+    """A record at which a service failed or, with `is_held`, waits because it was told to."""
 
     log_position: int
     is_held: bool
@@ -77,9 +76,7 @@ class Skips:
     def __init__(
         self,
         host: SkipHost,
-        core: ConsensusCore,
-        sequencer: Sequencer,
-        contacts: Contacts,
+        replication: Replication,
         store: StateStore,
         counters: ModuleCounters,
         own_id: int,
@@ -92,9 +89,7 @@ class Skips:
         `restores`: on_error is "restore". `order` sends to the service, and returns False when it cannot.
         """
         self._host = host
-        self._core = core
-        self._sequencer = sequencer
-        self._contacts = contacts
+        self._replication = replication
         self._store = store
         self._counters = counters
         self._own_id = own_id
@@ -106,7 +101,7 @@ class Skips:
         self._held: set[int] = set()
         self._unsent: deque[bytes] = deque()
         self._failures: dict[int, Failure] = {}
-        """By service: where it stands still."""
+        """Keyed by service: where it is halted."""
         self._considered: Failure | None = None
         """What `_failed_ns` and `_answers` are of."""
         self._failed_ns = 0
@@ -141,8 +136,12 @@ class Skips:
         self._counters.skipped_records.set(len(self.known))
 
     @property
+    def _configuration(self) -> Configuration:
+        return self._replication.core.configuration
+
+    @property
     def _failure(self) -> Failure | None:
-        """The failure that this member tells the others of.
+        """The failure that this member reports to the others.
 
         The first record in the log at which one of its services failed, the same on all members once their services
         have come as far as they can.
@@ -150,7 +149,7 @@ class Skips:
         return min(self._failures.values(), key=lambda one: one.log_position, default=None)
 
     def _forget_failures(self, position: int) -> None:
-        """Forget failures at this record: the services that stood still there go on, or end."""
+        """Forget failures at this record: the services halted there continue, or end."""
         self._failures = {one: it for one, it in self._failures.items() if it.log_position != position}
 
     def _has_executed(self, position: int) -> bool:
@@ -166,7 +165,7 @@ class Skips:
 
     @property
     def wishes(self) -> frozenset[int]:
-        """The positions that this member was told to leave out while it did not run."""
+        """The positions of the records that an operator wants skipped, ordered while the member was stopped."""
         return self._wishes
 
     def below(self, log_position: int) -> list[Skip]:
@@ -214,7 +213,7 @@ class Skips:
     # -- this member's service -----------------------------------------------------------------------------------------
 
     def on_service_failure(self, service_id: int, values: records.ServiceFailure, now_ns: int) -> None:
-        """Note that a service stands still at a record."""
+        """Note that a service is halted at a record."""
         position, is_held = values.log_position, bool(values.is_held)
         if position in self.known:
             if not is_held:
@@ -230,20 +229,20 @@ class Skips:
 
     def _resolve(self, failure: Failure, now_ns: int) -> None:
         """Decide what follows from the failure of this member's service."""
-        voters, threshold = self._core.configuration.voter_ids, self._core.configuration.quorum_threshold
+        voters, threshold = self._configuration.voter_ids, self._configuration.quorum_threshold
         executed = sorted(one for one, verdict in self._answers.items() if verdict is FailureVerdict.EXECUTED)
         # A member that cannot be asked must not keep this one, which may lead, from starting again.
         is_undecided = bool(executed) and not failure.is_held and now_ns >= self._failed_ns + UNDECIDED_NS_MAX
         if is_undecided or sum(one in voters for one in executed) > len(voters) - threshold:
             self._stand_alone(failure, executed)
             return
-        others = [one for one in self._core.configuration.member_ids if one != self._own_id]
+        others = [one for one in self._configuration.member_ids if one != self._own_id]
         is_answered = all(one in self._answers for one in others)
         if not failure.wants_skip and (is_answered or now_ns >= self._failed_ns + STOP_DELAY_NS_MAX):
             self._stop(failure)
         elif now_ns >= self._reported_ns + REPORT_INTERVAL_NS or self._reported_ns == NULL_VALUE:
             self._reported_ns = now_ns
-            self._contacts.broadcast(
+            self._replication.contacts.broadcast(
                 ordo_codecs.FAILURE_REPORT.encode(
                     log_position=failure.log_position,
                     member_id=self._own_id,
@@ -302,7 +301,7 @@ class Skips:
             verdict=verdict,
             text=b"" if skip is None else skip.text,
         )
-        self._contacts.send(report.member_id, answer)
+        self._replication.contacts.send(report.member_id, answer)
 
     def _on_answer(self, answer: records.FailureAnswer, now_ns: int) -> None:
         failure = self._failure
@@ -318,7 +317,7 @@ class Skips:
     @property
     def _leads(self) -> bool:
         """Whether this member appends to the log. It need not serve yet: this record may be what keeps it from that."""
-        return self._sequencer.leading_term_id != NULL_VALUE and not self._host.transfer.is_under_way
+        return self._replication.sequencer.leading_term_id != NULL_VALUE and not self._host.transfer.is_under_way
 
     def on_skip_request(self, request: records.SkipRequest) -> bytes:
         """Handle an operator's request and return the answer."""
@@ -335,14 +334,14 @@ class Skips:
             refusal = "the log has no room at the moment; try again"
         return ordo_codecs.SKIP_RESPONSE.encode(
             correlation_id=request.correlation_id,
-            leader_member_id=self._core.leader_member_id,
+            leader_member_id=self._replication.core.leader_member_id,
             log_position=position,
             refusal=refusal,
         )
 
     def _decide(self, now_ns: int) -> None:
         """Append a SkipEvent for the record that a quorum of the voters failed at alike."""
-        voters, threshold = self._core.configuration.voter_ids, self._core.configuration.quorum_threshold
+        voters, threshold = self._configuration.voter_ids, self._configuration.quorum_threshold
         failures = {
             one: report.failure
             for one, report in self._reports.items()
@@ -370,7 +369,7 @@ class Skips:
         """
         if FailureVerdict.EXECUTED in self._answers.values():
             return False
-        others = [one for one in self._core.configuration.member_ids if one != self._own_id]
+        others = [one for one in self._configuration.member_ids if one != self._own_id]
         verdicts = [self._answers.get(one, FailureVerdict.UNKNOWN) for one in others]
         return all(one is FailureVerdict.FAILED for one in verdicts) or now_ns >= self._failed_ns + UNDECIDED_NS_MAX
 
@@ -386,7 +385,7 @@ class Skips:
             member_id=self._own_id,
             text=failure.text[:TEXT_BYTES_MAX],
         )
-        if int(self._sequencer.append(record)) <= 0:
+        if int(self._replication.sequencer.append(record)) <= 0:
             return False
         self._ordered_position = failure.log_position
         return True
@@ -394,10 +393,10 @@ class Skips:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def work(self, now_ns: int) -> None:
-        """Advance what is decided about failures; called with every slow tick."""
+        """Advance the decisions about failures; called with every slow tick."""
         while self._unsent and self._order(self._unsent[0]):
             self._unsent.popleft()
-        while self._appended and self._appended[0].skip_position <= self._sequencer.commit_position:
+        while self._appended and self._appended[0].skip_position <= self._replication.sequencer.commit_position:
             self._learn(self._appended.popleft())
         failure = self._failure
         if failure != self._considered:

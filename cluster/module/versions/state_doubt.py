@@ -1,4 +1,4 @@
-"""A member whose state differs from the others': it stands back, keeps the evidence, and takes the others' state.
+"""A member whose state differs from the others': it does not lead, keeps the evidence, and takes the others' state.
 
     found     the others of a quorum hold a snapshot alike, and this member holds another one of the same position; or
               their services had one state there, and this member's another (ordo.cluster.module.versions.state_hashes)
@@ -35,7 +35,7 @@ STATE_NS_MAX = 600 * 1_000_000_000
 
 
 class StateDoubt:
-    """The doubt of one member in its own state. `position`: where it was found to differ, or -1."""
+    """The doubt of one member about its own state. `position`: where it was found to differ, or -1."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class StateDoubt:
         )
 
     def on_state_kept(self, log_position: int, recording_id: int, *more: int) -> None:
-        """Note that the service stands still here with its state recorded; NULL_VALUE: it could not be.
+        """Note that the service is halted here with its state recorded; NULL_VALUE if it could not be recorded.
 
         `more`: the states of the services 1, 2, ..., which may stand elsewhere.
         """

@@ -5,7 +5,7 @@
     members   tell each other; what a quorum had is known to each of them, and goes into the log with the next event
     doubt     a member that had another hash takes the state of the others (ordo.cluster.module.versions.state_doubt)
 
-The log has what was agreed, so that a member that comes back after a week, and whoever replays the log, compares too.
+The log has what was agreed, so that a member that comes back after a week, and replays of the log, compare too.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ from ordo.runtime.sbe import bind
 
 if TYPE_CHECKING:
     from ordo.cluster.module.log.log_executor import LogRecord
-    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.host import Replication
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
     from ordo.cluster.module.versions.state_doubt import StateDoubt
     from ordo.cluster.module.versions.versions import Versions
     from ordo.cluster.wire import records
-    from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
-    from ordo.sequencer.sequencer import Sequencer
 
 AGREED_MAX = 4096
 """So much of what the log says is kept for a service that has not executed so far."""
@@ -42,9 +40,7 @@ class StateHashes:
     def __init__(
         self,
         host: AppendingHost,
-        core: ConsensusCore,
-        sequencer: Sequencer,
-        contacts: Contacts,
+        replication: Replication,
         levels: ProtocolLevel,
         versions: Versions,
         doubt: StateDoubt,
@@ -58,9 +54,9 @@ class StateHashes:
         `every_bytes`: 0 for no events. `ask_snapshot` has the cluster take one, and returns False when it cannot.
         """
         self._host = host
-        self._core = core
-        self._sequencer = sequencer
-        self._contacts = contacts
+        self._core = replication.core
+        self._sequencer = replication.sequencer
+        self._contacts = replication.contacts
         self._levels = levels
         self._versions = versions
         self._doubt = doubt
@@ -72,7 +68,7 @@ class StateHashes:
         self._events: list[int] = []
         """Where the newest events of this member's log end; they need not be committed."""
         self._agreed: dict[int, bytes] = {}
-        """By the committed log, of positions that this member's service has not come to."""
+        """From the committed log, for positions that this member's service has not reached."""
         self._told_position = NULL_VALUE
         self._alike_position = NULL_VALUE
         self._differing_position = NULL_VALUE
@@ -99,7 +95,7 @@ class StateHashes:
             self._events.pop()
 
     def execute(self, record: LogRecord) -> None:
-        """Execute a committed event, which also says what a quorum had at an earlier one."""
+        """Execute a committed event, which also has a quorum's state at an earlier one."""
         position, digest = record.values.agreed_position, record.values.agreed_digest
         if position == NULL_VALUE:
             return
@@ -125,7 +121,7 @@ class StateHashes:
         self._reports.note(report.member_id, report.hashes, now_ns)
 
     def _compare(self, agreed: HeldSnapshot) -> None:
-        """Compare a quorum's state with this member's, whose service may not have come to it yet."""
+        """Compare a quorum's state with this member's, whose service may not have reached it yet."""
         self.agreed_position = max(self.agreed_position, agreed.log_position)
         own = self._own.get(agreed.log_position)
         if own is None:
@@ -155,7 +151,7 @@ class StateHashes:
             self._help(snapshot, now_ns)
 
     def _append_due(self, newest: HeldSnapshot | None) -> None:
-        """Ask all services for the hash of their state, and tell what was agreed of an earlier one.
+        """Ask all services for the hash of their state, and write what was agreed about an earlier one.
 
         For the leader only.
         """

@@ -1,4 +1,4 @@
-"""Services of this member that stand still, because it has no code of their version in force (docs/UPGRADES.md).
+"""Services of this member that are halted because it lacks the code of their version in force (docs/UPGRADES.md).
 
 The member goes on following and voting with its log. It hands over where it leads, and takes the newest snapshot that a
 quorum holds alike, once that lies behind the first place where one of its services stands.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Lack(NamedTuple):
-    """The position where a service stands still, and the version that it would need."""
+    """The position at which a service is halted, and the version that it needs."""
 
     log_position: int
     app_version: int
@@ -51,11 +51,11 @@ class VersionLacks:
 
     @property
     def first(self) -> Lack | None:
-        """The lack of the service that stands at the lowest position."""
+        """The lack of the service that is halted at the lowest position."""
         return min(self._lacks.values(), default=None)
 
     def on_service_lack(self, service_id: int, values: records.ServiceLack, codes: list[Code]) -> None:
-        """Note that a service stands still, and has code of these versions."""
+        """Note that a service is halted, and has code of these versions."""
         self._lacks[service_id] = Lack(values.log_position, values.app_version)
         name, table = "the service", "[service]"
         if self._service_count > 1:

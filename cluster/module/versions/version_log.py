@@ -29,7 +29,7 @@ class VersionFields(OfService, Protocol):
 
 
 class VersionChange(NamedTuple):
-    """A record of the log that says what is in force after it, for one service or for ALL_SERVICES."""
+    """A record of the log that changes the version in force, for one service or for ALL_SERVICES."""
 
     position: int
     app_version: int
@@ -59,11 +59,11 @@ class VersionLog:
     def __init__(self, service_count: int, skipped: Container[int]) -> None:
         self._skipped = skipped
         self.changes: list[VersionChange] = []
-        """By this member's log, those among them that are left out."""
+        """The changes in this member's log that are skipped."""
         self._of_snapshot = [NO_VERSION] * service_count
 
     def start(self, of_snapshot: Sequence[int]) -> None:
-        """Begin with what the starting snapshot is of, by service; nothing without one.
+        """Begin with the versions of the starting snapshot, by service, or without any.
 
         The log's own records were given to `on_record` before.
         """
@@ -86,7 +86,7 @@ class VersionLog:
         return range(len(self._of_snapshot))
 
     def change_at(self, log_position: int, service_id: int) -> VersionChange:
-        """Return what is in force for the state of a service at a position, and since when.
+        """Return the version in force for the state of a service at a position, and since when.
 
         Since NULL_VALUE means since before the snapshot.
         """

@@ -68,7 +68,7 @@ class VersionSurvey:
         self._deadline_ns = 0
         self._next_ask_ns = 0
         self.own: dict[int, list[Code]] = {}
-        """By service: what the own containers have said, each since it has started."""
+        """Keyed by service: what this member's containers have reported, each since it started."""
         self.handlers: dict[Message, Callable[[Any, int], None]] = dict(
             (
                 bind(ordo_codecs.VERSIONS_QUESTION, self._on_question),
@@ -77,7 +77,7 @@ class VersionSurvey:
         )
 
     def begin(self, member_ids: Collection[int], done: Done, now_ns: int) -> None:
-        """Ask these members anew.
+        """Ask these members again.
 
         `done` gets a row for each version of each service, and for a silent member one row without a version for each
         service.
@@ -106,7 +106,7 @@ class VersionSurvey:
         ]
 
     def _complete(self, member_id: int, rows: list[MemberCode]) -> list[MemberCode]:
-        """Return the rows by service, with one for each service that has no code, or of which nothing is known."""
+        """Return the rows by service, with a row for each service that has no code, or about which nothing is known."""
         is_voter = int(member_id in self._core.configuration.voter_ids)
         silent = MemberCode(member_id, is_voter, NO_VERSION, NULL_VALUE, NO_VERSION)
         return [

@@ -42,15 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ordo.cluster.module.log.log_executor import LogRecord
-    from ordo.cluster.module.state.config import ModuleConfig
     from ordo.cluster.module.state.counters import ModuleCounters
-    from ordo.cluster.module.state.peers import Contacts
+    from ordo.cluster.module.state.host import Orders, Replication
+    from ordo.cluster.module.state.settings import ModuleSettings
     from ordo.cluster.module.versions.protocol_level import ProtocolLevel
     from ordo.cluster.module.versions.skips import Skips
     from ordo.cluster.wire import records
-    from ordo.consensus.core import ConsensusCore
     from ordo.runtime.sbe import Message
-    from ordo.sequencer.sequencer import Sequencer
 
 
 class VersionHost(AppendingHost, Protocol):
@@ -74,33 +72,25 @@ class Versions:
     def __init__(
         self,
         host: VersionHost,
-        config: ModuleConfig,
-        core: ConsensusCore,
-        sequencer: Sequencer,
-        contacts: Contacts,
+        config: ModuleSettings,
+        replication: Replication,
         lacks: VersionLacks,
         skips: Skips,
         counters: ModuleCounters,
         levels: ProtocolLevel,
-        *,
-        answer_tool: Callable[[bytes], None],
-        ask_snapshot: Callable[[], bool],
+        orders: Orders,
     ) -> None:
-        """Take the member's parts.
-
-        `answer_tool` takes the answers to tools and operators. `ask_snapshot` has the cluster take one, and returns
-        False when it cannot.
-        """
+        core, contacts = replication.core, replication.contacts
         self._host = host
         self._core = core
-        self._sequencer = sequencer
+        self._sequencer = replication.sequencer
         self._skips = skips
         self._counters = counters
         self._levels = levels
         self._own_id = config.member_id
         self._first_version = config.first_version
-        self._answer_tool = answer_tool
-        self._needed_snapshot = NeededSnapshot(ask_snapshot)
+        self._answer_tool = orders.answer_tool
+        self._needed_snapshot = NeededSnapshot(orders.ask_snapshot)
         self._upgrade: _Upgrade | None = None
         self._committed: VersionChange | None = None
         self.log = VersionLog(config.service_count, skips.known)
@@ -158,11 +148,11 @@ class Versions:
         self.survey.own[service_id] = decode_codes(values.versions)
 
     def on_service_lack(self, service_id: int, values: records.ServiceLack) -> None:
-        """Note that the container of a service stands still."""
+        """Note that the container of a service is halted."""
         self.lacks.on_service_lack(service_id, values, self.survey.own.get(service_id, []))
 
     def on_service_failure(self, values: records.ServiceFailure) -> None:
-        """Note that a service stands still at a record, perhaps at the hand-over, and tell whoever asked for it."""
+        """Note that a service is halted at a record, perhaps at the hand-over, and tell the operator."""
         upgrade, committed = self._upgrade, self._committed_of(self._upgrade)
         if upgrade is not None and committed is not None and committed.position == values.log_position:
             self._refuse(
@@ -251,7 +241,7 @@ class Versions:
         return [one for one in self.log.service_ids if wanted.service_id in (ALL_SERVICES, one)]
 
     def _decide(self, wanted: _Upgrade, found: list[MemberCode]) -> None:
-        """Decide on an upgrade now that the voters have said what code they have.
+        """Decide on an upgrade, now that the voters have reported their code.
 
         The leader may have changed meanwhile.
         """

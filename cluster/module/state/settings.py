@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from ordo.cluster.wire.members import Member
-from ordo.consensus.state.config import ConsensusConfig
+from ordo.consensus.state.settings import ConsensusSettings
 from ordo.runtime.errors import ChannelError
 from ordo.runtime.native.time_units import SECOND_NS
 from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes
@@ -31,34 +31,34 @@ class ClusterSettings(Settings):
         default=0, alias="id", description="Number of the cluster; tells clusters apart that share a driver."
     )
     leader_heartbeat_timeout_ns: DurationNs = Field(
-        default=ConsensusConfig.leader_heartbeat_timeout_ns,
+        default=ConsensusSettings.leader_heartbeat_timeout_ns,
         alias="leader_heartbeat_timeout",
         description="A follower that hears nothing from its leader for so long looks for another one, and a leader that"
         " hears nothing from a quorum gives up. At least twice leader_heartbeat_interval.",
     )
     leader_heartbeat_interval_ns: DurationNs = Field(
-        default=ConsensusConfig.leader_heartbeat_interval_ns,
+        default=ConsensusSettings.leader_heartbeat_interval_ns,
         alias="leader_heartbeat_interval",
         description="How often a leader with nothing else to say shows that it is there.",
     )
     election_timeout_ns: DurationNs = Field(
-        default=ConsensusConfig.election_timeout_ns,
+        default=ConsensusSettings.election_timeout_ns,
         alias="election_timeout",
         description="How long one ballot of an election may take; also how long draining and handing over may take when"
         " the leadership is transferred.",
     )
     election_status_interval_ns: DurationNs = Field(
-        default=ConsensusConfig.election_status_interval_ns,
+        default=ConsensusSettings.election_status_interval_ns,
         alias="election_status_interval",
         description="How often members repeat what they say during an election. At most half of election_timeout.",
     )
     startup_canvass_timeout_ns: DurationNs = Field(
-        default=ConsensusConfig.startup_canvass_timeout_ns,
+        default=ConsensusSettings.startup_canvass_timeout_ns,
         alias="startup_canvass_timeout",
         description="How long a member that has just started waits for the others before it is content with a quorum.",
     )
     termination_timeout_ns: DurationNs = Field(
-        default=ConsensusConfig.termination_timeout_ns,
+        default=ConsensusSettings.termination_timeout_ns,
         alias="termination_timeout",
         description="How long a shutdown of the cluster waits for the members before it ends without them.",
     )
@@ -118,7 +118,7 @@ class ClusterSettings(Settings):
         description="So much of the log may wait for the leader's service; beyond it the messages of clients wait.",
     )
     appointed_leader_id: int = Field(
-        default=ConsensusConfig.appointed_leader_id,
+        default=ConsensusSettings.appointed_leader_id,
         description="Id of the only member that may stand for election; -1: any may. With it a failed leader is not"
         " replaced.",
     )
@@ -167,7 +167,7 @@ class ClusterSettings(Settings):
         description="Whether programs on the leader's machine may be clients through shared memory (`aeron:ipc`).",
     )
     app_version: Annotated[int, Field(ge=1)] = Field(
-        default=ConsensusConfig.app_version,
+        default=ConsensusSettings.app_version,
         description="Version of the code that [service] class names, as a number; 65536 and more is major * 65536 +"
         " minor * 256 + patch. Not used with [service] versions.",
     )
@@ -197,7 +197,7 @@ class ClusterSettings(Settings):
         return self
 
     def _check_windows(self) -> None:
-        """Check that what a sender may send ahead has room in the receiver's socket."""
+        """Check that the receiver's socket buffer holds what a sender may send ahead."""
         window_bytes, buffer_bytes = self.receiver_window_bytes, self.socket_buffer_bytes
         if window_bytes < self.mtu_bytes:
             raise ValueError(f"receiver_window={window_bytes}: must be at least mtu={self.mtu_bytes}")
@@ -248,7 +248,7 @@ class RetentionSettings(Settings):
 
 
 class ArchiveSettings(Settings):
-    """How a member looks after what it has recorded."""
+    """How a member checks and keeps its recordings."""
 
     scrub_ns: DurationNs = Field(
         default=7 * 24 * 3600 * 1_000_000_000,
@@ -278,7 +278,7 @@ class ArchiveSettings(Settings):
         return self
 
 
-class ModuleConfig(ClusterSettings):
+class ModuleSettings(ClusterSettings):
     """The settings of a consensus module: the cluster's, and those that differ between members."""
 
     model_config = ConfigDict(populate_by_name=True)
@@ -298,7 +298,7 @@ class ModuleConfig(ClusterSettings):
     """What becomes of a member whose service raised at a record (ordo.cluster.module.versions.skips)."""
     service_count: int = 1
     """How many services a node runs (ordo.cluster.module.services.services)."""
-    first_version: int = ConsensusConfig.app_version
+    first_version: int = ConsensusSettings.app_version
     """What a log begins with that this member is the first to lead; NO_VERSION: it can begin none."""
     state_hash_every_bytes: int = 64 * MEBIBYTE
     """How much log lies between two hashes of the services' states (cluster.module.versions.state_hashes); 0: there
@@ -311,10 +311,10 @@ class ModuleConfig(ClusterSettings):
         """The receive parameters of a channel URI."""
         return f"rcv-wnd={self.receiver_window_bytes}|so-rcvbuf={self.socket_buffer_bytes}"
 
-    def consensus(self, members: tuple[Member, ...]) -> ConsensusConfig:
+    def consensus(self, members: tuple[Member, ...]) -> ConsensusSettings:
         """Return the settings that consensus needs. Raises ConfigurationError on values that cannot work together."""
-        names = {field.name for field in fields(ConsensusConfig)} & set(type(self).model_fields)
-        return ConsensusConfig(
+        names = {field.name for field in fields(ConsensusSettings)} & set(type(self).model_fields)
+        return ConsensusSettings(
             **{name: getattr(self, name) for name in names},
             member_ids=tuple(member.id for member in members),
             learner_ids=(self.member_id,) if self.is_learner else (),

@@ -1,0 +1,58 @@
+"""Stops a member or its cluster properly: a transfer, a planned end, and the orders of operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ordo.cluster.module.log.cluster_control import ClusterControl
+from ordo.cluster.module.state.termination import Termination
+from ordo.cluster.module.state.transfer import LeadershipTransfer
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.client_parts import ClientParts
+    from ordo.cluster.module.committed_log import CommittedLog
+    from ordo.cluster.module.log.ingress_gate import IngressGate
+    from ordo.cluster.module.member_parts import Foundation
+
+
+@dataclass(frozen=True)
+class ControlParts:
+    """The parts that may stop a leader from appending, and the ingress gate that depends on them."""
+
+    gate: IngressGate
+    transfer: LeadershipTransfer
+    termination: Termination
+    control: ClusterControl
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether a transfer is in progress, or will begin because the node was told to end."""
+        return self.transfer.is_under_way or self.transfer.is_stopping
+
+
+def make_control_parts(
+    base: Foundation, gate: IngressGate, clients: ClientParts, committed: CommittedLog
+) -> ControlParts:
+    """Build what stops a member, or its cluster."""
+    member, core, sequencer, counters = base.member, base.core, base.sequencer, base.counters
+    member.transfer = transfer = LeadershipTransfer(member, core, sequencer, counters, gate.update)
+    termination = Termination(
+        member,
+        core,
+        counters,
+        base.config.service_count,
+        is_ready=committed.is_ready_to_end,
+        terminate_services=clients.services.terminate,
+    )
+    control = ClusterControl(
+        member,
+        core,
+        sequencer,
+        counters,
+        transfer,
+        termination,
+        update_ingress=gate.update,
+        touch_sessions=clients.notices.touch,
+    )
+    return ControlParts(gate, transfer, termination, control)

@@ -1,0 +1,43 @@
+"""Sends notices to all open sessions, and keeps the sessions open while the member could not hear them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ordo.cluster.module.sessions.sessions import Leadership
+
+if TYPE_CHECKING:
+    from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions
+
+
+class TimedLeadership(Leadership, Protocol):
+    """The member that leads, and cluster time."""
+
+    @property
+    def cluster_time(self) -> int: ...
+
+
+class SessionNotices:
+    """Speaks to the clients of one member's sessions."""
+
+    def __init__(self, leadership: TimedLeadership, sessions: OpenSessions) -> None:
+        self._leadership = leadership
+        self._sessions = sessions
+
+    def touch(self) -> None:
+        """Count every session as heard from now."""
+        self._sessions.touch(self._leadership.cluster_time)
+
+    def notify(self, session: ClusterSession, notice: str) -> None:
+        """Queue a notice for one session."""
+        self._sessions.notify(self._leadership, session, notice)
+
+    def notify_all(self, notice: str) -> None:
+        """Queue a notice for each open session."""
+        for session in self._sessions:
+            self._sessions.notify(self._leadership, session, notice)
+
+    def notify_all_now(self, notice: str) -> None:
+        """Send a notice to each open session at once, if there is room."""
+        for session in list(self._sessions):
+            self._sessions.notify_now(self._leadership, session, notice)
