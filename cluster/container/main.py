@@ -1,4 +1,4 @@
-"""The service container as a process of its own: its node starts and watches it, and it ends with the node.
+"""The service container as a separate process: its node starts and watches it, and it ends with the node.
 
 Exit status: 0 ended in order, 70 the service raised (see the error log in the cluster folder), 1 anything else.
 """
@@ -18,6 +18,8 @@ from ordo.cluster.container.process_copy import ProcessCopier
 from ordo.cluster.container.service_container import (
     APP_VERSION_DEFAULT,
     QUERIES_MAX_DEFAULT,
+    ContainerIdentity,
+    ContainerLimits,
     ServiceContainer,
     open_recording_in,
 )
@@ -219,17 +221,14 @@ def run_container(options: argparse.Namespace) -> None:
             partial(
                 ServiceContainer,
                 service,
-                cluster_dir=options.cluster_dir,
+                ContainerIdentity(options.cluster_dir, options.member_id, options.service_id, options.cluster_id),
                 client=client,
                 clock=clock,
                 open_recording=open_recording_in(FileStorage(open_lmdb), options.archive_dir),
-                member_id=options.member_id,
-                service_id=options.service_id,
                 memory=memory,
-                queries_max=options.queries_max,
-                egress_buffer_bytes=options.egress_buffer_bytes,
-                egress_buffer_total_bytes=options.egress_buffer_total_bytes,
-                cluster_id=options.cluster_id,
+                limits=ContainerLimits(
+                    options.queries_max, options.egress_buffer_bytes, options.egress_buffer_total_bytes
+                ),
             ),
             clock,
         )

@@ -1,4 +1,4 @@
-"""A copy of the service's process that writes its snapshot, while the process itself goes on (fork, copy on write).
+"""A fork of the service's process that writes its snapshot, while the process itself goes on (copy on write).
 
 The copy shares no memory that it writes to, and uses nothing of the node: no stream, no counter, no file of the
 archive. It writes what the snapshot consists of to a pipe, from which the process publishes it:
@@ -69,7 +69,7 @@ class Copier(Protocol):
         """Return why the process cannot be copied now; '' when it can."""
 
     def copy(self, write: Write) -> SnapshotCopy:
-        """Make a copy that does `write` with the state of now. Raises SnapshotError where there is none to be had."""
+        """Fork a copy that calls `write` with the present state. Raises SnapshotError if no fork is possible."""
 
 
 class ProcessCopier:
@@ -107,7 +107,7 @@ class ProcessCopier:
 
 
 def _unfreeze(frozen_before: int) -> None:
-    """Unfreeze objects, but not where the service may have frozen some itself: they cannot be told apart."""
+    """Unfreeze objects, unless the service may have frozen some itself, because they cannot be told apart."""
     if frozen_before == 0:
         gc.unfreeze()
 

@@ -67,7 +67,17 @@ def load_versions(names: Mapping[int, str], folder: Path | None = None) -> Servi
 
 
 def load_class(name: str, key: str, folder: Path | None = None) -> type[Any]:
-    """Load any class, as `load_service` does a service; `key` says in errors what names it."""
+    """Load any class as `load_service` loads a service; `key` names it in errors."""
+    found = load_attribute(name, key, folder)
+    if not isinstance(found, type):
+        module_name, _, class_name = name.partition(":")
+        needed = " derived from ClusteredService" if key == "service" else ""
+        raise ConfigurationError(f"{key}={name!r}: {module_name} has no class {class_name!r}{needed}")
+    return found
+
+
+def load_attribute(name: str, key: str, folder: Path | None = None) -> object:
+    """Load what `module:name` says, as `load_service` does a service; None where the module has no such name."""
     module_name, separator, class_name = name.partition(":")
     if not separator or not module_name or not class_name:
         raise ConfigurationError(f"{key}={name!r}: must be module:Class, such as mypackage.counter:Counter")
@@ -83,8 +93,4 @@ def load_class(name: str, key: str, folder: Path | None = None) -> type[Any]:
         ) from error
     except Exception as error:
         raise ConfigurationError(f"{key}={name!r}: importing it raised {_describe(error)}") from error
-    found = getattr(module, class_name, None)
-    if not isinstance(found, type):
-        needed = " derived from ClusteredService" if key == "service" else ""
-        raise ConfigurationError(f"{key}={name!r}: {module_name} has no class {class_name!r}{needed}")
-    return found
+    return getattr(module, class_name, None)

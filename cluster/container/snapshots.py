@@ -11,13 +11,13 @@ everything is recorded. What is written is the same, and so is what the consensu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
+from ordo.cluster.container.execution import ContainerState
 from ordo.cluster.container.process_copy import Append, Copier, SnapshotCopy
-from ordo.cluster.container.snapshot_demand import demand_snapshots
 from ordo.cluster.container.state_keeper import StateKeeper
 from ordo.cluster.wire.snapshots import container_snapshot
-from ordo.cluster.wire.snapshots.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX, ServiceSnapshot
+from ordo.cluster.wire.snapshots.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX
 from ordo.cluster.wire.snapshots.snapshot_digest import digest_of
 from ordo.cluster.wire.snapshots.snapshot_writer import SnapshotWriter
 from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID, local_stream
@@ -26,43 +26,23 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.reporting.failures import one_line
 from ordo.runtime.reporting.logging import tell
 from ordo.service_api import snapshot as service_snapshot
-from ordo.service_api.service import Service
+from ordo.service_api.snapshot_demand import demand_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ordo.cluster.container.execution import ServiceExecution
+    from ordo.cluster.container.own_state import OwnState
     from ordo.cluster.container.streams.control import ContainerControl
     from ordo.cluster.container.streams.feeds import ContainerFeeds
+    from ordo.cluster.container.streams.loop import ContainerLoop
+    from ordo.runtime.native.clock import Clock
     from ordo.transport.client.client import TransportClient
 
 HOLD_SNAPSHOT = 4
 """A snapshot is being recorded while the service stands still, or one is due before the last is recorded."""
 SILENCE_NS_MAX = 600 * 1_000_000_000
 """A copy that has written nothing for so long is given up."""
-
-
-class SnapshotHost(Protocol):
-    """The container whose service is asked for its state."""
-
-    control: ContainerControl
-    feeds: ContainerFeeds
-    hold: int
-
-    @property
-    def service(self) -> Service: ...
-    @property
-    def time(self) -> int: ...
-    def describe_state(self, log_position: int) -> ServiceSnapshot:
-        """Return the container's own state, which precedes the service's in a snapshot."""
-
-    def begin_callback(self, callback: str) -> None:
-        """Note that the service is about to be called; some callbacks may not call the cluster."""
-
-    def ask_for_tick(self) -> None: ...
-    def on_control_sent(self) -> None: ...
-    def note_error(self, error: Exception, where: str) -> None: ...
-    def note_failure(self, error: Exception, where: str) -> None:
-        """Note an error that the service raised, and log it for the service's author."""
 
 
 class _Point(NamedTuple):
@@ -80,9 +60,24 @@ class ContainerSnapshots:
     copier: Copier | None = None
     """What copies the service; None: it stands still."""
 
-    def __init__(self, host: SnapshotHost, client: TransportClient, cluster_id: int) -> None:
-        self._host = host
+    def __init__(
+        self,
+        loop: ContainerLoop,
+        control: ContainerControl,
+        execution: ServiceExecution,
+        own_state: OwnState,
+        feeds: ContainerFeeds,
+        client: TransportClient,
+        clock: Clock,
+        cluster_id: int,
+    ) -> None:
+        self._loop = loop
+        self._control = control
+        self._execution = execution
+        self._own_state = own_state
+        self._feeds = feeds
         self._client = client
+        self._clock = clock
         self._stream_id = local_stream(SERVICE_SNAPSHOT_STREAM_ID, cluster_id)
         self.silence_ns_max = SILENCE_NS_MAX
         self._point: _Point | None = None
@@ -104,47 +99,53 @@ class ContainerSnapshots:
         """Whether this is not the service's process but a copy of it."""
         return self.copier is not None and self.copier.is_copy
 
-    def take(self, log_position: int, now_ns: int) -> None:
+    def take(self, log_position: int) -> None:
         """Take the state after the record that ends here; at once, or when the snapshot before is recorded."""
         if self._point is not None:
             self._waiting_position = log_position
             self._hold()
             return
-        self._point = _Point(log_position, self._host.time, self._host.feeds.positions())
+        self._point = _Point(log_position, self._loop.time, self._feeds.positions())
         try:
-            demand_snapshots(self._host.service)
+            demand_snapshots(self._loop.service)
             if self._may_copy():
-                self._begin_copy(self._point, now_ns)
+                self._begin_copy(self._point)
             else:
                 self._stand_still(self._point)
         except Exception as error:
             self._fail(error)
 
-    def keep_state(self, log_position: int, now_ns: int, *, is_whole: bool) -> None:
-        """Write down the state at which the service stands still because it is not that of the other members."""
+    def keep_state(self) -> None:
+        """Have the service stand still, since its state is not that of the other members, and record the state.
+
+        It is kept as evidence, unless half a record was executed.
+        """
+        log_position, is_whole = self._loop.log_position, self._execution.state is ContainerState.RUNNING
+        self._execution.stand_still()
         if not is_whole:
             self._on_kept(log_position, NULL_VALUE)
             return
         try:
-            demand_snapshots(self._host.service)
+            demand_snapshots(self._loop.service)
             messages: list[bytes] = []
             self._write(log_position, messages.append)
-            self._keeper.begin(log_position, messages, now_ns)
+            self._keeper.begin(log_position, messages, self._clock.now())
         except Exception as error:
-            self._host.note_error(error, f"on_take_snapshot of the state at position {log_position}, as evidence")
+            self._execution.errors.record(
+                error, f"on_take_snapshot of the state at position {log_position}, as evidence"
+            )
             self._on_kept(log_position, NULL_VALUE)
-        self._host.ask_for_tick()
+        self._loop.ask_for_tick()
 
     def _on_kept(self, log_position: int, recording_id: int) -> None:
-        self._host.control.send_state_kept(log_position, recording_id)
-        self._host.on_control_sent()
+        self._control.send_state_kept(log_position, recording_id)
 
     def _hold(self) -> None:
-        self._host.hold |= HOLD_SNAPSHOT
-        self._host.ask_for_tick()
+        self._loop.hold |= HOLD_SNAPSHOT
+        self._loop.ask_for_tick()
 
     def _may_copy(self) -> bool:
-        if self.copier is None or not getattr(self._host.service, "can_fork", True):
+        if self.copier is None or not getattr(self._loop.service, "can_fork", True):
             return False
         obstacle = self.copier.find_obstacle()
         if obstacle and obstacle != self._told_obstacle:
@@ -152,14 +153,13 @@ class ContainerSnapshots:
         self._told_obstacle = obstacle
         return not obstacle
 
-    def _begin_copy(self, point: _Point, now_ns: int) -> None:
+    def _begin_copy(self, point: _Point) -> None:
         assert self.copier is not None
         self._copy = self.copier.copy(lambda append: self._write(point.log_position, append))
-        self._heard_ns = now_ns
+        self._heard_ns = self._clock.now()
         self._writer = SnapshotWriter(self._client, self._stream_id, is_whole=False)
-        self._host.control.send_snapshot_begun(point.log_position, self._writer.session_id)
-        self._host.on_control_sent()
-        self._host.ask_for_tick()
+        self._control.send_snapshot_begun(point.log_position, self._writer.session_id)
+        self._loop.ask_for_tick()
 
     def _stand_still(self, point: _Point) -> None:
         messages: list[bytes] = []
@@ -170,11 +170,11 @@ class ContainerSnapshots:
 
     def _write(self, log_position: int, append: Append) -> None:
         """Append everything that the snapshot consists of, in order."""
-        for message in container_snapshot.encode(self._host.describe_state(log_position)):
+        for message in container_snapshot.encode(self._own_state.describe(log_position)):
             append(message)
         writer = service_snapshot.SnapshotWriter(append, SNAPSHOT_MESSAGE_BYTES_MAX)
-        self._host.begin_callback("on_take_snapshot")
-        self._host.service.on_take_snapshot(writer)
+        self._execution.begin_callback("on_take_snapshot")
+        self._loop.service.on_take_snapshot(writer)
         writer.close()
 
     # Duty cycles
@@ -190,7 +190,7 @@ class ContainerSnapshots:
         try:
             return self._keeper.work(now_ns)
         except SnapshotError as error:
-            self._host.note_error(error, "the state is kept as evidence")
+            self._execution.errors.record(error, "the state is kept as evidence")
             return 1
 
     def _work_on_snapshot(self, now_ns: int) -> int:
@@ -202,7 +202,7 @@ class ContainerSnapshots:
             self._fail(error)
             return 1
         if not self._is_recorded:
-            self._is_recorded = self._host.feeds.has_recorded(self._point.feeds) and self._writer.work()
+            self._is_recorded = self._feeds.has_recorded(self._point.feeds) and self._writer.work()
             self._client.wake_driver()
         if not self._is_recorded or not (self._copy is None or self._copy.is_gone()):
             return count
@@ -236,7 +236,7 @@ class ContainerSnapshots:
 
     def _end(self, recording_id: int) -> None:
         assert self._point is not None
-        self._host.control.send_snapshot_digest(self._point.log_position, self._digest)
+        self._control.send_snapshot_digest(self._point.log_position, self._digest)
         self._writer = None
         self._answer(recording_id)
 
@@ -245,24 +245,22 @@ class ContainerSnapshots:
         assert self._point is not None
         # What a copy raised comes as text, its first line says it in short.
         reason = error.message.splitlines()[0] if isinstance(error, SnapshotError) else one_line(error)
-        self._host.control.send_snapshot_failure(self._point.log_position, reason)
-        self._host.note_failure(error, f"on_take_snapshot at position {self._point.log_position}")
+        self._control.send_snapshot_failure(self._point.log_position, reason)
+        self._execution.note_failure(error, f"on_take_snapshot at position {self._point.log_position}")
         self._answer(NULL_VALUE)
 
     def _answer(self, recording_id: int) -> None:
         assert self._point is not None
         point = self._point
         self._give_up()
-        host = self._host
-        host.hold &= ~HOLD_SNAPSHOT
-        host.control.send_ack(point.log_position, point.time, recording_id)
-        host.on_control_sent()
+        self._loop.hold &= ~HOLD_SNAPSHOT
+        self._control.send_ack(point.log_position, point.time, recording_id)
         if self._waiting_position is not None:
             log_position, self._waiting_position = self._waiting_position, None
-            self.take(log_position, self._heard_ns)
+            self.take(log_position)
 
     def close(self) -> None:
-        """Give up what is under way. Idempotent."""
+        """Abandon a snapshot in progress. Idempotent."""
         self._keeper.close()
         self._give_up()
 

@@ -1,4 +1,4 @@
-"""Keeps a state that differs from the other members', where the service stands still (docs/RETENTION.md)."""
+"""Keeps a state that differs from the other members', at which the service is halted (docs/RETENTION.md)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SILENCE_NS_MAX = 5_000_000_000
 
 
 class StateKeeper:
-    """Keeps one state, in a recording of its own beside those of snapshots."""
+    """Keeps one state, in a recording beside those of snapshots."""
 
     def __init__(self, client: TransportClient, stream_id: int, done: Callable[[int, int], None]) -> None:
-        """Take `done`, which gets the state's log position and its recording, or NULL_VALUE where there is none."""
+        """Call `done` at the end with the state's log position and its recording, or NULL_VALUE without one."""
         self._client = client
         self._stream_id = stream_id
         self._done = done
@@ -35,7 +35,7 @@ class StateKeeper:
         return self._writer is not None
 
     def begin(self, log_position: int, messages: Iterable[bytes], now_ns: int) -> None:
-        """Record what the state at this position consists of."""
+        """Begin to record the state at this position."""
         self._log_position = log_position
         self._writer = SnapshotWriter(self._client, self._stream_id, messages)
         self._moved_ns = now_ns
@@ -65,7 +65,7 @@ class StateKeeper:
         return 1
 
     def close(self) -> None:
-        """Give up what is under way. Idempotent."""
+        """Abandon a recording in progress. Idempotent."""
         if self._writer is not None:
             self._writer.close()
         self._writer = None

@@ -8,19 +8,23 @@ no code of the version in force stands still before the first record that needs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ordo.cluster.container.snapshot_demand import demand_snapshots, implements_snapshots
 from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.app_version import concerns
 from ordo.cluster.wire.snapshots.container_snapshot import SNAPSHOT_MESSAGE_BYTES_MAX
 from ordo.cluster.wire.version_rows import HANDS_OVER, HASHES, Code, encode_codes
 from ordo.runtime.errors import Category, OrdoError, ServiceError
-from ordo.service_api.service import Cluster, Role, Service
+from ordo.service_api.service import Role, Service
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
+from ordo.service_api.snapshot_demand import demand_snapshots, implements_snapshots
 from ordo.service_api.state_hash import implements_state_hash
 
 if TYPE_CHECKING:
+    from ordo.cluster.container.execution import ServiceExecution
     from ordo.cluster.container.streams.control import ContainerControl
+    from ordo.cluster.container.streams.loop import ContainerLoop
+    from ordo.cluster.wire import records
 
 HOLD_VERSION = 64
 """There is no code of the version in force."""
@@ -32,7 +36,7 @@ class ServiceVersions:
     """The code that a container has, by version. Each instance of a service executes one stretch of the log."""
 
     def __init__(self, code: Mapping[int, Callable[[], Service]]) -> None:
-        """Take `code`, which makes an instance; where it is a class, what it can do is known before."""
+        """Take `code`, which makes an instance; if it is a class, its capabilities are known before."""
         assert code, "a container without code"
         self._code = dict(code)
         self._prepared: dict[int, Service] = {}
@@ -44,7 +48,7 @@ class ServiceVersions:
 
     @property
     def lowest(self) -> int:
-        """The version that a container begins with until the log says what is in force.
+        """The version with which a container begins until the log says which is in force.
 
         Also the choice for a new log.
         """
@@ -81,47 +85,28 @@ def _flags_of(service_class: type) -> int:
     return hands_over | (HASHES if implements_state_hash(service_class) else 0)
 
 
-class VersionHost(Protocol):
-    """The container."""
-
-    control: ContainerControl
-    hold: int
-
-    @property
-    def cluster(self) -> Cluster: ...
-    @property
-    def service(self) -> Service: ...
-    @property
-    def is_leading(self) -> bool: ...
-    @property
-    def log_position(self) -> int: ...
-    def set_service(self, service: Service) -> None: ...
-    def stand_still(self) -> None: ...
-    def on_control_sent(self) -> None: ...
-    def record_error(self, error: Exception) -> None: ...
-    def invoke(self, callback: str, may_call: bool, *arguments: object) -> None:
-        """Call the service; what it raises ends the container."""
-
-    def attempt(self, callback: str, action: Callable[[], None]) -> bool:
-        """Run something that belongs to the record being executed.
-
-        Return False when it raised, and the service failed.
-        """
-
-
 class VersionSwitch:
-    """The versions of one container. `in_force` is the version of the code that `host.service` is an instance of."""
+    """The versions of one container. `in_force` is the version of the code that `loop.service` is an instance of."""
 
-    def __init__(self, host: VersionHost, versions: ServiceVersions, service_id: int) -> None:
-        self._host = host
+    def __init__(
+        self,
+        loop: ContainerLoop,
+        control: ContainerControl,
+        execution: ServiceExecution,
+        versions: ServiceVersions,
+        service_id: int,
+    ) -> None:
+        self._loop = loop
+        self._control = control
+        self._execution = execution
         self._versions = versions
         self._service_id = service_id
         self.in_force = versions.lowest
 
     def announce(self) -> None:
         """Tell the module what code there is."""
-        codes = encode_codes(self._versions.describe(self._host.service))
-        self._host.control.send(ordo_codecs.SERVICE_VERSIONS.encode(service_id=self._service_id, versions=codes))
+        codes = encode_codes(self._versions.describe(self._loop.service))
+        self._control.send(ordo_codecs.SERVICE_VERSIONS.encode(service_id=self._service_id, versions=codes))
 
     def choose(self, app_version: int) -> bool:
         """Take an instance of the version that a snapshot, or the log from its beginning on, is of.
@@ -132,7 +117,7 @@ class VersionSwitch:
             self._lack(app_version)
             return False
         if app_version != self.in_force:
-            self._host.set_service(self._versions.make(app_version))
+            self._loop.set_service(self._versions.make(app_version))
             self.in_force = app_version
         return True
 
@@ -145,48 +130,46 @@ class VersionSwitch:
         if not self.choose(app_version):
             return False
         if app_version != former:
-            self._host.invoke("on_start", False, self._host.cluster, None)
+            self._execution.invoke("on_start", False, self._execution.cluster, None)
         return True
 
+    def on_event(self, event: records.VersionEvent, position: int) -> None:
+        """Execute a VersionEvent, unless it is another service's, or left out."""
+        if concerns(event, self._service_id) and not self._execution.leaves_out(position):
+            self.change(event.app_version)
+
     def change(self, app_version: int) -> None:
-        """Execute a VersionEvent: from the next record on this version is in force."""
+        """Put a version in force from the next record on."""
         if app_version == self.in_force:
             return
         if app_version not in self._versions:
             self._lack(app_version)
-        elif self._host.attempt(UPGRADE, lambda: self._hand_over(app_version)):
+        elif self._execution.attempt(UPGRADE, lambda: self._hand_over(app_version)):
             self.in_force = app_version
-            if self._host.is_leading:
-                self._host.invoke("on_role_change", False, Role.LEADER)
+            if self._loop.is_leading:
+                self._execution.invoke("on_role_change", False, Role.LEADER)
 
     def _hand_over(self, app_version: int) -> None:
         """Start the new code from the old code's snapshot: the same bytes as through a recording."""
-        host, old = self._host, self._host.service
+        cluster, old = self._execution.cluster, self._loop.service
         messages: list[bytes] = []
         try:
             demand_snapshots(old)
             writer = SnapshotWriter(messages.append, SNAPSHOT_MESSAGE_BYTES_MAX)
             old.on_take_snapshot(writer)
             writer.close()
-            self._terminate(old)
+            self._execution.end(old)
             new = self._versions.make(app_version)
-            new.on_start(host.cluster, SnapshotReader(messages))
+            new.on_start(cluster, SnapshotReader(messages))
         except ServiceError:
             raise
         except OrdoError as error:  # which would otherwise end the node, and is the service's to answer for
             raise ServiceError(f"{type(error).__name__}: {error.message}") from error
-        host.set_service(new)
-
-    def _terminate(self, service: Service) -> None:
-        try:
-            service.on_terminate(self._host.cluster)
-        except Exception as error:
-            self._host.record_error(error)
+        self._loop.set_service(new)
 
     def _lack(self, app_version: int) -> None:
-        """Execute nothing more, and say so to the module, which looks for a way past the stretch."""
-        host = self._host
-        host.hold |= HOLD_VERSION
-        host.stand_still()
-        host.control.send(ordo_codecs.SERVICE_LACK.encode(log_position=host.log_position, app_version=app_version))
-        host.on_control_sent()
+        """Halt, and report the missing code to the module, which looks for a snapshot after this part of the log."""
+        loop = self._loop
+        loop.hold |= HOLD_VERSION
+        self._execution.stand_still()
+        self._control.send(ordo_codecs.SERVICE_LACK.encode(log_position=loop.log_position, app_version=app_version))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.streams import CONTROL_CHANNEL, TO_MODULE_STREAM_ID, TO_SERVICE_STREAM_ID, service_stream
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
+    from ordo.cluster.container.streams.loop import ContainerLoop
     from ordo.transport.client.client import TransportClient
+    from ordo.transport.streams.publication import ExclusivePublication
+    from ordo.transport.streams.subscription import Subscription
 
+HOLD_CONTROL = 1
+"""Something waits for the control stream."""
 POLL_LIMIT = 10
 TEXT_BYTES_MAX = 300
 
@@ -34,30 +39,49 @@ class ControlHandler(Protocol):
 class ContainerControl:
     """The control streams of a container.
 
-    It sends in order and never loses a message: what cannot be sent at once waits in `blocked`.
+    It sends in order and never loses a message: what cannot be sent at once waits.
 
     The container executes no further record while something waits, so what waits is what one callback asked for.
     """
 
-    def __init__(self, client: TransportClient, service_id: int, handler: ControlHandler, cluster_id: int = 0) -> None:
+    is_open = False
+    _publication: ExclusivePublication
+    _subscription: Subscription
+    _handler: ControlHandler
+
+    def __init__(self, loop: ContainerLoop, service_id: int) -> None:
+        """Take the `loop` that is held back while something waits."""
+        self._loop = loop
         self._service_id = service_id
-        self._handler = handler
         self._next_ack_id = 0
         self._waiting: deque[bytes] = deque()
+
+    def open(self, client: TransportClient, cluster_id: int) -> None:
+        """Add the streams; nothing is sent or polled before."""
         self._publication = client.add_exclusive_publication(
-            CONTROL_CHANNEL, service_stream(TO_MODULE_STREAM_ID, cluster_id, service_id)
+            CONTROL_CHANNEL, service_stream(TO_MODULE_STREAM_ID, cluster_id, self._service_id)
         )
         self._subscription = client.add_subscription(
-            CONTROL_CHANNEL, service_stream(TO_SERVICE_STREAM_ID, cluster_id, service_id)
+            CONTROL_CHANNEL, service_stream(TO_SERVICE_STREAM_ID, cluster_id, self._service_id)
         )
+        self.is_open = True
 
     @property
     def blocked(self) -> bool:
         return bool(self._waiting)
 
     def send(self, message: bytes) -> None:
+        """Send a message, or have it wait, and the loop with it."""
         if self._waiting or self._publication.offer(message) <= 0:
             self._waiting.append(message)
+            self._loop.hold |= HOLD_CONTROL
+            self._loop.ask_for_tick()
+        self._loop.note_written()
+
+    def release(self) -> None:
+        """Let the loop go on when nothing waits any more."""
+        if not self._waiting:
+            self._loop.hold &= ~HOLD_CONTROL
 
     def flush(self) -> int:
         """Send what waits as far as there is room, and return the number of messages."""
@@ -100,8 +124,12 @@ class ContainerControl:
             ordo_codecs.SNAPSHOT_FAILURE.encode(log_position=log_position, service_id=self._service_id, text=_cut(text))
         )
 
+    def send_state_hash(self, log_position: int, digest: bytes) -> None:
+        """Send the hash of the service's state at a StateHashEvent."""
+        self.send(ordo_codecs.STATE_HASH.encode(log_position=log_position, service_id=self._service_id, digest=digest))
+
     def send_state_kept(self, log_position: int, recording_id: int) -> None:
-        """Report where the state is recorded at which the service stands still; NULL_VALUE: nowhere."""
+        """Report the recording of the state at which the service is halted; NULL_VALUE for none."""
         self.send(
             ordo_codecs.STATE_KEPT.encode(
                 log_position=log_position, recording_id=recording_id, service_id=self._service_id
@@ -127,11 +155,12 @@ class ContainerControl:
         """The longest payload of `send_service_message`."""
         return int(self._publication.max_message_length) - codecs.SESSION_HEADER_LENGTH_BYTES
 
-    def poll(self) -> int:
-        """Hand out what the consensus module asked for, and return the number of messages."""
+    def poll(self, handler: ControlHandler) -> int:
+        """Handle the messages of the consensus module, and return their number."""
+        self._handler = handler
         return int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
 
-    def _on_message(self, message: bytes, _header: Any) -> None:
+    def _on_message(self, message: bytes, _header: object) -> None:
         found = ordo_codecs.decode_any(message)
         if found is None:
             return

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.counters.recording_counters import recording_counters
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ordo.cluster.container.streams.control import ContainerControl
+    from ordo.cluster.container.streams.loop import ContainerLoop
     from ordo.service_api.service import Payload
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.publication import ExclusivePublication
@@ -58,30 +59,14 @@ class _Published(NamedTuple):
     message: bytes
 
 
-class FeedHost(Protocol):
-    """The container whose service publishes."""
-
-    control: ContainerControl
-    hold: int
-    has_published: bool
-
-    @property
-    def log_position(self) -> int: ...
-    @property
-    def time(self) -> int: ...
-    def check_allowed(self, call: str) -> None:
-        """Raise ServiceCallError unless a callback is running that may call the cluster."""
-
-    def ask_for_tick(self) -> None: ...
-    def note_written(self) -> None: ...
-    def on_control_sent(self) -> None: ...
-
-
 class ContainerFeeds:
     """The topics of one container, in the order in which they were published to first."""
 
-    def __init__(self, host: FeedHost, client: TransportClient, cluster_id: int = 0) -> None:
-        self._host = host
+    def __init__(
+        self, loop: ContainerLoop, control: ContainerControl, client: TransportClient, cluster_id: int = 0
+    ) -> None:
+        self._loop = loop
+        self._control = control
         self._client = client
         self._stream_id = local_stream(FEED_STREAM_ID, cluster_id)
         self._topics: dict[str, Topic] = {}
@@ -94,31 +79,31 @@ class ContainerFeeds:
 
     def publish(self, topic: str, payload: Payload) -> int:
         """Take a message for a topic. Returns its sequence number. Raises ServiceError, ServiceCallError."""
-        self._host.check_allowed("publish")
+        self._loop.check_allowed("publish")
         data = to_bytes(payload, "what cluster.publish is given")
         check_publication(topic, len(data), self._topics)
         self._count(len(data))
         found = self._topics.get(topic)
         if found is None:
             found = self._topics[topic] = Topic(topic)
-        position = self._host.log_position
+        position = self._loop.log_position
         found.sequence += 1
         header = ordo_codecs.FEED_MESSAGE.encode(
             sequence=found.sequence,
             log_position=position,
             previous_log_position=found.log_position,
-            timestamp=self._host.time,
+            timestamp=self._loop.time,
             message_index=self._record_count - 1,
         )
         found.log_position = position
         self._waiting.append(_Published(position, found, header + data))
-        self._host.has_published = True
+        self._loop.has_published = True
         return found.sequence
 
     def _count(self, length_bytes: int) -> None:
         """Count what one record publishes."""
-        if self._record_position != self._host.log_position:
-            self._record_position, self._record_bytes, self._record_count = self._host.log_position, 0, 0
+        if self._record_position != self._loop.log_position:
+            self._record_position, self._record_bytes, self._record_count = self._loop.log_position, 0, 0
         if self._record_bytes + length_bytes > RECORD_BYTES_MAX:
             raise ServiceError(f"publish: the callbacks of one record may publish {RECORD_BYTES_MAX} bytes at most")
         self._record_bytes += length_bytes
@@ -128,7 +113,7 @@ class ContainerFeeds:
 
     def flush(self) -> int:
         """Send what was published, and return the number of messages; `hold` says where some of it waits."""
-        host, count = self._host, 0
+        loop, count = self._loop, 0
         while self._waiting:
             _, topic, message = self._waiting[0]
             if topic.publication is None:
@@ -142,29 +127,28 @@ class ContainerFeeds:
             self._waiting.popleft()
             count += 1
         if count:
-            host.note_written()
-        host.has_published = False
+            loop.note_written()
+        loop.has_published = False
         if self._waiting:
-            host.hold |= HOLD_FEEDS
-            host.ask_for_tick()
+            loop.hold |= HOLD_FEEDS
+            loop.ask_for_tick()
         else:
-            host.hold &= ~HOLD_FEEDS
+            loop.hold &= ~HOLD_FEEDS
         return count
 
     def _open(self, topic: Topic) -> None:
-        """Publish a topic from where it stands. Its stream takes nothing before the archive records it."""
+        """Publish a topic from its present position. Its stream takes nothing before the archive records it."""
         term_id, offset = divmod(topic.position, FEED_TERM_LENGTH_BYTES)
         channel = (
             f"aeron:ipc?alias={feed_alias(topic.name)}|mtu={FEED_MTU_BYTES}|term-length={FEED_TERM_LENGTH_BYTES}"
             f"|init-term-id=0|term-id={term_id}|term-offset={offset}"
         )
         topic.publication = self._client.add_exclusive_publication(channel, self._stream_id)
-        self._host.control.send(
+        self._control.send(
             ordo_codecs.FEED_OPEN.encode(
                 position=topic.position, session_id=topic.publication.session_id, topic=topic.name
             )
         )
-        self._host.on_control_sent()
 
     @staticmethod
     def _check_result(topic: Topic, result: int) -> None:
@@ -172,14 +156,14 @@ class ContainerFeeds:
             raise ClusterError(f"feed {topic.name} cannot be published: result={result} position={topic.position}")
 
     def drop(self, log_position: int) -> None:
-        """Drop what the record that ends here has published: it was not executed."""
+        """Drop what the record that ends here has published, because it was not executed."""
         while self._waiting and self._waiting[-1].log_position == log_position:
             self._waiting.pop()
 
     # Snapshots
 
     def snapshot(self) -> Iterator[bytes]:
-        """Yield the state of each topic. Nothing waits then, for a snapshot is a record of its own."""
+        """Yield the state of each topic. Nothing waits at this time, because a snapshot has a separate record."""
         assert not self._waiting, "a snapshot while a feed waits"
         for topic in self._topics.values():
             yield ordo_codecs.FEED_STATE.encode(
@@ -187,7 +171,7 @@ class ContainerFeeds:
             )
 
     def restore(self, states: Iterable[Any]) -> None:
-        """Continue from a snapshot: what the recordings have after it is published again."""
+        """Continue from a snapshot: publish again what the recordings have after it."""
         for state in states:
             topic = Topic(state.topic, state.sequence, state.position, state.log_position)
             self._topics[topic.name] = topic

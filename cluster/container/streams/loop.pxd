@@ -86,6 +86,7 @@ cdef class ContainerLoop(Agent):
     cdef int _call_service(self, const Fragment* fragment) except -1
     cdef bint _begin_message(self, const Fragment* fragment) except -1
     cdef bint _admit_request(self, const Fragment* fragment, ContainerSession session) except -1
+    cdef bint _takes_id_of(self, const uint8_t* record) except -1
     cdef int _admit_by_id(self, const Fragment* fragment, Identity identity) except -1
     cdef int _end_message(self) except -1
     cdef int _reject_message(self, str why) except -1

@@ -1,4 +1,4 @@
-"""The native half of the service container. See container_loop.pxd, and docs/ARCHITECTURE.md for the flow."""
+"""The native half of the service container. See loop.pxd, and docs/ARCHITECTURE.md for the flow."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -357,7 +357,7 @@ cdef class ContainerLoop(Agent):
             session.answer(open_position, number, fragment.position, ANSWER_UNKNOWN, b"the identity is not known")
             return False
         verdict = self.requests.admit(identity, number, ordo_get_i64(record + REQUEST_CONFIRMED), self.time)
-        if verdict == EXECUTE and request_digest_offset(record):
+        if verdict == EXECUTE and request_digest_offset(record) and self._takes_id_of(record):
             verdict = self._admit_by_id(fragment, identity)
             why_wait = WHY_IDS_WAIT
         if verdict == EXECUTE:
@@ -376,6 +376,10 @@ cdef class ContainerLoop(Agent):
         elif verdict == WAIT:
             session.answer(open_position, number, fragment.position, ANSWER_WAIT, why_wait)
         return False
+
+    cdef bint _takes_id_of(self, const uint8_t* record) except -1:
+        """Whether the log may have a request with this id: one that is none for members of other releases is none."""
+        return ordo_get_u16(record) < OUTPUT_BLOCK or self.requests.ids.takes_outputs
 
     cdef int _admit_by_id(self, const Fragment* fragment, Identity identity) except -1:
         """What is to be done with a request that has an id of its caller's choice."""

@@ -10,7 +10,7 @@ import heapq
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from ordo.cluster.container.streams.loop import NO_QUERY
 from ordo.cluster.container.streams.responses import Response, ResponsePublications
@@ -20,12 +20,10 @@ from ordo.cluster.wire.sessions.query_call import ask_service
 from ordo.cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, service_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
-    from ordo.cluster.container.streams.loop import ContainerSession
-    from ordo.service_api.service import Service
+    from ordo.cluster.container.streams.loop import ContainerLoop, ContainerSession
     from ordo.transport.client.client import TransportClient
-    from ordo.transport.streams.subscription import Subscription
 
 POLL_LIMIT = 64
 ANSWER_LIMIT = 64
@@ -52,48 +50,30 @@ class WaitingQuery:
         return self.session_id, self.correlation_id
 
 
-class QueryHost(Protocol):
-    """The container whose service is asked."""
-
-    next_query_position: int
-    """The lowest position that a query waits for."""
-    callback: str
-    """The callback that runs."""
-    may_call: bool
-    """Whether it may call the cluster."""
-
-    @property
-    def service(self) -> Service: ...
-    @property
-    def member_id(self) -> int: ...
-    @property
-    def executed_position(self) -> int: ...
-    @property
-    def sessions(self) -> Mapping[int, ContainerSession]: ...
-    def set_queries(self, subscription: Subscription) -> None: ...
-    def tick_by(self, deadline_ns: int) -> None:
-        """Ask for a tick no later than this."""
-
-    def ask_for_tick(self) -> None:
-        """Ask for a tick at once."""
-
-    def note_written(self) -> None:
-        """Note that something was written that the driver should send."""
-
-    def record_error(self, error: Exception) -> None: ...
-
-
 class ContainerQueries:
     """The queries of one container: at most `queries_max` at a time, including answers that could not be sent yet."""
 
     def __init__(
-        self, container: QueryHost, client: TransportClient, queries_max: int, cluster_id: int = 0, service_id: int = 0
+        self,
+        loop: ContainerLoop,
+        client: TransportClient,
+        queries_max: int,
+        *,
+        member_id: int,
+        cluster_id: int,
+        service_id: int,
+        on_error: Callable[[Exception], None],
     ) -> None:
-        """Listen to queries. Each service has a stream of its own; clients ask service 0."""
-        self._container = container
+        """Listen to queries. Each service has a separate stream; clients query service 0.
+
+        `on_error` gets what the service raised, and what the driver refused.
+        """
+        self._loop = loop
+        self._member_id = member_id
+        self._on_error = on_error
         stream_id = service_stream(QUERY_STREAM_ID, cluster_id, service_id)
         self._subscription = client.add_subscription(QUERY_CHANNEL, stream_id)
-        self._responses = ResponsePublications(client, container.record_error)
+        self._responses = ResponsePublications(client, on_error)
         self._queries_max = queries_max
         self._queries: dict[tuple[int, int], WaitingQuery] = {}
         self._by_position: list[tuple[int, int, WaitingQuery]] = []
@@ -101,15 +81,15 @@ class ContainerQueries:
         self._order = count()
         self._expiry_ns = 0
         self._now_ns = 0
-        container.set_queries(self._subscription)
+        loop.set_queries(self._subscription)
 
     def poll(self) -> int:
-        """Take up what the consensus module sent, and return the number of queries."""
+        """Take queries from the consensus module, and return their number."""
         taken = int(self._subscription.poll_messages(self._on_message, POLL_LIMIT))
         self._note_next()
         return taken
 
-    def _on_message(self, message: bytes, _header: Any) -> None:
+    def _on_message(self, message: bytes, _header: object) -> None:
         found = ordo_codecs.decode(message)
         if found is None or found[0] is not ordo_codecs.SERVICE_QUERY:
             return
@@ -127,7 +107,7 @@ class ContainerQueries:
             known.deadline_ns = query.deadline_ns
             return
         if len(self._queries) + self._responses.waiting >= self._queries_max:
-            text = f"member {self._container.member_id} has {self._queries_max} queries already: ask again later"
+            text = f"member {self._member_id} has {self._queries_max} queries already: ask again later"
             query.status, query.payload, query.read_position = QueryStatus.BUSY, text.encode(), 0
         self._queries[query.key] = query
         self._push(query)
@@ -136,13 +116,13 @@ class ContainerQueries:
         heapq.heappush(self._by_position, (query.read_position, next(self._order), query))
 
     def _note_next(self) -> None:
-        self._container.next_query_position = self._by_position[0][0] if self._by_position else NO_QUERY
+        self._loop.next_query_position = self._by_position[0][0] if self._by_position else NO_QUERY
 
     def answer(self) -> int:
         """Ask the service what can be asked, ANSWER_LIMIT at most, and return the number of queries looked at."""
         looked_at = 0
         while self._by_position and looked_at < ANSWER_LIMIT:
-            if self._by_position[0][0] > self._container.executed_position:
+            if self._by_position[0][0] > self._loop.executed_position:
                 break
             looked_at += 1
             query = heapq.heappop(self._by_position)[2]
@@ -151,10 +131,10 @@ class ContainerQueries:
         return looked_at
 
     def _answer(self, query: WaitingQuery) -> None:
-        session = self._container.sessions.get(query.session_id)
+        session = self._loop.sessions.get(query.session_id)
         if session is None:
             self._without_session.append(query)
-            self._container.tick_by(self._now_ns + RETRY_NS)
+            self._loop.tick_by(self._now_ns + RETRY_NS)
             return
         del self._queries[query.key]
         if query.status is QueryStatus.OK:
@@ -162,17 +142,17 @@ class ContainerQueries:
         self._send(session, query)
 
     def _ask(self, payload: bytes) -> tuple[QueryStatus, bytes]:
-        container = self._container
-        container.callback, container.may_call = "on_query", False
-        return ask_service(container.service, payload, container.record_error)
+        loop = self._loop
+        loop.callback, loop.may_call = "on_query", False
+        return ask_service(loop.service, payload, self._on_error)
 
     def _send(self, session: ContainerSession, query: WaitingQuery) -> None:
         encode = partial(
             ordo_codecs.QUERY_RESPONSE.encode,
             cluster_session_id=query.session_id,
             correlation_id=query.correlation_id,
-            log_position=self._container.executed_position,
-            member_id=self._container.member_id,
+            log_position=self._loop.executed_position,
+            member_id=self._member_id,
         )
         length_bytes = len(query.payload)
         overhead_bytes = ordo_codecs.QUERY_RESPONSE.block_length + ordo_codecs.EMPTY_PAYLOAD_BYTES
@@ -183,9 +163,9 @@ class ContainerQueries:
 
         response = Response(encode(status=query.status, payload=query.payload), too_long)
         self._responses.send(session.response_channel, session.response_stream_id, response, self._now_ns)
-        self._container.note_written()
+        self._loop.note_written()
         if self.has_unsent:
-            self._container.ask_for_tick()
+            self._loop.ask_for_tick()
 
     # -- the tick --------------------------------------------------------------------------------------------------
 
@@ -194,7 +174,7 @@ class ContainerQueries:
         self._now_ns = now_ns
         sent = self._responses.work(now_ns)
         if sent:
-            self._container.note_written()
+            self._loop.note_written()
         if self._without_session:
             self._look_at_sessions_again()
         if now_ns >= self._expiry_ns:

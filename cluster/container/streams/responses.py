@@ -25,7 +25,7 @@ WAITING_MAX = 256
 
 
 class Response(NamedTuple):
-    """An encoded answer, and what is sent in its place when it is too long, given the longest allowed."""
+    """An encoded answer, and a function that returns what to send instead if it is longer than allowed."""
 
     message: bytes
     too_long: Callable[[int], bytes]
@@ -70,7 +70,10 @@ class ResponsePublications:
             self.waiting -= 1
 
     def work(self, now_ns: int) -> int:
-        """Take up the driver's answers, send what waits, and close what is idle. Returns the number of answers sent."""
+        """Take the driver's answers, send what waits, and close idle publications.
+
+        Return the number of answers sent.
+        """
         before = self.waiting
         for key, publication, error in self._asked.take():
             if error is not None:

@@ -52,7 +52,7 @@ class ConsumerMember:
     status: ConsumerStatus = OK
     text: str = ""
     accepted: int = 0
-    """Of the last command's acknowledgements."""
+    """The number of the last command's acknowledgements that were accepted."""
 
 
 @dataclass(slots=True)
@@ -106,13 +106,13 @@ class ConsumerTable:
 
     @property
     def hold_position(self) -> int:
-        """The lowest position whose log some consumer has not done; -1 without one."""
+        """The lowest position from which on some consumer needs the log; -1 if there is no consumer."""
         return min((one.done_position for one in self._consumers.values()), default=NULL_VALUE)
 
     # The log
 
     def execute(self, command: ConsumerCommand, session_id: int, position: int, time: int) -> list[Notice]:
-        """Execute a command whose record ends at `position` and bears this cluster time, in ms."""
+        """Execute a command whose record ends at `position` and has this cluster time, in ms."""
         self._position, self._time = position, time
         consumer = self._consumers.get(command.name)
         if command.kind in (CommandKind.LIST, CommandKind.DESCRIBE):
@@ -296,7 +296,7 @@ class ConsumerTable:
         }
 
     def _settle(self, consumer: DurableConsumer, before: dict[int, tuple[Any, ...]], asking: int) -> list[Notice]:
-        """Hand out work, and tell the members whose part has changed, except the one that asked."""
+        """Assign work, and inform the members whose share has changed, except the one that asked."""
         if self._consumers.get(consumer.name) is not consumer:
             text = f"consumer {consumer.name!r} was removed"
             return [
@@ -347,7 +347,7 @@ class ConsumerTable:
         return ConsumerAnswer(0, key, ConsumerStatus.UNKNOWN, AnswerFlag.NONE, *nothing, (), text)
 
     def _look(self, command: ConsumerCommand, consumer: DurableConsumer | None) -> ConsumerAnswer:
-        """LIST and DESCRIBE: JSON. A list goes on behind the name that is given."""
+        """Return the JSON of LIST or DESCRIBE. A list continues after the name that is given."""
         if command.kind is CommandKind.DESCRIBE:
             if consumer is None:
                 return self._unknown(command)
@@ -409,7 +409,7 @@ class ConsumerTable:
             yield json.dumps(_state(self._consumers[name]), separators=(",", ":")).encode()
 
     def restore(self, states: Iterable[bytes]) -> None:
-        """Take what `snapshot` gave. Raises SnapshotError where it is not that."""
+        """Restore the state that `snapshot` returned. Raises SnapshotError if it is not valid."""
         for text in states:
             try:
                 consumer = _restored(json.loads(text))
@@ -419,7 +419,7 @@ class ConsumerTable:
 
 
 def _find_wrong(command: ConsumerCommand) -> str:
-    """Return what is wrong with the settings of a new shared consumer; '' when nothing is."""
+    """Return what is wrong with the settings of a new shared consumer, or ''."""
     for name, value, limit in (
         ("ack_timeout", command.ack_timeout, ACK_TIMEOUT_MAX),
         ("in_flight_max", command.in_flight_max, IN_FLIGHT_MAX),

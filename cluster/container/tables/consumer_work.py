@@ -87,7 +87,10 @@ class SharedWork:
     # Commands
 
     def extend(self, from_position: int, to_position: int, found: Iterable[Row]) -> bool:
-        """Take what a member has read. False where it does not begin where the reading stands, or is not in order."""
+        """Take what a member has read.
+
+        Return False if it does not follow the last read position, or is not in order.
+        """
         rows = list(found)
         positions = [row.position for row in rows]
         is_rising = all(one < other for one, other in zip([from_position, *positions], positions, strict=False))

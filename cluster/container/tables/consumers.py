@@ -1,12 +1,11 @@
-"""Durable consumers in the container: it executes commands of the log, tells members, and says what holds the log.
+"""Durable consumers in the container: executes their commands, informs members, and reports which log they need.
 
 It also keeps what instances of applications and canaries report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ordo.cluster.container.tables.consumer_table import ConsumerTable, Notice
 from ordo.cluster.container.tables.difference_table import DifferenceTable
@@ -25,41 +24,32 @@ from ordo.cluster.wire.sessions.instance_codec import decode_report
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ordo.cluster.container.streams.control import ContainerControl
-    from ordo.cluster.container.streams.loop import ContainerSession
+    from ordo.cluster.container.streams.loop import ContainerLoop
+    from ordo.runtime.sbe import Message
 
 HOLD_INTERVAL_NS = 1_000_000_000
-
-
-class ConsumerHost(Protocol):
-    """The calls that consumers make on their container."""
-
-    control: ContainerControl
-
-    @property
-    def sessions(self) -> Mapping[int, ContainerSession]: ...
-    @property
-    def is_leading(self) -> bool: ...
-    @property
-    def time(self) -> int:
-        """The cluster time of the record that is executed."""
-
-    @property
-    def leadership_term_id(self) -> int: ...
-    def on_control_sent(self) -> None:
-        """Note that something was sent to the consensus module."""
 
 
 class ContainerConsumers:
     """The consumers of one container. `work` once a tick."""
 
-    def __init__(self, host: ConsumerHost) -> None:
-        self._host = host
+    def __init__(self, loop: ContainerLoop, control: ContainerControl) -> None:
+        self._loop = loop
+        self._control = control
         self.table = ConsumerTable()
         self.instances = InstanceTable()
         self.differences = DifferenceTable()
         self._told_position: int | None = None
         self._hold_due_ns = 0
+        self.handlers: Mapping[Message, Callable[[bytes, int], None]] = {
+            ordo_codecs.CONSUMER_COMMAND: self.on_command,
+            ordo_codecs.APP_REPORT: self.on_report,
+            ordo_codecs.APP_DIFFERENCE: self.on_difference,
+        }
+        """What executes each kind of record, given all of it and the position after it."""
 
     def on_command(self, record: bytes, position: int) -> None:
         """Execute a ConsumerCommand. One that makes no sense, or is of a session that is closed, changes nothing."""
@@ -67,27 +57,27 @@ class ContainerConsumers:
         if command is None:
             return
         session_id = ordo_codecs.CONSUMER_COMMAND.decode(record).cluster_session_id
-        if session_id not in self._host.sessions:
+        if session_id not in self._loop.sessions:
             return
         if command.kind is CommandKind.INSTANCES:
-            self._tell_text(session_id, command, self.instances.describe(command.position, position, self._host.time))
+            self._tell_text(session_id, command, self.instances.describe(command.position, position, self._loop.time))
         elif command.kind is CommandKind.DIFFERENCES:
             self._tell_text(session_id, command, self.differences.describe(command.name, command.position))
         elif command.kind is CommandKind.APP_UPGRADE:
             self._tell_text(session_id, command, f"[{position}]")
         else:
-            self._tell(self.table.execute(command, session_id, position, self._host.time))
+            self._tell(self.table.execute(command, session_id, position, self._loop.time))
 
-    def on_report(self, record: bytes) -> None:
+    def on_report(self, record: bytes, position: int) -> None:
         """Execute an AppReport. One that makes no sense, or is of a session that is closed, changes nothing."""
         report = decode_report(record)
-        if report is not None and report.session_id in self._host.sessions:
+        if report is not None and report.session_id in self._loop.sessions:
             self.instances.take(report)
 
     def on_difference(self, record: bytes, position: int) -> None:
         """Execute an AppDifference, as `on_report`."""
         report = decode_difference(record)
-        if report is not None and report.session_id in self._host.sessions:
+        if report is not None and report.session_id in self._loop.sessions:
             self.differences.take(report._replace(log_position=position))
 
     def _tell_text(self, session_id: int, command: ConsumerCommand, text: str) -> None:
@@ -96,16 +86,16 @@ class ContainerConsumers:
     def close(self, session_id: int, position: int) -> None:
         """Note that a session is over."""
         self.instances.close_session(session_id)
-        self._tell(self.table.close_session(session_id, position, self._host.time))
+        self._tell(self.table.close_session(session_id, position, self._loop.time))
 
     def _tell(self, notices: list[Notice]) -> None:
-        """Send notices; a member asks again where one is lost."""
-        if not self._host.is_leading:
+        """Send notices; a member asks again if one is lost."""
+        if not self._loop.is_leading:
             return
         for session_id, answer in notices:
-            session = self._host.sessions.get(session_id)
+            session = self._loop.sessions.get(session_id)
             if session is not None:
-                session.send_event(encode_answer(answer, self._host.leadership_term_id, session_id))
+                session.send_event(encode_answer(answer, self._loop.leadership_term_id, session_id))
 
     def begin(self) -> None:
         """Begin with the loaded state, before it is acknowledged: until then the consensus module deletes no log."""
@@ -122,5 +112,4 @@ class ContainerConsumers:
 
     def _tell_hold(self) -> None:
         self._told_position = self.table.hold_position
-        self._host.control.send(ordo_codecs.CONSUMERS_HOLD.encode(log_position=self._told_position))
-        self._host.on_control_sent()
+        self._control.send(ordo_codecs.CONSUMERS_HOLD.encode(log_position=self._told_position))

@@ -32,7 +32,7 @@ class DifferenceTable:
         self._groups: dict[str, dict[Key, DifferenceReport]] = {}
 
     def take(self, report: DifferenceReport) -> None:
-        """Take one whose `log_position` is beyond those of all others.
+        """Add a difference whose `log_position` is beyond all others.
 
         Forgets the oldest of its group where there are too many, and the group that has been silent for longest where
         there are too many groups.
@@ -47,11 +47,11 @@ class DifferenceTable:
             del self._groups[min(self._groups, key=lambda group: _newest_position(self._groups[group]))]
 
     def rows(self, group: str) -> list[DifferenceReport]:
-        """Return what is kept of a group, in the order of the log."""
+        """Return the differences that are kept of a group, in the order of the log."""
         return list(self._groups.get(group, {}).values())
 
     def describe(self, group: str, after_log_position: int) -> str:
-        """Return a JSON list of the group's differences that were told behind this position of the log.
+        """Return a JSON list of the group's differences that were reported after this position of the log.
 
         As many as go into an answer, none when there are no more.
         """
@@ -70,7 +70,7 @@ class DifferenceTable:
             yield encode_difference(report, 0)
 
     def restore(self, messages: Iterable[bytes]) -> None:
-        """Take what `snapshot` gave. Raises SnapshotError where it is not that."""
+        """Restore the state that `snapshot` returned. Raises SnapshotError if it is not valid."""
         for message in messages:
             report = decode_difference(message)
             if report is None:

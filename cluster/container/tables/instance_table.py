@@ -17,7 +17,6 @@ from ordo.cluster.wire.sessions.instance_codec import (
     ReportFlag,
     decode_report,
     encode_report,
-    refused_of,
 )
 from ordo.runtime.errors import SnapshotError
 
@@ -39,7 +38,7 @@ class InstanceTable:
         self._reports[report.session_id] = report
 
     def close_session(self, session_id: int) -> None:
-        """Forget what the session has reported, if anything."""
+        """Forget the report of a session, if there is one."""
         self._reports.pop(session_id, None)
 
     def describe(self, after_session_id: int, log_position: int, time: int) -> str:
@@ -61,7 +60,7 @@ class InstanceTable:
             yield encode_report(self._reports[session_id], 0)
 
     def restore(self, messages: Iterable[bytes]) -> None:
-        """Take what `snapshot` gave. Raises SnapshotError where it is not that."""
+        """Restore the state that `snapshot` returned. Raises SnapshotError if it is not valid."""
         for message in messages:
             report = decode_report(message)
             if report is None:
@@ -84,6 +83,7 @@ def _describe(report: InstanceReport, log_position: int, time: int) -> dict[str,
         "outputs_made": report.outputs_made,
         "outputs_executed": report.outputs_executed,
         "refused": bool(report.flags & ReportFlag.REFUSED),
-        "outputs_refused": refused_of(report.flags),
+        "outputs_refused": report.refused,
+        "refused_exact": report.is_refused_exact,
         "reported_ms": time - report.timestamp,
     }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ordo.cluster.wire import records
 
 GAPS_MAX = 32
-"""Of one session that its client has not confirmed; beyond it the oldest is forgotten."""
+"""Gaps of one session that its client has not confirmed; beyond it the oldest is forgotten."""
 CLOSED_MAX = 4096
 """Closed sessions that are remembered."""
 
@@ -44,7 +44,7 @@ class _Numbers:
     known: int
     previous_session_id: int = NULL_VALUE
     next: int = NULL_VALUE
-    """Of a closed session; an open one counts by itself."""
+    """The next number of a closed session; an open session counts by itself."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
     def note_next(self, next_number: int, number: int) -> None:
@@ -75,7 +75,7 @@ class MessageNumbers:
         self._closed: dict[int, _Numbers] = {}
 
     def mark(self, session: CountedSession, mark: records.MessageMark) -> dict[str, Any]:
-        """Execute a MessageMark; what MessagesMarked says of it, besides of its record."""
+        """Execute a MessageMark; return the values of its MessagesMarked answer."""
         numbers = self._open.get(session.id)
         if numbers is None:
             numbers = self._open[session.id] = _Numbers(mark.number, mark.number)
@@ -127,7 +127,7 @@ class MessageNumbers:
             yield _encode(session_id, numbers, sessions[session_id].next_number, True)
 
     def restore(self, rows: Iterable[Any], sessions: Mapping[int, CountedSession]) -> None:
-        """Take up what the SessionNumbers of a snapshot say."""
+        """Restore the SessionNumbers of a snapshot."""
         for row in rows:
             numbers = _Numbers(
                 row.first_number, row.known_number, row.previous_session_id, row.next_number, decode_gaps(row.gaps)
