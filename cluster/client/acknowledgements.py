@@ -53,7 +53,7 @@ class Acknowledged(NamedTuple):
 
 
 class Unsequenced(NamedTuple):
-    """A message that is not in the log and never will be. With `is_certain` False it may be there: nobody can tell."""
+    """A message that is not in the log and never will be; if `is_certain` is False, its fate is unknown."""
 
     number: int
     payload: bytes
@@ -180,7 +180,7 @@ class Acknowledgements:
 
     @property
     def is_complete(self) -> bool:
-        """True when it is known of every message whether the log has it."""
+        """True when the fate of every message is known."""
         return not self._kept
 
     def _wants_mark(self) -> bool:
@@ -256,7 +256,7 @@ class Acknowledgements:
             self._on_acknowledged(acknowledged)
 
     def _give_back_before(self, number: int) -> None:
-        """Give back the messages below `number`, of which nothing can be known any more."""
+        """Give back the messages below `number`, whose fate can no longer be learned."""
         lost = []
         while self._kept and self._first < number:
             lost.append(Unsequenced(self._first, self._loop.take_kept(), False))
@@ -282,7 +282,7 @@ class Acknowledgements:
         self._due_ns = 0
 
     def has_reached(self, number: int, level: str) -> bool:
-        """Return whether a message that is watched has come so far. Raises NotSequencedError when it never will."""
+        """Return whether a watched message has reached the level. Raises NotSequencedError if it never will."""
         lost = self._watched[number]
         if lost is not None and lost.is_certain:
             raise NotSequencedError("the message is not in the log, and never will be: it can be sent again")

@@ -145,7 +145,7 @@ class AsyncClusterClient:
         return handed_over
 
     async def _await(self, is_true: Callable[[], bool], seconds: float) -> None:
-        """Raise TimeoutError; whatever has ended the client."""
+        """Wait until `is_true`. Raises TimeoutError, and the error that has ended the client."""
         self._senders += 1
         try:
             async with asyncio.timeout(seconds):

@@ -58,7 +58,7 @@ class AsyncPendingRequest:
         return self._pending.error
 
     async def result(self, timeout_s: float | None = None) -> Answer:
-        """Wait for the answer and return it, or raise what was refused. As PendingRequest.result."""
+        """Wait for the answer and return it, or raise the refusal, like PendingRequest.result."""
         if not self._pending.is_done:
             await self._wait(self._pending, timeout_s)
         return self._pending.result()
@@ -129,7 +129,7 @@ class AnswersInOrder:
 
 
 def late(pending: AsyncPendingRequest, trouble: str) -> ClusterTimeoutError:
-    """Return the error of a wait that was too short; the request goes on."""
+    """Return the error of a wait that was too short; the request continues."""
     error = ClusterTimeoutError(
         "request not answered in time, unknown whether it was executed: it is still under way; wait for it with "
         f"`await error.pending.result()`: {trouble}",
@@ -140,7 +140,7 @@ def late(pending: AsyncPendingRequest, trouble: str) -> ClusterTimeoutError:
 
 
 class AnswersTogether:
-    """Requests whose answers are wanted in one list; `found` has what is there, however they ended."""
+    """Requests whose answers are wanted in one list; `found` has the results so far."""
 
     def __init__(self) -> None:
         self._taken: list[Asked] = []
@@ -175,7 +175,7 @@ class AnswersTogether:
         return error
 
     def describe(self, error: OrdoError) -> OrdoError:
-        """Return the error with the answers that are there, and with the requests."""
+        """Return the error with the answers that have arrived, and with the requests."""
         error.requests = [one.pending for one in self._taken]
         error.answers = [one.pending.answer for one in self._taken]
         return error

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ordo.cluster.client.acknowledgements import LEVELS, Acknowledged, Acknowledgements, HandedOver, Unsequenced
 from ordo.cluster.client.connection.endpoints import archive_endpoint
-from ordo.cluster.client.request_calls import RequestCalls
+from ordo.cluster.client.request_calls import RequestCalls, RequestRun
 from ordo.cluster.client.requests.journal import Journal, JournalFile
 from ordo.cluster.client.requests.relay import RelayedRequests
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
 from ordo.cluster.client.requests.requests import ClientRequests
+from ordo.cluster.client.session_states import ClientState
 from ordo.cluster.client.settings import ClientSettings, to_ns
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.log_identity import identity_text, told_log
@@ -28,9 +29,8 @@ from ordo.service_api.service import OfferResult
 
 if TYPE_CHECKING:
     from ordo.cluster.client.connection.connect import SessionConnect
-    from ordo.cluster.client.connection.ingress import IngressPublications
     from ordo.cluster.client.connection.loop import ClientLoop
-    from ordo.cluster.client.connection.session_view import SessionLink
+    from ordo.cluster.client.current_session import CurrentSession
     from ordo.cluster.wire.known_cluster import KnownCluster
     from ordo.follow.topics.feeds import FeedReader, FeedStart
     from ordo.service_api.service import Payload
@@ -45,18 +45,11 @@ class ClientCalls(RequestCalls):
     """The calls that an application makes on its client; the client itself keeps the session."""
 
     settings: ClientSettings
-    state: Any
-    session_id: int
-    leader_member_id: int
     known_cluster: KnownCluster
     """The cluster whose sessions this client has: another one, at addresses that it has now, is refused."""
-    ingress_endpoints: dict[int, str]
-    ingress_trouble: str
-    """Why the leader takes no messages for now; empty: it does."""
     _loop: ClientLoop
-    _link: SessionLink
+    _current: CurrentSession
     _transport: ClientTransport
-    _ingress_publications: IngressPublications
     _requests: ClientRequests | None
     _relay: RelayedRequests | None
     _acknowledgements: Acknowledgements | None
@@ -67,6 +60,38 @@ class ClientCalls(RequestCalls):
     Fewer than all when there is no room, or no leader to send to: poll, and offer the rest. Raises ClusterError for a
     message that is too long and SessionClosedError when the session is over; the messages before it were taken.
     """
+
+    # The session, which the client alone changes
+
+    @property
+    def state(self) -> ClientState:
+        """The stage of the session."""
+        return self._current.state
+
+    @property
+    def session_id(self) -> int:
+        """The id of the session with the cluster; -1 while there is none."""
+        return self._current.session_id
+
+    @property
+    def leadership_term_id(self) -> int:
+        """The leadership term that the session is in; -1 while none is known."""
+        return self._current.leadership_term_id
+
+    @property
+    def leader_member_id(self) -> int:
+        """The id of the member that leads; -1 while none is known."""
+        return self._current.leader_member_id
+
+    @property
+    def ingress_endpoints(self) -> dict[int, str]:
+        """The endpoints of the members, by their ids."""
+        return self._current.ingress_endpoints
+
+    @property
+    def ingress_trouble(self) -> str:
+        """Why the leader takes no messages for now; empty: it does."""
+        return self._current.ingress_trouble
 
     # The client's
 
@@ -177,7 +202,7 @@ class ClientCalls(RequestCalls):
         settings = self.settings
         self._work_at_polls()
         self._acknowledgements = Acknowledgements(
-            self._link,
+            self._current,
             self._loop,
             interval_ns=to_ns(settings.acknowledge_interval_s),
             patience_ns=to_ns(settings.connect_timeout_s),
@@ -362,7 +387,9 @@ class ClientCalls(RequestCalls):
         if self._relay is None:
             if self._requests is not None:
                 raise ClusterError("a client that makes requests relays none: make another client")
-            self._relay = RelayedRequests(self._link, retry_interval_ns=to_ns(self.settings.request_retry_interval_s))
+            self._relay = RelayedRequests(
+                self._current, retry_interval_ns=to_ns(self.settings.request_retry_interval_s)
+            )
             self._loop.set_on_answer(self._relay.on_answer)
             self._work_at_polls()
         return self._relay
@@ -370,14 +397,14 @@ class ClientCalls(RequestCalls):
     def _demand_known_cluster(self, connect: SessionConnect) -> None:
         """Give up a session of another cluster than the one that is known. Raises OtherClusterError."""
         known, told, opened = self.known_cluster, told_log(connect.told), connect.opened
-        address = connect.endpoints.get(connect.member_id) or self._ingress_publications.channel
+        address = connect.endpoints.get(connect.member_id) or self._current.publications.channel
         if known.admits(told, address):
             known.adopt(told, address)
             known.position = max(known.position, 0 if told is None else told.executed_position)
             if self._requests is not None:
                 self._requests.note_cluster(known)
             return
-        publication = self._ingress_publications.get(connect.member_id)
+        publication = self._current.publications.get(connect.member_id)
         if publication is not None:
             ids = {"leadership_term_id": opened.leadership_term_id, "cluster_session_id": opened.cluster_session_id}
             publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**ids))
@@ -395,7 +422,7 @@ class ClientCalls(RequestCalls):
 
             make = partial(TracedRequests, tracing=settings.tracing, epoch_ns=self._transport.clock.epoch_ns)
         requests = make(
-            self._link,
+            self._current,
             identity=settings.identity or draws.randbytes(16),
             incarnation=draws.getrandbits(63),
             retry_interval_ns=to_ns(settings.request_retry_interval_s),
@@ -438,6 +465,15 @@ class ClientCalls(RequestCalls):
             ),
             park_ns=SEND_PARK_NS,
         )
+
+    def _run_of(self, payloads: Iterable[Payload], ids: Iterable[bytes] | None, timeout_s: float | None) -> RequestRun:
+        if self._loop.is_in_callback:
+            raise ClusterError(
+                "not executed: requests wait for their answers, which no callback can: use submit there",
+                outcome=RequestOutcome.NOT_EXECUTED,
+            )
+        timeout_ns = to_ns(timeout_s or self.settings.message_timeout_s)
+        return RequestRun(self._open_requests(), self, self._transport.clock, payloads, ids, timeout_ns)
 
     # Waiting
 

@@ -66,7 +66,7 @@ class MemberLook(NamedTuple):
 
     values: dict[str, int]
     counters: dict[int, int]
-    """By type id (ordo.cluster.wire.counters.counter_types)."""
+    """Keyed by type id (ordo.cluster.wire.counters.counter_types)."""
     version: str = ""
 
     def get(self, name: str) -> int:
@@ -89,7 +89,7 @@ class _Link:
     asked_ns: int = 0
     trouble: str = "it does not accept a connection"
     kind: type[ClusterError] = ClusterTimeoutError
-    """Of the error that says so."""
+    """The class of the error that is raised."""
     waiting: dict[int, Response | None] = field(default_factory=dict)
 
 
@@ -286,7 +286,7 @@ class OperatorClient(Closing):
                 "it does not answer: it is down, does not reach this machine (see --egress), or is of an older release"
             )
 
-    def _on_message(self, message: bytes, _header: Any) -> None:
+    def _on_message(self, message: bytes, _header: object) -> None:
         try:
             found = ordo_codecs.decode(message)
         except DecodeError:
@@ -349,7 +349,7 @@ def parse_object(payload: bytes) -> dict[str, Any]:
 
 
 def parse_look(payload: bytes) -> MemberLook:
-    """Raise DecodeError when a member told no numbers where they belong."""
+    """Return the values. Raises DecodeError if a member sent anything but numbers for them."""
     found = parse_object(payload)
     counters, version = found.pop("counters", {}), str(found.pop("version", ""))
     try:

@@ -7,10 +7,9 @@ has changed, when the member that was asked is busy or knows no leader. The firs
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.client.connection.ingress import IngressPublications
-from ordo.cluster.client.connection.session_view import LeaderSession
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import Consistency, QueryStatus
 from ordo.cluster.wire.sessions.instance_codec import GROUP_BYTES_MAX
@@ -19,6 +18,7 @@ from ordo.runtime.errors import ClusterError, ClusterTimeoutError, OrdoError, Qu
 from ordo.runtime.native.sentinels import NULL_POSITION
 
 if TYPE_CHECKING:
+    from ordo.cluster.client.current_session import CurrentSession
     from ordo.cluster.wire import records
     from ordo.transport.client.client import TransportClient
     from ordo.transport.streams.publication import ExclusivePublication
@@ -84,7 +84,7 @@ class PendingQuery:
             self._on_done(self)
 
     def describe(self) -> str:
-        """Return who was asked and what was demanded, in one line for messages."""
+        """Return the queried members and the demands of the query, in one line for messages."""
         asked = f"member={'leader' if self.member_id is None else self.member_id}"
         if self.group is not None:
             asked = f"group={self.group}"
@@ -112,29 +112,11 @@ def _encode(pending: PendingQuery, session_id: int) -> bytes:
     return ordo_codecs.GROUP_QUERY.encode(**fields, group=pending.group.encode())
 
 
-class QuerySession(LeaderSession, Protocol):
-    """The view of their session that queries have."""
-
-    @property
-    def leader_member_id(self) -> int: ...
-    @property
-    def ingress_endpoints(self) -> dict[int, str]: ...
-    @property
-    def named_endpoints(self) -> dict[int, str]:
-        """The endpoints by member id, as given by the creator of the client.
-
-        The cluster itself names its voters only.
-        """
-
-    def note_ingress_lost(self) -> None:
-        """Note that the leader's ingress is found to be closed."""
-
-
 class ClientQueries:
     """The queries of one session. `work` once a millisecond sends, sends again, and gives up."""
 
     def __init__(
-        self, session: QuerySession, client: TransportClient, channel: str, stream_id: int, retry_interval_ns: int
+        self, session: CurrentSession, client: TransportClient, channel: str, stream_id: int, retry_interval_ns: int
     ) -> None:
         self._session = session
         self._client = client
@@ -163,8 +145,8 @@ class ClientQueries:
             raise ClusterError(f"consistency={consistency!r}: allowed are {', '.join(allowed)}")
         if group is not None:
             _check_group(group, member_id)
-        if member_id is not None and member_id != session.leader_member_id and not self._endpoint(member_id):
-            known = ", ".join(str(one) for one in sorted({**session.named_endpoints, **session.ingress_endpoints}))
+        if member_id is not None and member_id != session.leader_member_id and not session.endpoint_of(member_id):
+            known = ", ".join(map(str, session.member_ids))
             raise ClusterError(
                 f"member_id={member_id}: members with an ingress endpoint are {known}; name a learner's by its id when "
                 "the client is made"
@@ -182,10 +164,6 @@ class ClientQueries:
         self._pending[pending.correlation_id] = pending
         self._send(pending, now_ns)
         return pending
-
-    def _endpoint(self, member_id: int) -> str:
-        session = self._session
-        return session.ingress_endpoints.get(member_id) or session.named_endpoints.get(member_id, "")
 
     def on_response(self, values: records.QueryResponse, now_ns: int) -> None:
         """Take a QueryResponse of this session."""
@@ -214,7 +192,7 @@ class ClientQueries:
         return pending.member_id is None and pending.sent_term_id != self._session.leadership_term_id
 
     def _send(self, pending: PendingQuery, now_ns: int) -> None:
-        """Send the query where there is a member to send to; otherwise the next tick tries again."""
+        """Send the query if there is a member to send to; otherwise the next tick tries again."""
         session = self._session
         goes_to_leader = pending.member_id in (None, session.leader_member_id)
         publication = session.leader_ingress if goes_to_leader else self._member_ingress(pending, now_ns)
@@ -236,7 +214,7 @@ class ClientQueries:
         """Return the publication to a member that does not lead, opened at first need, or None while it connects."""
         member_id = pending.member_id
         assert member_id is not None
-        endpoint = self._endpoint(member_id)
+        endpoint = self._session.endpoint_of(member_id)
         if self._endpoints.get(member_id) != endpoint:
             self._endpoints[member_id] = endpoint
             self._connected_ns[member_id] = now_ns

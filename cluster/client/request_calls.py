@@ -8,11 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from ordo.cluster.client.requests.request_window import Answer, PendingRequest
-from ordo.cluster.client.requests.requests import ClientRequests
-from ordo.cluster.client.settings import ClientSettings, to_ns
-from ordo.runtime.errors import ClusterError, ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
+from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, OrdoError, RequestOutcome
 
 if TYPE_CHECKING:
+    from ordo.cluster.client.requests.requests import ClientRequests
+    from ordo.runtime.native.clock import Clock
     from ordo.service_api.service import Payload
 
 SUBMITTED_MAX = 512
@@ -21,17 +21,12 @@ TAKING_NS = 1_000_000
 PARK_NS = 100_000
 
 
-class RequestingClient(Protocol):
-    """The view of a client that making many requests needs."""
-
-    settings: ClientSettings
-    _loop: Any
-    _transport: Any
+class PollingClient(Protocol):
+    """The client of a run: it sends, receives, and waits."""
 
     def poll(self, limit: int = ...) -> int: ...
     def _park(self, timeout_ns: int) -> None: ...
     def _drive(self) -> int: ...
-    def _open_requests(self) -> ClientRequests: ...
 
 
 class RequestRun:
@@ -39,28 +34,27 @@ class RequestRun:
 
     def __init__(
         self,
-        client: RequestingClient,
+        requests: ClientRequests,
+        client: PollingClient,
+        clock: Clock,
         payloads: Iterable[Payload],
         ids: Iterable[bytes] | None,
-        timeout_s: float | None,
+        timeout_ns: int,
     ) -> None:
-        if client._loop.is_in_callback:
-            raise ClusterError(
-                "not executed: requests wait for their answers, which no callback can: use submit there",
-                outcome=RequestOutcome.NOT_EXECUTED,
-            )
+        """`timeout_ns`: how long there may be no answer."""
+        self._requests = requests
         self._client = client
+        self._clock = clock
         self._payloads = iter(payloads)
         self._ids = None if ids is None else iter(ids)
-        self._timeout_ns = to_ns(timeout_s or client.settings.message_timeout_s)
-        self._requests = client._open_requests()
+        self._timeout_ns = timeout_ns
         self._due_ns = 0
         self._left = -1
         self.late: OrdoError | None = None
         """Why `wait_for_all` has ended before all were done."""
 
     def submit_some(self) -> list[PendingRequest]:
-        """Send as many requests as there is room for, together; return none when there are no more.
+        """Send as many requests together as there is room for; return none when there are no more.
 
         Raises ClusterTimeoutError when no answer makes room in time.
         """
@@ -81,8 +75,8 @@ class RequestRun:
         return requests.submit_many(payloads, ids)
 
     def _take(self, count_max: int) -> list[Payload]:
-        """Return the next payloads; of a slow iterable, what it gives in a millisecond, at least one."""
-        clock, found = self._client._transport.clock, list[Any]()
+        """Return the next payloads; of a slow iterable, those of a millisecond, at least one."""
+        clock, found = self._clock, list[Any]()
         until_ns = clock.now() + TAKING_NS
         for payload in islice(self._payloads, count_max):
             found.append(payload)
@@ -111,7 +105,7 @@ class RequestRun:
         """Start the time that may pass without an answer."""
         self._client._drive()
         self._left = len(self._requests)
-        self._due_ns = self._client._transport.clock.now() + self._timeout_ns
+        self._due_ns = self._clock.now() + self._timeout_ns
 
     def _is_late(self) -> bool:
         """Poll once; True when no answer has come for as long as may be."""
@@ -123,10 +117,10 @@ class RequestRun:
             raise
         if (left := len(self._requests)) != self._left:
             self._left = left
-            self._due_ns = client._transport.clock.now() + self._timeout_ns
+            self._due_ns = self._clock.now() + self._timeout_ns
             return False
         if count == 0:
-            if client._transport.clock.now() > self._due_ns:
+            if self._clock.now() > self._due_ns:
                 return True
             client._park(PARK_NS)
         return False
@@ -135,10 +129,9 @@ class RequestRun:
 class RequestCalls:
     """The calls for many requests."""
 
-    def _run_of(
-        self: RequestingClient, payloads: Iterable[Payload], ids: Iterable[bytes] | None, timeout_s: float | None
-    ) -> RequestRun:
-        return RequestRun(self, payloads, ids, timeout_s)
+    def _run_of(self, payloads: Iterable[Payload], ids: Iterable[bytes] | None, timeout_s: float | None) -> RequestRun:
+        """Begin to send payloads. Raises ClusterError in a callback, and where no request can be made."""
+        raise NotImplementedError
 
     @overload
     def request_many(
@@ -170,7 +163,7 @@ class RequestCalls:
         `return_exceptions` errors are returned in the places of their answers, and none is raised for a request.
         `ids`: one for each payload, as `id` of `request`.
         """
-        run = self._run_of(payloads, ids, timeout_s)  # type: ignore[misc]
+        run = self._run_of(payloads, ids, timeout_s)
         pending: list[PendingRequest] = []
         stopped: OrdoError | None = None
         try:
@@ -214,7 +207,7 @@ class RequestCalls:
         Payloads are taken from their iterable as there is room. An error ends the iteration, and has `requests`, those
         under way behind it; with `return_exceptions` it stands in its answer's place, and the iteration goes on.
         """
-        run = self._run_of(payloads, ids, timeout_s)  # type: ignore[misc]
+        run = self._run_of(payloads, ids, timeout_s)
         waiting: deque[PendingRequest] = deque()
         has_more = True
         while has_more or waiting:

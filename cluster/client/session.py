@@ -19,51 +19,49 @@ The client has no thread: everything happens in `poll`, `send` and `offer`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ordo.cluster.client.acknowledgements import Acknowledged, Unsequenced
 from ordo.cluster.client.connection.connect import SessionConnect
-from ordo.cluster.client.connection.endpoints import Endpoints, EndpointSource, NamedEndpoints, check_own_driver
+from ordo.cluster.client.connection.endpoints import Endpoints, EndpointSource, NamedEndpoints
 from ordo.cluster.client.connection.ingress import IngressPublications, parse_endpoints
 from ordo.cluster.client.connection.keeper import SessionKeeper
 from ordo.cluster.client.connection.loop import ClientLoop, MessageHandler
-from ordo.cluster.client.connection.session_view import SessionLink
+from ordo.cluster.client.current_session import CurrentSession
+from ordo.cluster.client.keep_alive import KeepAlive
 from ordo.cluster.client.message_calls import TICK_INTERVAL_NS, UNHEARD_NS, ClientCalls
-from ordo.cluster.client.query import ClientQueries, PendingQuery, QueryReply
+from ordo.cluster.client.opening import SessionOpener, choose_settings, egress_channel_of, open_transport
+from ordo.cluster.client.query import ClientQueries
+from ordo.cluster.client.query_calls import QueryCalls
 from ordo.cluster.client.requests.journal import Journal
 from ordo.cluster.client.requests.relay import RelayedRequests
-from ordo.cluster.client.session_states import ClientEvent, ClientState
-from ordo.cluster.client.settings import EGRESS_POLICIES, ClientSettings, to_ns
+from ordo.cluster.client.session_states import ClientEvent, ClientState, SessionCallbacks, answers_limited, tell_event
+from ordo.cluster.client.settings import ClientSettings, to_ns
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_notice
 from ordo.cluster.wire.sessions.message_limit import decode_message_limit
-from ordo.cluster.wire.streams import EGRESS_POLICY_KEY
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
     ConfigurationError,
     DecodeError,
-    OrdoError,
     SessionClosedError,
     SessionRejectedError,
 )
 from ordo.runtime.native.sentinels import NULL_VALUE
-from ordo.runtime.payloads import to_bytes
 from ordo.runtime.reporting.logging import tell
 from ordo.runtime.version import VERSION
 from ordo.transport.client.client_transport import ClientTransport
-from ordo.transport.secure.settings import Encryption
+from ordo.transport.streams.image import Image
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
     from ordo.runtime.sbe import Message
     from ordo.service_api.service import Payload
-    from ordo.transport.streams.publication import ExclusivePublication
 
 POLL_LIMIT = 64
 PARK_SLICE_NS = 100_000_000
@@ -79,33 +77,7 @@ OnMessage = Callable[[int, int, bytes], object] | MessageHandler
 OnMessages = Callable[[int, memoryview, memoryview, bytes], object]
 
 
-def _choose_settings(settings: ClientSettings | None, egress_channel: object) -> ClientSettings:
-    chosen = settings or ClientSettings()
-    if isinstance(egress_channel, ClientSettings):
-        raise ConfigurationError("the second argument is egress_channel: give ClientSettings as settings=...")
-    return chosen if egress_channel is None else replace(chosen, egress_channel=str(egress_channel))
-
-
-def _open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTransport:
-    if not aeron_dir:
-        encryption = Encryption.chosen(settings.key_file, settings.trusted_file)
-        check_own_driver(settings.ingress_channel, is_encrypted=bool(encryption.key_file))
-        return ClientTransport.embedded(encryption=encryption)
-    if settings.key_file:
-        raise ConfigurationError("key_file: encryption belongs to the driver, which is another process (aeron_dir)")
-    return ClientTransport.connect(aeron_dir)
-
-
-def _tell_waiting(event: ClientEvent) -> None:
-    """Print what the client waits for, where there is no `on_event`.
-
-    Somebody may watch a program that shows nothing.
-    """
-    if event.kind == "waiting":
-        tell("warning", "client waits for the cluster:", why=event.detail)
-
-
-class ClusterClient(ClientCalls, Closing):
+class ClusterClient(ClientCalls, QueryCalls, Closing):
     """A client's session with a cluster.
 
         with ClusterClient(["10.0.0.1:20000", "10.0.0.2:20000"], "aeron:udp?endpoint=10.0.0.9:0") as client:
@@ -131,11 +103,10 @@ class ClusterClient(ClientCalls, Closing):
     Raises ClusterTimeoutError when no leader answers, SessionRejectedError when the cluster refuses.
     """
 
-    state: ClientState
     _keeper: SessionKeeper | None = None
     _attempts: Mapping[int, int] = MappingProxyType({})
     _leader_heartbeat_timeout_ns = _opened_ns = _reopen_ns = 0
-    _deadline_ns = _next_keep_alive_ns = 0
+    _deadline_ns = 0
     _is_ending = _has_begun = False
     _client_info = CLIENT_INFO
     _opened_detail = ""
@@ -170,23 +141,23 @@ class ClusterClient(ClientCalls, Closing):
         wait: bool = True,
     ) -> None:
         self._requests = self._relay = self._acknowledgements = None
-        self.settings = _choose_settings(settings, egress_channel)
+        self.settings = choose_settings(settings, egress_channel)
         self._make_loop(on_message, on_messages)
         self._named = NamedEndpoints(ingress_endpoints, self.settings.ingress_channel)
-        self.ingress_endpoints = dict(self._named.table)
-        self._on_client_event = on_event or _tell_waiting
-        self._on_session_event = on_session_event or (lambda code, detail: None)
-        self._on_new_leader = on_new_leader or (lambda leadership_term_id, member_id, endpoints: None)
-        self._on_challenge = on_challenge or (lambda challenge: self.settings.read_credentials())
-        self.state = ClientState.CONNECTING
-        self.session_id = self.leadership_term_id = self.leader_member_id = NULL_VALUE
-        self.close_reason = self.ingress_trouble = ""
-        self._image: Any = None
+        self._current = CurrentSession(self._loop, self._named.by_id, dict(self._named.table))
+        self._keep_alive = KeepAlive(self._current, self._loop, to_ns(self.settings.keep_alive_interval_s))
+        self._on_client_event = on_event or tell_event
+        self._is_limited_told = False
+        self._callbacks = SessionCallbacks(
+            on_session_event or (lambda code, detail: None),
+            on_new_leader or (lambda leadership_term_id, member_id, endpoints: None),
+            on_challenge or (lambda challenge: self.settings.read_credentials()),
+        )
+        self.close_reason = ""
         self._connect: SessionConnect | None = None
         self.known_cluster = KnownCluster()
         self._owns_transport = transport is None
-        self._transport = transport or _open_transport(aeron_dir, self.settings)
-        self._link = SessionLink(self, self._named.by_id)
+        self._transport = transport or open_transport(aeron_dir, self.settings)
         if on_acknowledged is not None or on_unsequenced is not None:
             self._track_messages(on_acknowledged, on_unsequenced)
         try:
@@ -214,56 +185,33 @@ class ClusterClient(ClientCalls, Closing):
         if journal is not None or settings.journal:
             self._requests = self._make_requests(journal)
         ingress = settings.ingress_channel, settings.ingress_stream_id
-        self._ingress_publications = IngressPublications(client, *ingress)
-        self._queries = ClientQueries(self._link, client, *ingress, to_ns(settings.query_retry_interval_s))
-        channel = settings.egress_channel
-        if channel.startswith("aeron:udp"):
-            channel += f"{'|' if '?' in channel else '?'}rejoin=false"
-        self._egress_subscription = client.add_subscription(channel, settings.egress_stream_id)
+        self._current.publications = IngressPublications(client, *ingress)
+        self._queries = ClientQueries(self._current, client, *ingress, to_ns(settings.query_retry_interval_s))
+        self._egress_subscription = client.add_subscription(egress_channel_of(settings), settings.egress_stream_id)
         self._loop.set_egress(self._egress_subscription)
         self._has_begun = True
-        self._begin_connect(self.ingress_endpoints)
-        if not self._owns_transport:
-            self._transport.add_keeper(self._keep_alive)
-        elif settings.keep_alive_thread:
-            self._keeper = SessionKeeper(self._keep_session, settings.keep_alive_interval_s / 4)
-
-    def _begin_connect(self, endpoints: dict[int, str]) -> None:
-        settings, now_ns = self.settings, self._transport.clock.now()
-        self._connect = SessionConnect(
-            self._ingress_publications,
+        self._opener = SessionOpener(
+            settings,
+            self._transport,
+            self._current,
+            self._named,
             self._egress_subscription,
-            endpoints,
-            secret=self._transport.random.secret("connect"),
-            response_channel=self._response_channel,
-            credentials=settings.read_credentials(),
-            on_challenge=self._on_challenge,
-            client_info=self._client_info.format(settings.client_name, VERSION),
-            attempt_timeout_ns=to_ns(settings.connect_attempt_timeout_s),
-            deadline_ns=now_ns + to_ns(settings.connect_timeout_s),
-            renew=self._renew_endpoints,
-            on_waiting=lambda why: self._on_client_event(ClientEvent("waiting", NULL_VALUE, why)),
+            info=self._client_info.format(settings.client_name, VERSION),
+            on_challenge=self._callbacks.on_challenge,
+            on_event=self._on_client_event,
         )
-
-    def _renew_endpoints(self) -> dict[int, str] | None:
-        renewed = self._named.renew()
-        if renewed is not None:
-            text = ", ".join(renewed[member_id] for member_id in sorted(renewed))
-            self._on_client_event(ClientEvent("endpoints", self.session_id, text))
-        return renewed
-
-    def _response_channel(self, endpoint: str) -> str:
-        channel = "aeron:ipc?" if not endpoint else f"aeron:udp?endpoint={endpoint}|rejoin=false|"
-        channel = f"{channel}term-length={self.settings.egress_term_length_bytes}"
-        policy = self.settings.egress_policy
-        return channel if policy == EGRESS_POLICIES[0] else f"{channel}|{EGRESS_POLICY_KEY}={policy}"
+        self._connect = self._opener.begin()
+        if not self._owns_transport:
+            self._transport.add_keeper(self._keep_alive.work)
+        elif settings.keep_alive_thread:
+            self._keeper = SessionKeeper(self._keep_alive.run, settings.keep_alive_interval_s / 4)
 
     # Calls
 
     @property
     def is_connected(self) -> bool:
         """Whether offers go to a leader; False while a new one is awaited."""
-        return self.state is ClientState.CONNECTED
+        return self._current.is_connected
 
     @property
     def unsent(self) -> int:
@@ -292,71 +240,6 @@ class ClusterClient(ClientCalls, Closing):
             raise self._closed_error()
         return count
 
-    def query(
-        self,
-        payload: Payload,
-        *,
-        consistency: str = "linearizable",
-        member_id: int | None = None,
-        min_position: int | None = None,
-        group: str | None = None,
-        timeout_s: float | None = None,
-    ) -> QueryReply:
-        """Ask the service something that changes nothing and take no place in the log; poll until it is answered.
-
-        "linearizable": the answer shows everything that was answered to anybody before this call. "stale": it may be
-        older, and says of which position it is; with `min_position` it is no older than that. `member_id` answers, the
-        leader by default; with `group` an instance of that application. Asked again by itself, also through a change of
-        the leader. Raises ClusterTimeoutError after `timeout_s` (default: message_timeout_s), also where `min_position`
-        was not reached; QueryFailedError when the service answers no such query or failed; SessionClosedError, and
-        ClusterError for what cannot be asked.
-        """
-        if self._loop.is_in_callback:
-            raise ClusterError("query waits for its answer, which no callback can: use start_query there")
-        pending = self.start_query(
-            payload,
-            consistency=consistency,
-            member_id=member_id,
-            min_position=min_position,
-            group=group,
-            timeout_s=timeout_s,
-        )
-        while not pending.is_done:
-            if self.poll() == 0 and not pending.is_done:
-                self._park(TICK_INTERVAL_NS)
-        return pending.result()
-
-    def start_query(
-        self,
-        payload: Payload,
-        *,
-        consistency: str = "linearizable",
-        member_id: int | None = None,
-        min_position: int | None = None,
-        group: str | None = None,
-        timeout_s: float | None = None,
-        on_done: Callable[[PendingQuery], object] | None = None,
-    ) -> PendingQuery:
-        """Send a query without waiting. `poll` sends it, and calls `on_done` when it is done."""
-        self._transport.use.check()
-        if self.is_closed:
-            raise self._closed_error()
-        now_ns = self._transport.clock.now()
-        self._loop.enter()
-        try:
-            return self._queries.start(
-                to_bytes(payload),
-                consistency=consistency,
-                member_id=member_id,
-                min_position=min_position,
-                group=group,
-                deadline_ns=now_ns + to_ns(timeout_s or self.settings.message_timeout_s),
-                now_ns=now_ns,
-                on_done=on_done,
-            )
-        finally:
-            self._loop.leave()
-
     def park(self, timeout_s: float) -> None:
         """Wait until something may have come in, or the timeout passed."""
         clock, slice_ns = self._transport.clock, PARK_SLICE_NS
@@ -365,7 +248,7 @@ class ClusterClient(ClientCalls, Closing):
             self._park(min(left_ns, slice_ns))
             if clock.now() - before_ns < slice_ns:
                 return
-            self._keep_session()
+            self._keep_alive.run()
 
     def flush(self) -> None:
         """Send at once what was offered. `poll` does so, too."""
@@ -407,16 +290,16 @@ class ClusterClient(ClientCalls, Closing):
                 self._transport.close()
             return
         if self.state in (ClientState.CONNECTED, ClientState.AWAIT_NEW_LEADER) and self.session_id >= 0:
-            publication = self._ingress_publications.get(self.leader_member_id)
+            publication = self._current.publications.get(self.leader_member_id)
             if publication is not None and not self._transport.client.is_closed:
-                publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**self._ids()))
+                publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**self._current.ids()))
                 self._drive()
         self._become_closed("it was closed by this client")
         if self._owns_transport:
             self._transport.close()
         elif not self._transport.client.is_closed:
             self._queries.close()
-            self._ingress_publications.close()
+            self._current.publications.close()
             self._egress_subscription.close()
 
     # Duty cycle
@@ -468,7 +351,7 @@ class ClusterClient(ClientCalls, Closing):
     def _work_connect(self, now_ns: int) -> None:
         if self._connect is None:
             if now_ns >= self._reopen_ns:
-                self._begin_connect(self.ingress_endpoints)
+                self._connect = self._opener.begin()
             return
         self._loop.next_tick_ns = 0
         try:
@@ -482,10 +365,10 @@ class ClusterClient(ClientCalls, Closing):
             raise error
         if self._requests is not None:
             self._requests.trouble = error.message
-        self.ingress_endpoints = dict(self._named.table)
+        self._current.ingress_endpoints = dict(self._named.table)
         self._on_client_event(ClientEvent("refused", NULL_VALUE, error.message))
         self._connect = None
-        self._ingress_publications.close()
+        self._current.publications.close()
         self._reopen_ns = now_ns + REOPEN_PAUSE_NS
 
     def _take_session(self, connect: SessionConnect, now_ns: int) -> None:
@@ -494,8 +377,8 @@ class ClusterClient(ClientCalls, Closing):
         self._connect = None
         self._demand_known_cluster(connect)
         self._attempts = connect.attempts
-        self.ingress_endpoints = connect.endpoints
-        self._image = connect.image
+        self._current.ingress_endpoints = connect.endpoints
+        self._current.image = connect.image
         self._leader_heartbeat_timeout_ns = max(opened.leader_heartbeat_timeout_ns, 0)
         self._opened_detail = opened.detail
         message_bytes_max = decode_message_limit(opened.detail)
@@ -504,34 +387,36 @@ class ClusterClient(ClientCalls, Closing):
         self._opened_ns = now_ns
         self._enter_term(opened.leadership_term_id, opened.cluster_session_id)
         self._on_client_event(ClientEvent("opened", self.session_id, f"leader {opened.leader_member_id}"))
+        if message_bytes_max is None and not self._is_limited_told:
+            self._is_limited_told = True
+            self._on_client_event(answers_limited(self.session_id, self.settings.egress_term_length_bytes))
         if connect.member_id in (opened.leader_member_id, NULL_VALUE):
-            self.leader_member_id = connect.member_id
+            self._current.leader_member_id = connect.member_id
             if not self._become_connected(now_ns):
                 self._retry_soon(now_ns)
         else:
-            self.leader_member_id = opened.leader_member_id
+            self._current.leader_member_id = opened.leader_member_id
             self._look_for_leader(now_ns)
 
     def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
-        self.leadership_term_id, self.session_id = leadership_term_id, session_id
-        self._loop.set_session(leadership_term_id, session_id)
+        self._current.enter_term(leadership_term_id, session_id)
         self._service_failure = ""
         self._note_room("")
 
     def _become_connected(self, now_ns: int) -> bool:
         """Become connected. Return False when the leader's ingress has no room for the mark that must come first."""
-        publication = self._ingress_publications.get(self.leader_member_id)
+        publication = self._current.publications.get(self.leader_member_id)
         if self._acknowledgements is not None and not self._acknowledgements.begin(publication, now_ns):
             return False
-        self.state = ClientState.CONNECTED
+        self._current.state = ClientState.CONNECTED
         self._loop.set_ingress(publication)
-        self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
+        self._keep_alive.begin(now_ns)
         return True
 
     def _retry_soon(self, now_ns: int) -> None:
         """Try again soon: the leader is there, but its ingress has no room."""
         self._loop.set_ingress(None)
-        self.state = ClientState.AWAIT_NEW_LEADER
+        self._current.state = ClientState.AWAIT_NEW_LEADER
         self._deadline_ns = now_ns + to_ns(self.settings.new_leader_timeout_s)
 
     def _begin_acknowledging(self) -> None:
@@ -541,14 +426,14 @@ class ClusterClient(ClientCalls, Closing):
                 self._retry_soon(now_ns)
 
     def _watch_leader(self, now_ns: int) -> None:
-        if self._loop.take_ingress_lost() or self._image is None or self._image.is_closed:
+        if self._loop.take_ingress_lost() or self._current.image is None or self._current.image.is_closed:
             self._look_for_leader(now_ns)
-        elif now_ns >= self._next_keep_alive_ns and (self._loop.take_sent() or self._send_keep_alive()):
-            self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
+        elif self._keep_alive.is_due(now_ns) and (self._loop.take_sent() or self._keep_alive.send()):
+            self._keep_alive.begin(now_ns)
 
     def _look_for_leader(self, now_ns: int) -> None:
         """Wait for a NewLeaderEvent: the leader was lost, or another member leads than the one that was asked."""
-        self.state = ClientState.AWAIT_NEW_LEADER
+        self._current.state = ClientState.AWAIT_NEW_LEADER
         timeout_ns = to_ns(self.settings.new_leader_timeout_s)
         self._deadline_ns = now_ns + max(timeout_ns, 2 * self._leader_heartbeat_timeout_ns)
         self._open_ingress()
@@ -556,54 +441,10 @@ class ClusterClient(ClientCalls, Closing):
     def _open_ingress(self) -> None:
         """Open a new publication to the leader: members do not accept one again that they have lost."""
         self._loop.set_ingress(None)
-        self._ingress_publications.close()
-        endpoint = self._leader_endpoint
+        self._current.publications.close()
+        endpoint = self._current.leader_endpoint
         if endpoint is not None:
-            self._ingress_publications.open({self.leader_member_id: endpoint})
-
-    @property
-    def _leader_endpoint(self) -> str | None:
-        """The leader's endpoint; empty for IPC, None when it is not known."""
-        return self.ingress_endpoints.get(self.leader_member_id, self.ingress_endpoints.get(NULL_VALUE))
-
-    @property
-    def _leader_ingress(self) -> ExclusivePublication | None:
-        """The publication to the leader; None while there is none to send to."""
-        return self._ingress_publications.get(self.leader_member_id) if self.is_connected else None
-
-    def _send_keep_alive(self) -> bool:
-        sent = self._offer_keep_alive()
-        self._drive()
-        return sent
-
-    def _keep_alive(self, now_ns: int) -> None:
-        """Keep the session alive, even of a client that shares a transport, which the other clients' calls run."""
-        is_due = self.state is ClientState.CONNECTED and now_ns >= self._next_keep_alive_ns
-        if is_due and (self._loop.take_sent() or self._offer_keep_alive()):
-            self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
-
-    def _offer_keep_alive(self) -> bool:
-        publication = self._ingress_publications.get(self.leader_member_id)
-        return publication is not None and publication.offer(codecs.SESSION_KEEP_ALIVE.encode(**self._ids())) > 0
-
-    def _keep_session(self) -> None:
-        """Run the transport and keep the session alive, unless the application does so already; deliver no messages.
-
-        For a thread beside the application's, which calls nothing else.
-        """
-        loop = self._loop
-        if not loop.begin_keeping():
-            return
-        try:
-            now_ns = loop.run_transport()
-            if self.state is ClientState.CONNECTED and now_ns >= self._next_keep_alive_ns:
-                if loop.take_sent() or self._offer_keep_alive():
-                    self._next_keep_alive_ns = now_ns + to_ns(self.settings.keep_alive_interval_s)
-                loop.run_transport()
-        except OrdoError:
-            pass  # the application's next call meets it, too, and says so
-        finally:
-            loop.end_keeping()
+            self._current.publications.open({self.leader_member_id: endpoint})
 
     def _stop_keeper(self) -> None:
         keeper, self._keeper = self._keeper, None
@@ -612,10 +453,10 @@ class ClusterClient(ClientCalls, Closing):
 
     def _await_new_leader(self, now_ns: int) -> None:
         """Wait for a leader. If the same one can be reached again, the session goes on as before."""
-        self._ingress_publications.poll()
-        image_is_open = self._image is not None and not self._image.is_closed
-        is_there = image_is_open and self.leader_member_id in self._ingress_publications.connected
-        if is_there and self._send_keep_alive() and self._become_connected(now_ns):
+        self._current.publications.poll()
+        image_is_open = self._current.image is not None and not self._current.image.is_closed
+        is_there = image_is_open and self.leader_member_id in self._current.publications.connected
+        if is_there and self._keep_alive.send() and self._become_connected(now_ns):
             return
         if now_ns > self._deadline_ns:
             self._become_closed(self._describe_loss(now_ns))
@@ -627,7 +468,7 @@ class ClusterClient(ClientCalls, Closing):
         """
         if self._service_failure:
             return f"{self._service_failure}; the log of the members says where (`ordo errors`)"
-        if self.leader_member_id not in self._ingress_publications.connected:
+        if self.leader_member_id not in self._current.publications.connected:
             return "the leader is gone and no new one was announced in time"
         why = "the session was closed, no leader was elected in time, or the way from the leader is cut"
         if self._loop.longest_stop_ns > UNHEARD_NS:
@@ -635,10 +476,10 @@ class ClusterClient(ClientCalls, Closing):
         return f"member {self.leader_member_id}, which led, is there, and no leader sends to this client: {why}"
 
     def _await_new_leader_connection(self, now_ns: int) -> None:
-        self._ingress_publications.poll()
-        is_there = self.leader_member_id in self._ingress_publications.connected
-        if is_there and self._send_keep_alive() and self._become_connected(now_ns):
-            self._on_new_leader(self.leadership_term_id, self.leader_member_id, self.ingress_endpoints)
+        self._current.publications.poll()
+        is_there = self.leader_member_id in self._current.publications.connected
+        if is_there and self._keep_alive.send() and self._become_connected(now_ns):
+            self._callbacks.on_new_leader(self.leadership_term_id, self.leader_member_id, self.ingress_endpoints)
             self._on_client_event(ClientEvent("leader", self.session_id, f"leader {self.leader_member_id}"))
         elif now_ns > self._deadline_ns:
             self._become_closed(f"the new leader {self.leader_member_id} does not accept a connection")
@@ -654,7 +495,7 @@ class ClusterClient(ClientCalls, Closing):
         if not self._is_ending:
             self._on_client_event(ClientEvent("lost", self.session_id, reason))
         if not self._stays:
-            self.state = ClientState.CLOSED
+            self._current.state = ClientState.CLOSED
             if self._requests is not None:
                 self._requests.close(self._closed_error())
             if self._relay is not None:
@@ -664,12 +505,12 @@ class ClusterClient(ClientCalls, Closing):
             return
         if self._requests is not None:
             self._requests.trouble = f"session {self.session_id} is over: {reason}"
-        self.state = ClientState.CONNECTING
-        self.session_id = NULL_VALUE
-        self._ingress_publications.close()
+        self._current.state = ClientState.CONNECTING
+        self._current.session_id = NULL_VALUE
+        self._current.publications.close()
         self._reopen_ns = self._opened_ns + REOPEN_PAUSE_NS
         if self._transport.clock.now() >= self._reopen_ns:
-            self._begin_connect(self.ingress_endpoints)
+            self._connect = self._opener.begin()
         self._loop.next_tick_ns = 0
 
     @property
@@ -684,12 +525,9 @@ class ClusterClient(ClientCalls, Closing):
         why = self.close_reason or "it was closed by this client"
         return self.known_cluster.error or SessionClosedError(f"session {self.session_id} is over: {why}")
 
-    def _ids(self) -> dict[str, int]:
-        return {"leadership_term_id": self.leadership_term_id, "cluster_session_id": self.session_id}
-
     # Egress
 
-    def _on_event(self, message: bytes, image: Any) -> None:
+    def _on_event(self, message: bytes, image: Image) -> None:
         """Handle an egress message that no native code takes.
 
         Anybody may have sent it, so an unreadable one is dropped.
@@ -701,7 +539,7 @@ class ClusterClient(ClientCalls, Closing):
         if found is not None:
             self._take_event(*found, image)
 
-    def _take_event(self, table: Message, values: Any, image: Any) -> None:
+    def _take_event(self, table: Message, values: Any, image: Image) -> None:
         if self._connect is not None:
             now_ns = self._transport.clock.now()
             self._loop.next_tick_ns = 0
@@ -738,22 +576,22 @@ class ClusterClient(ClientCalls, Closing):
         is_open = table is codecs.SESSION_EVENT and values.code == EventCode.OK
         if not is_open or values.correlation_id not in self._attempts:
             return
-        publication = self._leader_ingress
+        publication = self._current.leader_ingress
         if publication is not None:
             ids = {"leadership_term_id": values.leadership_term_id, "cluster_session_id": values.cluster_session_id}
             publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**ids))
 
-    def _take_new_leader(self, event: records.NewLeaderEvent, image: Any) -> None:
+    def _take_new_leader(self, event: records.NewLeaderEvent, image: Image) -> None:
         if self.state is ClientState.CLOSED or not self._is_news(event):
             return
-        self._image = image
+        self._current.image = image
         self._enter_term(event.leadership_term_id, self.session_id)
-        self.leader_member_id = event.leader_member_id
+        self._current.leader_member_id = event.leader_member_id
         self._loop.reset_assemblies(image)
         if event.ingress_endpoints and NULL_VALUE not in self.ingress_endpoints:
-            self.ingress_endpoints = parse_endpoints(event.ingress_endpoints)
+            self._current.ingress_endpoints = parse_endpoints(event.ingress_endpoints)
         self._open_ingress()
-        self.state = ClientState.AWAIT_NEW_LEADER_CONNECTION
+        self._current.state = ClientState.AWAIT_NEW_LEADER_CONNECTION
         self._deadline_ns = self._transport.clock.now() + to_ns(self.settings.message_timeout_s)
         self._loop.next_tick_ns = 0
 
@@ -762,7 +600,7 @@ class ClusterClient(ClientCalls, Closing):
         if event.leadership_term_id != self.leadership_term_id or NULL_VALUE in self.ingress_endpoints:
             return bool(event.leadership_term_id > self.leadership_term_id)
         endpoints = parse_endpoints(event.ingress_endpoints) if event.ingress_endpoints else {}
-        return endpoints.get(event.leader_member_id) != self._leader_endpoint
+        return endpoints.get(event.leader_member_id) != self._current.leader_endpoint
 
     def _take_session_event(self, event: records.SessionEvent) -> None:
         if event.code not in EVENT_CODES:
@@ -781,13 +619,13 @@ class ClusterClient(ClientCalls, Closing):
                 self._requests.trouble = failure
         elif code is EventCode.OK and event.detail == UNCHECKED_NOTICE:
             tell("warning", "client.credentials", text=UNCHECKED_TEXT)
-        self._on_session_event(code, event.detail)
+        self._callbacks.on_session_event(code, event.detail)
 
     def _note_room(self, trouble: str) -> None:
         requests = self._requests
         if requests is not None and (trouble or requests.trouble == self.ingress_trouble):
             requests.trouble = trouble
-        self.ingress_trouble = trouble
+        self._current.ingress_trouble = trouble
         self._loop.set_room(not trouble)
 
 

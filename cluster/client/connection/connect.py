@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from ordo.cluster.client.connection.ingress import NULL_MEMBER_ID, IngressPublic
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
 from ordo.runtime.errors import ClusterTimeoutError, SessionRejectedError
+from ordo.transport.streams.image import Image
 
 if TYPE_CHECKING:
     from random import Random
@@ -32,6 +34,24 @@ class ConnectState(Enum):
     DONE = auto()
 
 
+@dataclass(frozen=True)
+class ClientIntroduction:
+    """A client's data in a handshake: its credentials, its answer to a challenge, its name and release."""
+
+    credentials: bytes
+    on_challenge: Callable[[bytes], bytes]
+    client_info: str
+
+
+@dataclass(frozen=True)
+class ConnectPatience:
+    """How long a client waits for one member at first, and until when for any; `on_waiting(why)` is called once."""
+
+    attempt_timeout_ns: int
+    deadline_ns: int
+    on_waiting: Callable[[str], object] = lambda why: None
+
+
 class SessionConnect:
     """One handshake. Call `work` until `opened` is the OK event; raises SessionRejectedError or ClusterTimeoutError.
 
@@ -50,23 +70,19 @@ class SessionConnect:
         *,
         secret: Random,
         response_channel: Callable[[str], str],
-        credentials: bytes,
-        on_challenge: Callable[[bytes], bytes],
-        client_info: str,
-        attempt_timeout_ns: int,
-        deadline_ns: int,
+        introduction: ClientIntroduction,
+        patience: ConnectPatience,
         renew: Callable[[], Mapping[int, str] | None] = lambda: None,
-        on_waiting: Callable[[str], object] = lambda why: None,
     ) -> None:
         """Begin a handshake.
 
         `response_channel(endpoint)` is the channel a member answers on, given the bound egress endpoint; `renew()`
-        returns the endpoints where they have changed; `on_waiting(why)` is called once, when it takes long. `secret`
-        draws correlation ids that nobody else can guess: an answer with one comes from a member that was asked.
+        returns the endpoints where they have changed. `secret` draws correlation ids that nobody else can guess: an
+        answer with one comes from a member that was asked.
         """
         self.state = ConnectState.AWAIT_EGRESS
         self.opened: Any = None
-        self.image: Any = None
+        self.image: Image | None = None
         self.member_id = -1
         self.endpoints = dict(endpoints)
         self._are_ids_known = False  # by the cluster's own word
@@ -74,22 +90,19 @@ class SessionConnect:
         self._ingress = ingress
         self._egress = egress
         self._response_channel = response_channel
-        self._credentials = credentials
-        self._on_challenge = on_challenge
-        self._client_info = client_info
-        self._attempt_timeout_ns = attempt_timeout_ns
-        self._deadline_ns = deadline_ns
+        self._introduction = introduction
+        self._attempt_timeout_ns = patience.attempt_timeout_ns
+        self._deadline_ns = patience.deadline_ns
+        self._on_waiting = patience.on_waiting
         self._renew = renew
-        self._on_waiting = on_waiting
         self._tell_ns = 0
         self._attempt_deadline_ns = 0
         self._correlation_id = -1
         self.attempts: dict[int, int] = {}
-        """By correlation id: the member that was asked."""
+        """Keyed by correlation id: the member that was asked."""
         self.told: Any = None
         """Which cluster's log the member has that opened the session; None where it does not say."""
         self._told: dict[int, Any] = {}
-        self._challenge_session_id = -1
         self._tried: set[int] = set()
         self._redirected = False
         self._message = b""
@@ -162,8 +175,8 @@ class SessionConnect:
             response_stream_id=self._egress.stream_id,
             version=codecs.CLIENT_PROTOCOL_VERSION,
             response_channel=self._response_channel(endpoint),
-            encoded_credentials=self._credentials,
-            client_info=self._client_info,
+            encoded_credentials=self._introduction.credentials,
+            client_info=self._introduction.client_info,
         )
         self.state = ConnectState.SEND_REQUEST
         self._send(now_ns)
@@ -181,7 +194,7 @@ class SessionConnect:
             self.state = ConnectState.AWAIT_RESPONSE
             self._attempt_deadline_ns = now_ns + self._attempt_timeout_ns
 
-    def on_event(self, table: Any, values: Any, image: Any, now_ns: int) -> None:
+    def on_event(self, table: Any, values: Any, image: Image, now_ns: int) -> None:
         """Take an egress message. Of requests that were given up, only the session counts."""
         correlation_id = getattr(values, "correlation_id", None)
         if table is ordo_codecs.LOG_IDENTITY:
@@ -205,12 +218,12 @@ class SessionConnect:
         self._message = codecs.CHALLENGE_RESPONSE.encode(
             correlation_id=self._correlation_id,
             cluster_session_id=challenge.cluster_session_id,
-            encoded_credentials=self._on_challenge(challenge.encoded_challenge),
+            encoded_credentials=self._introduction.on_challenge(challenge.encoded_challenge),
         )
         self.state = ConnectState.SEND_CHALLENGE_RESPONSE
         self._send(now_ns)
 
-    def _on_session_event(self, event: records.SessionEvent, image: Any, now_ns: int) -> None:
+    def _on_session_event(self, event: records.SessionEvent, image: Image, now_ns: int) -> None:
         if event.code == EventCode.OK:
             self.state, self.opened, self.image = ConnectState.DONE, event, image
             self.told = self._told.get(event.correlation_id)

@@ -1,4 +1,4 @@
-"""The endpoints where a client finds the members: given by its user, in DNS, or in a file.
+"""Sources of the members' endpoints: given by the user, in DNS, or in a file.
 
 The cluster itself then says who leads.
 """
@@ -39,7 +39,7 @@ def check_list(name: str, endpoints: object) -> None:
 
 
 def endpoint_table(endpoints: Endpoints, ingress_channel: str) -> dict[int, str]:
-    """Return what a user has named, by member id. Raises ConfigurationError."""
+    """Return the user's endpoints by member id. Raises ConfigurationError."""
     check_list("ingress_endpoints", endpoints)
     table = dict(endpoints) if isinstance(endpoints, Mapping) else dict(enumerate(endpoints))
     if ingress_channel.startswith("aeron:ipc"):
@@ -72,7 +72,7 @@ def _is_endpoint(text: object) -> bool:
 
 
 def endpoints_from_dns(endpoint: str) -> EndpointSource:
-    """Return a source of all addresses that a name has, as `host:port`; for a name that stands for the whole cluster.
+    """Return a source of all addresses of a name, as `host:port`; for a name that means the whole cluster.
 
     The first look-up is waited for. Later ones go on in the background while the last result is used, so that a slow
     resolver holds up nobody. Raises ConfigurationError for what is no `host:port`.

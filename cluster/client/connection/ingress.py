@@ -70,7 +70,7 @@ class IngressPublications:
                 self._ingresses[member_id] = _Ingress(endpoint, registration_id)
 
     def poll(self) -> None:
-        """Process the driver's answers. A member whose endpoint the driver refuses is left out."""
+        """Process the driver's answers. A member whose endpoint the driver refuses is skipped."""
         for member_id, ingress in list(self._ingresses.items()):
             if ingress.publication is None:
                 try:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class SessionKeeper:
-    """Calls `keep`, a method of the client, at intervals, until it is closed or the client is gone."""
+    """Calls `keep`, a method of the client, at intervals, until it is closed or the client is deleted."""
 
     def __init__(self, keep: Callable[[], None], interval_s: float) -> None:
         self._stopped = threading.Event()

@@ -55,7 +55,7 @@ class JournalState:
     confirmed: int = 0
     requests: dict[int, bytes] = field(default_factory=dict)
     ids: dict[int, bytes] = field(default_factory=dict)
-    """Of those requests that have one."""
+    """The ids of those requests that have one."""
     cluster: LogOrigin | None = None
     """Which cluster they are for; None: it has not said."""
     known_position: int = 0
@@ -90,7 +90,7 @@ class JournalFile:
         watch(self)
 
     def on_forked(self) -> None:
-        """Close the descriptor in a child made by fork, where it would hold the lock longer than the parent does."""
+        """Close the descriptor in a child made by fork, which would otherwise keep the lock longer than the parent."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -168,7 +168,7 @@ class Journal:
         self._state = JournalState(b"", 0)
 
     def recover(self, identity: bytes, incarnation: int) -> JournalState:
-        """Return what was written before; a new journal begins with the arguments.
+        """Return the recovered content; a new journal begins with the arguments.
 
         Raises ConfigurationError for a file that is no journal, or that of another identity.
         """
@@ -276,7 +276,7 @@ def _frame(body: bytes) -> bytes:
 
 
 def _read(data: bytes) -> tuple[JournalState | None, int]:
-    """Return the state after the last whole record, and the offset where that record ends."""
+    """Return the state after the last complete record, and the offset where that record ends."""
     state: JournalState | None = None
     offset = 0
     while offset + _HEAD.size <= len(data):

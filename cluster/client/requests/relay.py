@@ -1,4 +1,4 @@
-"""Requests of many identities in one session, numbered by their callers: what a gateway sends for them.
+"""Requests of many identities in one session, numbered by their callers, as a gateway sends them.
 
 A gateway keeps nothing that matters, so the caller has what a client's journal has: the identity, the number and the
 payload, until it has the answer. All gateways open an identity with the same incarnation, which follows from its name.
@@ -74,7 +74,7 @@ class RelayedRequests(RelayWindow):
         return request
 
     def abandon(self, request: RelayedRequest) -> tuple[Outcome, str]:
-        """Forget a request that nobody waits for any more, and return what is known of it."""
+        """Forget a request whose caller no longer waits, and return what is known of it."""
         line = request.line
         outcome, text = self._explain(request)
         same = line.openers if request.number == 0 else line.pending.get(request.number, [])
@@ -164,7 +164,7 @@ class RelayedRequests(RelayWindow):
             self._check(now_ns)
 
     def _check(self, now_ns: int) -> None:
-        """Send again what was not answered, and ask how far the cluster is."""
+        """Repeat unanswered requests, and ask how far the cluster has executed them."""
         for line in list(self._active.values()):
             if line.retry_ns == 0:
                 self._set_retry(line, now_ns)
@@ -183,7 +183,7 @@ class RelayedRequests(RelayWindow):
         line.retry_ns = now_ns + (wait_ns << line.doublings)
 
     def _send_line(self, line: IdentityLine) -> bool:
-        """Send what may be sent. False: the ingress takes no more."""
+        """Send the requests that may be sent. Return False if the ingress takes no more."""
         if line.is_asking:
             if not self._send_open(line):
                 return False
@@ -252,7 +252,7 @@ class RelayedRequests(RelayWindow):
         self._by_position[open_position] = line
 
     def _lose(self, line: IdentityLine, outcome: Outcome, text: str) -> None:
-        """Fail all that is under way of an identity. A later request opens it anew."""
+        """Fail all pending requests of an identity. A later request opens it again."""
         lost = line.take_all()
         self._forget(line)
         self._active.pop(line.identity, None)

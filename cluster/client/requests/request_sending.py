@@ -16,14 +16,14 @@ class RequestSession(LeaderSession, Protocol):
     """The view of their session that requests have."""
 
     def note_ingress_lost(self) -> None:
-        """Note that the leader's ingress turned out to be gone."""
+        """Note that the leader's ingress is lost."""
 
     def note_sent(self, count: int = 1) -> None:
         """Note that messages were sent, which keep the session alive by themselves."""
 
 
 def encode_open(session: LeaderSession, identity: bytes, incarnation: int, known_position: int) -> bytes:
-    """Return the question how far the cluster is with an identity, which makes the identity known."""
+    """Return the message that opens an identity and asks which of its requests the cluster has executed."""
     message: bytes = ordo_codecs.OPEN_IDENTITY.encode(
         leadership_term_id=session.leadership_term_id,
         cluster_session_id=session.session_id,

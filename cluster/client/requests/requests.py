@@ -276,7 +276,7 @@ class ClientRequests(RequestWindow):
             self._journal.note_cluster(known.origin, known.position)
 
     def timeout(self, pending: PendingRequest) -> ClusterTimeoutError:
-        """Return the error of a wait that was too short; the request goes on."""
+        """Return the error of a wait that was too short; the request continues."""
         name = f"request {pending.number}" if pending.number else "request"
         error = ClusterTimeoutError(
             f"{name} not answered in time, unknown whether it was executed: it is still under way; wait for it with "
@@ -287,7 +287,7 @@ class ClientRequests(RequestWindow):
         return error
 
     def fail(self, error: OrdoError) -> None:
-        """Fail all requests: this identity or this client cannot be used any more. A journal is left as it is."""
+        """Fail all requests, because the identity or the client can no longer be used. A journal stays unchanged."""
         self._failure = error
         lost = [*self._pending.values(), *self._unnumbered]
         self._pending.clear()
@@ -307,7 +307,7 @@ class ClientRequests(RequestWindow):
 
 
 def _outcome_of(pending: PendingRequest) -> RequestOutcome:
-    """Return what is known of a request that ends without an answer."""
+    """Return the outcome, as far as known, of a request that ends without an answer."""
     return RequestOutcome.UNKNOWN if pending.was_sent else RequestOutcome.NOT_EXECUTED
 
 

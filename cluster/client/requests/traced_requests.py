@@ -48,7 +48,7 @@ class SpanSender:
                 self._exporter.export(spans)
 
     def close(self) -> None:
-        """Send what is left, which takes up to ten seconds where the collector does not take it. Idempotent."""
+        """Send the remaining spans, for at most ten seconds if the collector does not take them. Idempotent."""
         if not self._thread.is_alive():
             return
         self._queue.put(None)

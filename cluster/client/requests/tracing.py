@@ -10,7 +10,7 @@ from ordo.runtime.reporting.spans import check_packages
 
 @dataclass(frozen=True, kw_only=True)
 class Tracing:
-    """Where a client sends the spans of its requests, and of which; the members' `[tracing]` has the same `rate`.
+    """Where a client sends the spans of which requests; the members' `[tracing]` must have the same `rate`.
 
     Raises ConfigurationError for a rate out of its range, and where packages are missing.
     """
