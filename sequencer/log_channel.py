@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.wire.members import Member, host_of
 from ordo.cluster.wire.streams import LOG_STREAM_ID
@@ -43,8 +43,15 @@ class LogParameters:
     socket_buffer_bytes: int
 
 
+class TermStart(NamedTuple):
+    """Where a leader's term begins in the log: in which recording, NULL_VALUE for a new one, and at which position."""
+
+    recording_id: int
+    base_position: int
+
+
 class RecordedLog:
-    """The end of a recorded log, whoever publishes it."""
+    """The end of a recorded log, of either the leader or a follower."""
 
     failure: str | None = None
     """Why the log must be left, or None while it is recorded."""
@@ -65,11 +72,11 @@ class LeaderLog(RecordedLog):
         bound: Member,
         others: list[Member],
         parameters: LogParameters,
-        recording_id: int,
-        base_position: int,
+        start: TermStart,
         on_failure: Callable[[Exception], None],
         now_ns: int,
     ) -> None:
+        recording_id, base_position = start
         self._archive = archive
         self._client = client
         self._on_failure = on_failure
@@ -259,7 +266,7 @@ class FollowerLog(RecordedLog):
         return image is not None and image.is_end_of_stream
 
     def try_join(self) -> bool:
-        """Start the recording once the image is there. Returns True when it does so in this call."""
+        """Start the recording once the image exists. Return True if this call starts it."""
         if self._image is None or self.recording is not None:
             return False
         if self._image.join_position != self._from_position:

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from ordo.archive.segments.reader cimport RecordingReader
 from ordo.archive.recorder cimport Recording
 from ordo.consensus.state.progress cimport Progress
+from ordo.sequencer.commit_slots cimport CommitSlots
 from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
 from ordo.sequencer.session_table cimport SessionTable
 from ordo.sequencer.sources cimport Allowance, ConsensusSource, IngressSource, Sources
@@ -60,7 +61,9 @@ cdef class Sequencer:
     cdef int64_t _next_record_position   # where the next record ends that is executed in Python
     cdef bint _takes_differences          # the log's protocol level has them
     cdef bint _takes_request_ids          # the same
+    cdef bint _takes_output_ids           # the same, and long reports
     cdef Counter _commit_counter
+    cdef CommitSlots _committed           # that outlive the process, or None
     cdef list _container_flags            # of ParkFlag, by service id
     cdef bint _is_commit_new              # the containers have not been woken for the commit position
     cdef int64_t _heartbeat_interval_ns

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from ordo.archive.segments.reader cimport RecordingReader
+from ordo.sequencer.commit_slots cimport CommitSlots
 from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
 from ordo.sequencer.session_table cimport MUTE, UNCLAIMED, SessionTable
 from ordo.sequencer.sources cimport UNPROVEN, Allowance, ConsensusSource, IngressSource, Sources
@@ -34,10 +35,13 @@ from ordo.cluster.wire.layout cimport (
     MESSAGE_MARK_ID,
     MESSAGE_MARK_NUMBER,
     APP_DIFFERENCE_ID,
+    APP_REPORT_ID,
     CONSUMER_COMMAND_ID,
+    LONG_APP_REPORT_BLOCK,
     OPEN_IDENTITY_ID,
     REQUEST_ID,
     OUTPUT_BLOCK,
+    OUTPUT_BY_ID_BLOCK,
     OUTPUT_TARGET,
     REQUEST_BLOCK,
     REQUEST_LENGTH,
@@ -54,7 +58,7 @@ from ordo.cluster.wire.layout cimport (
     template_id,
 )
 from ordo.cluster.wire.counters.traces cimport FollowerTraces, LogTraces
-from ordo.cluster.wire.levels import APPLICATION_LEVEL, REQUEST_ID_LEVEL
+from ordo.cluster.wire.levels import APPLICATION_LEVEL, OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL
 from ordo.consensus.state.progress cimport Progress
 from ordo.runtime.native.atomics cimport (
     ordo_fence_full,
@@ -137,6 +141,10 @@ cdef class Sequencer:
         self.traces = traces
         self.follower_traces = follower_traces
 
+    def note_commits(self, CommitSlots committed not None):
+        """Note each advance of the commit position there, before anybody is told of it."""
+        self._committed = committed
+
     # -- what is taken, and what is told of this member -------------------------------------------------------------
 
     def open_ingress(self, bint is_open):
@@ -172,6 +180,7 @@ cdef class Sequencer:
         """Take the protocol level of the log's end: it says which messages may be appended."""
         self._takes_differences = level >= APPLICATION_LEVEL
         self._takes_request_ids = level >= REQUEST_ID_LEVEL
+        self._takes_output_ids = level >= OUTPUT_ID_LEVEL
 
     def set_append_flags(self, uint8_t flags):
         """Set how this follower's AppendPositions say that it is catching up; 0: it follows the live log."""
@@ -497,6 +506,12 @@ cdef class Sequencer:
         cdef const uint8_t* data = fragment.payload
         if template == APP_DIFFERENCE_ID:
             return self._takes_differences
+        if not self._takes_output_ids and (template == APP_REPORT_ID and ordo_get_u16(data) >= LONG_APP_REPORT_BLOCK
+                                           or template == REQUEST_ID and ordo_get_u16(data) >= OUTPUT_BY_ID_BLOCK):
+            self._ingress_host.on_invalid_request(
+                "ingress: an output with an id, or a report that counts refused ones, which some member's release "
+                "does not know")
+            return False
         if template == REQUEST_ID:
             if not self._takes_request_ids and request_digest_offset(data):
                 self._ingress_host.on_invalid_request(
@@ -682,6 +697,9 @@ cdef class Sequencer:
             self.progress.on_commit_hint(hinted_commit(value, position))
 
     cdef void _publish_commit(self, int64_t position) noexcept:
+        # Before services, clients and followers can hear of it: what was told is known after a kill.
+        if self._committed is not None:
+            self._committed.raise_to(position)
         self.commit_position = position
         self._commit_counter.set_release(position)
         self._is_commit_new = True
@@ -749,12 +767,17 @@ cdef bint takes_interpreter(const uint8_t* message, int64_t length_bytes) noexce
     return not is_request(message, length_bytes) or ordo_get_u16(message) > REQUEST_BLOCK
 
 
-def find_terms(RecordingReader reader not None, int64_t limit_position):
-    """(term id, base position) of each NewLeadershipTermEvent from where the reader stands up to a position."""
+def read_terms(RecordingReader reader not None, int64_t limit_position):
+    """Return (term id, base position) of each NewLeadershipTermEvent from where the reader stands up to a position, and
+    the highest commit position that a record there tells of, or -1."""
     cdef Fragment fragment
     cdef list terms = []
+    cdef int64_t value, told_position = NULL_POSITION
     while reader.next(&fragment, limit_position):
+        value = ordo_get_i64(fragment.header + RESERVED_VALUE_OFFSET)
+        if value != 0:
+            told_position = max(told_position, hinted_commit(value, fragment.start_position))
         if template_id(fragment.payload, fragment.length_bytes) == NEW_LEADERSHIP_TERM_EVENT_ID:
             terms.append((ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_TERM_ID),
                           ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION)))
-    return terms
+    return terms, told_position

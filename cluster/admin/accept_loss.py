@@ -1,4 +1,4 @@
-"""What `ordo cluster trust` does: a stopped member votes again with what is left, and the rest is given up."""
+"""`ordo cluster trust`: lets a stopped member vote again with the data that it has, and gives up the rest."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import ACCEPTED_LEAP
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 
-def accept_loss(config: NodeConfig) -> str:
-    """Return one line that says what the member had lost. Removes the damaged tail of its log, and snapshots past it.
+def accept_loss(config: NodeSettings) -> str:
+    """Remove the damaged end of a member's log, and snapshots past it; return one line that says what it had lost.
 
     Raises StorageInUseError while the member runs, StorageMissingError when it has no store.
     """
@@ -39,7 +39,7 @@ def accept_loss(config: NodeConfig) -> str:
     return f"member {config.node.member_id} votes again with its log up to position={end_position}; it had lost: {lost}"
 
 
-def _cut(storage: FileStorage, config: NodeConfig, recording_id: int) -> int:
+def _cut(storage: FileStorage, config: NodeSettings, recording_id: int) -> int:
     """End the log before its damage, and return the position of that end."""
     archive = Archive(str(config.archive_dir), storage=storage, clock=SystemClock(), sync=config.node.sync)
     try:

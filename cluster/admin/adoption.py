@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.module.state.folder_rows import Owner
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError
+from ordo.runtime.io.storage import Storage
 
 
-def adopt(config: NodeConfig, storage: Any = None) -> str:
-    """Return one line that says what was done.
+def adopt(config: NodeSettings, storage: Storage | None = None) -> str:
+    """Make a folder this member's own; return one line that says what was done.
 
     What the member itself had acknowledged and voted for is not in the folder, so it is taken as one that lost its log
     and its vote.

@@ -22,7 +22,7 @@ from ordo.transport.client.client import TransportClient
 if TYPE_CHECKING:
     from ordo.cluster.admin.member_details import HeldError
     from ordo.cluster.module.state.state_store import Skip
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
 
 ALIVE_TIMEOUT_MS = 2_000
 GONE_AFTER_MS = 300
@@ -30,8 +30,8 @@ GONE_AFTER_MS = 300
 _NODE_TYPES = frozenset(CounterType) - {CounterType.RECORDING_POSITION, CounterType.DRIVER_PARK_FLAG}
 
 
-def node_status(config: NodeConfig) -> NodeStatus:
-    """Of the node of this configuration on this machine. Raises StorageMissingError when it does not run."""
+def node_status(config: NodeSettings) -> NodeStatus:
+    """Return the status of this configuration's node. Raises StorageMissingError if it does not run."""
     counters = running_counters(config)
 
     def value(counter_type: int) -> int:
@@ -44,7 +44,7 @@ def node_status(config: NodeConfig) -> NodeStatus:
     return status_of(config.node.member_id, value, sessions)
 
 
-def running_counters(config: NodeConfig) -> list[CounterDescriptor]:
+def running_counters(config: NodeSettings) -> list[CounterDescriptor]:
     """All counters of a node that is alive; raises StorageMissingError when it is not."""
     _require_alive(config)
     return _counters_of(config)
@@ -55,17 +55,29 @@ class LocalMember:
 
     elsewhere = "use the configuration of the leader"
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeSettings) -> None:
         self._config = config
+        self.counters = LocalCounters(config)
+        self.notes = LocalNotes(config)
 
     @property
     def member_id(self) -> int:
         return self._config.node.member_id
 
-    def find_others(self) -> list[int]:
-        return [member.id for member in self._config.member_list if member.id != self.member_id]
+    def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
+        return ask(self._config, question, values, answer, timeout_s)
 
-    def counter(self, counter_type: CounterType) -> int:
+    def is_running(self) -> bool:
+        return is_running(self._config)
+
+
+class LocalCounters:
+    """The counters of a node of this machine, in its driver's folder."""
+
+    def __init__(self, config: NodeSettings) -> None:
+        self._config = config
+
+    def value(self, counter_type: CounterType) -> int:
         try:
             return _counter(self._config, counter_type)
         except StorageMissingError:
@@ -75,11 +87,16 @@ class LocalMember:
     def set_toggle(self, wanted: int, expected: int) -> int:
         return _set_toggle(self._config, wanted, expected)
 
-    def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
-        return ask(self._config, question, values, answer, timeout_s)
 
-    def is_running(self) -> bool:
-        return is_running(self._config)
+class LocalNotes:
+    """What the configuration of a node of this machine says, and what it has noted in its cluster folder."""
+
+    def __init__(self, config: NodeSettings) -> None:
+        self._config = config
+
+    def list_others(self) -> list[int]:
+        own_id = self._config.node.member_id
+        return [member.id for member in self._config.member_list if member.id != own_id]
 
     def list_errors(self) -> list[HeldError]:
         from ordo.cluster.admin.member_details import HeldError
@@ -94,7 +111,7 @@ class LocalMember:
         return list_skipped(self._config)
 
 
-def ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
+def ask(config: NodeSettings, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
     """Ask a running node over its control streams, and return the values of the answer."""
     member_id = config.node.member_id
     _require_alive(config)
@@ -130,8 +147,8 @@ def ask(config: NodeConfig, question: Message, values: dict[str, Any], answer: M
     return answers[0]
 
 
-def _set_toggle(config: NodeConfig, wanted: int, expected: int) -> int:
-    """Set counter 202 if it is as expected; return what it was, NOT_THERE where there is none yet."""
+def _set_toggle(config: NodeSettings, wanted: int, expected: int) -> int:
+    """Set counter 202 if it is as expected; return its previous value, or NOT_THERE."""
     _require_alive(config)
     with open_cnc(config.aeron_dir, writable=True) as cnc:
         counters = CountersReader(cnc.counters_metadata, cnc.counters_values)
@@ -142,26 +159,26 @@ def _set_toggle(config: NodeConfig, wanted: int, expected: int) -> int:
         return expected if toggle.compare_and_set(expected, wanted) else int(toggle.value)
 
 
-def _counter(config: NodeConfig, counter_type: CounterType) -> int:
+def _counter(config: NodeSettings, counter_type: CounterType) -> int:
     return next((one.value for one in _counters_of(config) if one.type_id == counter_type), NOT_THERE)
 
 
-def _counters_of(config: NodeConfig) -> list[CounterDescriptor]:
-    """Of the node's own driver all, of a shared one those of the node's cluster."""
+def _counters_of(config: NodeSettings) -> list[CounterDescriptor]:
+    """Return all counters of the node's own driver, or those of the node's cluster in a shared one."""
     counters = read_counters(config.aeron_dir)
     if config.node.own_driver:
         return counters
     return [one for one in counters if one.type_id in _NODE_TYPES and is_of_cluster(one, config.cluster.cluster_id)]
 
 
-def _require_alive(config: NodeConfig) -> None:
+def _require_alive(config: NodeSettings) -> None:
     if not is_running(config):
         raise StorageMissingError(
             f"member {config.node.member_id} is not running on this machine: no live node in {config.aeron_dir}"
         )
 
 
-def is_running(config: NodeConfig) -> bool:
+def is_running(config: NodeSettings) -> bool:
     """Return whether the node lives.
 
     Its driver shows a heartbeat; one that is shared also holds the node's counters, until it misses the node.

@@ -1,4 +1,4 @@
-"""`ordo cluster renew-log`: the log of a stopped member begins anew after a snapshot that reaches to its end.
+"""`ordo cluster renew-log`: starts the log of a stopped member again, after a snapshot at its end.
 
 Term length and MTU of a log are those of its recording for as long as that lives. Behind a snapshot of all there is,
 the recording is not needed any more: the member gives it up, as one does that took its snapshot from another member,
@@ -8,26 +8,24 @@ for what is committed nothing has changed, so that each member may do this for i
 
 from __future__ import annotations
 
-from typing import Any
-
 from ordo.archive.inspection.recording_inspection import dump, list_recordings, verify
 from ordo.archive.segments.catalog import RecordingState
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.module.state.state_store import SnapshotEntry, StoredState
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.cluster.wire.snapshots.snapshot_digest import combine, digest_of
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError, CorruptFrameError, StorageError
-from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 TERMS_MAX = 1 << 31
 """So many terms a log may have, at whatever length."""
 
 
-def renew_log(config: NodeConfig, storage: Any = None) -> str:
-    """Return one line that says what was done.
+def renew_log(config: NodeSettings, storage: Storage | None = None) -> str:
+    """Renew the log of a stopped member; return one line that says what was done.
 
     Raises ClusterError where the member would lose something by it, or nothing would change; StorageInUseError while it
     runs, StorageMissingError when it has never run. Idempotent: the store changes in one transaction, and the recording
@@ -53,8 +51,8 @@ def has_begun_anew(state: StoredState) -> bool:
     return state.log_recording_id == NULL_VALUE and state.log_base_position > 0
 
 
-def find_refusal(config: NodeConfig, state: StoredState, storage: Any) -> str:
-    """Why not; empty where nothing stands against it."""
+def find_refusal(config: NodeSettings, state: StoredState, storage: Storage) -> str:
+    """Return why the log cannot be renewed, or ''."""
     recordings = list_recordings(str(config.archive_dir), storage=storage)
     log = next((one for one in recordings if one.recording_id == state.log_recording_id), None)
     wanted = config.cluster.log_term_length_bytes, config.cluster.mtu_bytes
@@ -78,7 +76,7 @@ def find_refusal(config: NodeConfig, state: StoredState, storage: Any) -> str:
     return _find_damage(config, newest, state.digests.get(newest.log_position, b""), storage)
 
 
-def _find_damage(config: NodeConfig, entry: SnapshotEntry, digest: bytes, storage: Any) -> str:
+def _find_damage(config: NodeSettings, entry: SnapshotEntry, digest: bytes, storage: Storage) -> str:
     """All of the snapshot is read: without the log there is nothing else to start from."""
     folder, digests = str(config.archive_dir), []
     for recording_id in entry.recording_ids:

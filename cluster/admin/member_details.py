@@ -1,4 +1,4 @@
-"""What a member tells operators of itself at length (cluster.module.operators.member_report), checked.
+"""A member's detailed reply to operators (cluster.module.operators.member_report), checked.
 
 It comes over the network.
 """
@@ -59,7 +59,7 @@ class MemberDetails(NamedTuple):
 
 
 def parse_details(found: Mapping[str, Any]) -> MemberDetails:
-    """Raise DecodeError where a member told something else than is asked for."""
+    """Return the details. Raises DecodeError if a member sent anything else."""
     try:
         return MemberDetails(
             log_start_position=parse_int64(found["log_start"]),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.module.state.state_store import StateStore
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.runtime.errors import StorageMissingError
-from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.io.storage import FileStorage, Storage
 
 
 @contextmanager
-def open_stored(config: NodeConfig, storage: Any = None) -> Iterator[StateStore]:
+def open_stored(config: NodeSettings, storage: Storage | None = None) -> Iterator[StateStore]:
     """Open the store of a node to read it, even while the node runs.
 
     Raises StorageMissingError when it has never run.
@@ -29,7 +28,7 @@ def open_stored(config: NodeConfig, storage: Any = None) -> Iterator[StateStore]
 
 
 @contextmanager
-def open_stopped(config: NodeConfig, storage: Any = None) -> Iterator[StateStore]:
+def open_stopped(config: NodeSettings, storage: Storage | None = None) -> Iterator[StateStore]:
     """Open the store of a stopped node to change it; the node cannot be started meanwhile.
 
     Raises StorageInUseError while it runs, StorageMissingError when it has never run.
@@ -44,7 +43,7 @@ def open_stopped(config: NodeConfig, storage: Any = None) -> Iterator[StateStore
             store.close()
 
 
-def _demand(config: NodeConfig, storage: Any, path: str) -> None:
+def _demand(config: NodeSettings, storage: Storage, path: str) -> None:
     """Before the folder is locked: a member that has never run has none."""
     if not storage.exists(path):
         raise StorageMissingError(f"member {config.node.member_id} has no store of votes and terms: no {path}")

@@ -1,4 +1,4 @@
-"""How long each order waits unless its caller says otherwise, in seconds: what a command's help names."""
+"""Default timeouts of orders in seconds, which the help of each command names."""
 
 SNAPSHOT_TIMEOUT_S = 60.0
 TRANSFER_TIMEOUT_S = 10.0

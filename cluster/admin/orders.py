@@ -38,6 +38,29 @@ ENDING_INTERVAL_S = 0.002
 """Between two looks at a member that ends: what it says last is soon gone."""
 
 
+class MemberCounters(Protocol):
+    """The counters of a running member."""
+
+    def value(self, counter_type: CounterType) -> int:
+        """Return the value of a counter, or NOT_THERE."""
+
+    def set_toggle(self, wanted: int, expected: int) -> int:
+        """Set the control toggle if it is as expected; return its previous value, or NOT_THERE."""
+
+
+class MemberNotes(Protocol):
+    """What a member knows of its cluster, its log and itself."""
+
+    def list_others(self) -> list[int]:
+        """Return the ids of the other members."""
+
+    def list_errors(self) -> list[HeldError]:
+        """Return the newest errors of its consensus module, the newest last."""
+
+    def list_skipped(self) -> tuple[list[Skip], list[int]]:
+        """Return the records that the member skips, and the positions that it does not skip yet."""
+
+
 class MemberAccess(Protocol):
     """A running member, by its shared memory (cluster.admin.local_member) or the network (cluster.admin.remote)."""
 
@@ -45,30 +68,20 @@ class MemberAccess(Protocol):
     def member_id(self) -> int: ...
     @property
     def elsewhere(self) -> str:
-        """What to do when another member leads, for messages."""
+        """One member, according to a running node's log. Its position is -1 if the node does not know it."""
 
-    def find_others(self) -> list[int]:
-        """Return the ids of the other members."""
-
-    def counter(self, counter_type: CounterType) -> int:
-        """Return the value of a counter, NOT_THERE where there is none."""
-
-    def set_toggle(self, wanted: int, expected: int) -> int:
-        """Set the control toggle if it is as expected; return what it was. NOT_THERE: there is none yet."""
-
+    @property
+    def counters(self) -> MemberCounters: ...
+    @property
+    def notes(self) -> MemberNotes: ...
     def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
         """Return the values of the answer to a question of the control stream."""
 
     def is_running(self) -> bool: ...
-    def list_errors(self) -> list[HeldError]:
-        """Return the newest errors of its consensus module, the newest last."""
-
-    def list_skipped(self) -> tuple[list[Skip], list[int]]:
-        """Which records it leaves out, and the positions that it was told to leave out and does not yet."""
 
 
 class MemberStatus(NamedTuple):
-    """One member, as a running node's log says. Its position is -1 where the node does not know it."""
+    """One member, according to a running node's log. Its position is -1 if the node does not know it."""
 
     member_id: int
     role: str
@@ -87,15 +100,15 @@ def take_snapshot(member: MemberAccess, timeout_s: float = SNAPSHOT_TIMEOUT_S) -
     Raises ClusterError when the member does not lead, is busy, stops leading before it holds the snapshot, or its
     service could not take its part; OutcomeUnknownError when it takes too long.
     """
-    taken_before, found_before = member.counter(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
+    taken_before, found_before = member.counters.value(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
     _set_toggle(member, ControlToggle.SNAPSHOT)
 
     def done() -> bool:
-        return member.counter(CounterType.CONTROL_TOGGLE) != ControlToggle.SNAPSHOT
+        return member.counters.value(CounterType.CONTROL_TOGGLE) != ControlToggle.SNAPSHOT
 
     await_done(done, f"the snapshot of member {member.member_id} did not end", timeout_s)
-    is_out_of_office = member.counter(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE)
-    if member.counter(CounterType.SNAPSHOT_COUNT) > taken_before:
+    is_out_of_office = member.counters.value(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE)
+    if member.counters.value(CounterType.SNAPSHOT_COUNT) > taken_before:
         return
     if is_out_of_office:
         raise ClusterError(
@@ -108,7 +121,7 @@ def take_snapshot(member: MemberAccess, timeout_s: float = SNAPSHOT_TIMEOUT_S) -
 
 def _list_refusals(member: MemberAccess) -> list[str]:
     """Return what its consensus module noted of services that could not take their part of a snapshot."""
-    return [one.text for one in member.list_errors() if SNAPSHOT_REFUSED in one.text]
+    return [one.text for one in member.notes.list_errors() if SNAPSHOT_REFUSED in one.text]
 
 
 def _why_no_snapshot(member: MemberAccess, found_before: list[str]) -> str:
@@ -117,7 +130,7 @@ def _why_no_snapshot(member: MemberAccess, found_before: list[str]) -> str:
 
 
 def suspend(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
-    """Has the cluster stand still: returns once that is committed. Sessions stay open.
+    """Suspend the cluster; return when that is committed. Sessions stay open.
 
     Errors as for `take_snapshot`.
     """
@@ -129,18 +142,18 @@ def _await_state(member: MemberAccess, state: ModuleState, timeout_s: float) -> 
     """Raise ClusterError when the member stops leading before."""
 
     def reached() -> bool:
-        if member.counter(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE):
+        if member.counters.value(CounterType.CONTROL_TOGGLE) in (ControlToggle.INACTIVE, NOT_THERE):
             raise ClusterError(
                 f"member {member.member_id} stopped leading before that was committed; see whether it came about, and"
                 " ask the new leader if not (`ordo cluster status`)"
             )
-        return member.counter(CounterType.MODULE_STATE) == state
+        return member.counters.value(CounterType.MODULE_STATE) == state
 
     await_done(reached, f"member {member.member_id} did not become {state.name}", timeout_s)
 
 
 def resume(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
-    """Has a suspended cluster go on: returns once that is committed.
+    """Resume a suspended cluster; return when that is committed.
 
     Raises ClusterError when the member does not lead or is not suspended, OutcomeUnknownError when it takes too long.
     """
@@ -149,22 +162,25 @@ def resume(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
 
 
 def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
-    """Has the whole cluster end in good order, with a snapshot first unless told otherwise.
+    """Shut the whole cluster down properly, with a snapshot first unless told otherwise.
 
     Returns when this member, which ends last, did. Errors as for `take_snapshot`; a ClusterError also where all have
     ended without the snapshot.
     """
-    taken_before, found_before = member.counter(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
+    taken_before, found_before = member.counters.value(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
     _set_toggle(member, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
     deadline = Deadline(timeout_s)
     is_taken, reason = not with_snapshot, ""
-    while member.is_running():
+    is_running = True
+    while is_running:
         if deadline.is_over:
             raise OutcomeUnknownError(f"member {member.member_id} did not end within {timeout_s:g} s; look at its log")
+        is_running = member.is_running()  # first: what a member on this machine left behind is looked at once more
         with suppress(OrdoError):  # it may end between two looks
-            is_taken = is_taken or member.counter(CounterType.SNAPSHOT_COUNT) > taken_before
+            is_taken = is_taken or member.counters.value(CounterType.SNAPSHOT_COUNT) > taken_before
             reason = "" if is_taken else _why_no_snapshot(member, found_before) or reason
-        time.sleep(ENDING_INTERVAL_S)
+        if is_running:
+            time.sleep(ENDING_INTERVAL_S)
     if not is_taken:
         raise ClusterError(
             f"the cluster ended, but {f'without its snapshot: {reason}' if reason else 'its snapshot was not seen'};"
@@ -184,16 +200,16 @@ def transfer(member: MemberAccess, target_member_id: int | None = None, timeout_
     deadline = Deadline(timeout_s)
     own_id = member.member_id
     if target_member_id is not None:
-        others = member.find_others()
+        others = member.notes.list_others()
         if target_member_id not in others:
             raise ConfigurationError(f"--to {target_member_id}: must be another member than {own_id}: {others}")
     _set_toggle(member, transfer_value(target_member_id))
 
     def done() -> bool:
-        return not is_transfer(member.counter(CounterType.CONTROL_TOGGLE))
+        return not is_transfer(member.counters.value(CounterType.CONTROL_TOGGLE))
 
     await_done(done, f"member {own_id} did not hand over", timeout_s)
-    if member.counter(CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL:
+    if member.counters.value(CounterType.CONTROL_TOGGLE) == ControlToggle.NEUTRAL:
         raise ClusterError(
             f"member {own_id} still leads: no member that was asked could take over; see whether they are running and"
             " have caught up (`ordo cluster status`)"
@@ -272,14 +288,14 @@ def add_learner(member: MemberAccess, text: str, timeout_s: float = MEMBERSHIP_T
 
     Raises ConfigurationError, too.
     """
-    from ordo.cluster.settings.config import new_member  # with all models of a configuration
+    from ordo.cluster.settings.sections import new_member  # with all models of a configuration
 
     added = new_member(text)
     return change_membership(member, MembershipChange.ADD_LEARNER, added.id, added.encode(), timeout_s)
 
 
 def skip(member: MemberAccess, log_position: int, timeout_s: float = SKIP_TIMEOUT_S) -> str:
-    """Has the record that ends at a position left out, and returns what was done, as one line.
+    """Skip the record that ends at a position; return one line that says what was done.
 
     The member must lead, and its service stand still at the record.
     """
@@ -298,11 +314,11 @@ def skip(member: MemberAccess, log_position: int, timeout_s: float = SKIP_TIMEOU
 
 def is_left_out(member: MemberAccess, log_position: int) -> bool:
     """Return whether the member leaves out the record that ends at a position."""
-    return log_position in {one.log_position for one in member.list_skipped()[0]}
+    return log_position in {one.log_position for one in member.notes.list_skipped()[0]}
 
 
 def check_refusal(member: MemberAccess, answer: Any) -> None:
-    """Raise ClusterError with the reason where a member has refused."""
+    """Raise ClusterError with the reason if a member has refused."""
     leader_id = answer.leader_member_id
     if answer.refusal and leader_id not in (NOT_THERE, member.member_id):
         raise ClusterError(f"{answer.refusal}; member {leader_id} does: {member.elsewhere}")
@@ -312,7 +328,7 @@ def check_refusal(member: MemberAccess, answer: Any) -> None:
 
 def _set_toggle(member: MemberAccess, wanted: int, expected: ControlToggle = ControlToggle.NEUTRAL) -> None:
     """Set counter 202, which the leader reads (cluster-consensus.md §19)."""
-    found, name = member.set_toggle(wanted, expected), f"member {member.member_id}"
+    found, name = member.counters.set_toggle(wanted, expected), f"member {member.member_id}"
     if found == expected:
         return
     if found == NOT_THERE:

@@ -38,7 +38,7 @@ STATUS_TIMEOUT_S = 5.0
 
 
 class RemoteCluster(Closing):
-    """The members of a cluster, of which some endpoints are known. A context: closing it leaves the members.
+    """The members of a cluster, of which some endpoints are known. A context; leaving it closes the connections.
 
     Raises ConfigurationError for endpoints that are none, or not to be reached; besides, what OperatorClient raises.
     """
@@ -76,7 +76,7 @@ class RemoteCluster(Closing):
         return parse_object(self._client.request(endpoint, OperatorOrder.DETAILS, timeout_s=timeout_s).payload)
 
     def list_evidence(self, timeout_s: float = LOOK_TIMEOUT_S) -> list[tuple[int, Evidence]]:
-        """Return what the members that answer keep because a quorum had another state, with their ids.
+        """Return the evidence that the answering members keep because a quorum had another state, with their ids.
 
         Raises NoQuorumError when none answers, NotPermittedError when those that could be asked refuse the credentials;
         so do the two methods below.
@@ -94,7 +94,7 @@ class RemoteCluster(Closing):
         return [(member_id, one) for member_id, rows in found for one in rows]
 
     def find_details(self, member_id: int, timeout_s: float = LOOK_TIMEOUT_S) -> MemberDetails:
-        """Of one member. Raises ConfigurationError where no member that answers has this id."""
+        """Return the details of one member. Raises ConfigurationError if no answering member has this id."""
         from ordo.cluster.admin.member_details import parse_details
 
         members = self._find_all(timeout_s)
@@ -157,7 +157,7 @@ class RemoteCluster(Closing):
             orders.pause()
 
     def any_member(self, timeout_s: float = STATUS_TIMEOUT_S) -> RemoteMember:
-        """Return the leader, or where there is none a member that answers; for what each of them knows."""
+        """Return the leader, or else any member that answers, for questions that every member can answer."""
         try:
             return self.find_leader(timeout_s)
         except NoQuorumError:
@@ -179,18 +179,8 @@ class RemoteMember:
         self._client = client
         self.endpoint = endpoint
         self.member_id = member_id
-
-    def find_others(self) -> list[int]:
-        return [one.member_id for one in orders.list_members(self) if one.member_id != self.member_id]
-
-    def counter(self, counter_type: CounterType) -> int:
-        found = self._client.request(self.endpoint, OperatorOrder.LOOK, timeout_s=ANSWER_TIMEOUT_S)
-        return parse_look(found.payload).counter(counter_type)
-
-    def set_toggle(self, wanted: int, expected: int) -> int:
-        order = OperatorOrder.TOGGLE
-        found = self._client.request(self.endpoint, order, value=wanted, expected=expected, timeout_s=ANSWER_TIMEOUT_S)
-        return found.value
+        self.counters = RemoteCounters(client, endpoint)
+        self.notes = RemoteNotes(client, self)
 
     def ask(self, question: Message, values: dict[str, Any], answer: Message, timeout_s: float) -> Any:
         encoded = question.encode(correlation_id=0, **values)
@@ -201,25 +191,55 @@ class RemoteMember:
         return found[1]
 
     def is_running(self) -> bool:
-        """Return whether it answers: one that does not is taken for ended after some seconds."""
+        """Return whether a member answers; one that is silent for some seconds counts as ended."""
         try:
             self._client.request(self.endpoint, OperatorOrder.LOOK, timeout_s=GONE_TIMEOUT_S)
         except ClusterTimeoutError:
             return False
         return True
 
+
+class RemoteCounters:
+    """The counters of one member over the network."""
+
+    def __init__(self, client: OperatorClient, endpoint: str) -> None:
+        self._client = client
+        self._endpoint = endpoint
+
+    def value(self, counter_type: CounterType) -> int:
+        found = self._client.request(self._endpoint, OperatorOrder.LOOK, timeout_s=ANSWER_TIMEOUT_S)
+        return parse_look(found.payload).counter(counter_type)
+
+    def set_toggle(self, wanted: int, expected: int) -> int:
+        order = OperatorOrder.TOGGLE
+        found = self._client.request(self._endpoint, order, value=wanted, expected=expected, timeout_s=ANSWER_TIMEOUT_S)
+        return found.value
+
+
+class RemoteNotes:
+    """What one member answers of its cluster, its log and itself."""
+
+    def __init__(self, client: OperatorClient, member: RemoteMember) -> None:
+        self._client = client
+        self._member = member
+        self._endpoint = member.endpoint
+
+    def list_others(self) -> list[int]:
+        own_id = self._member.member_id
+        return [one.member_id for one in orders.list_members(self._member) if one.member_id != own_id]
+
     def list_errors(self) -> list[HeldError]:
         from ordo.cluster.admin.member_details import parse_details
 
-        found = self._client.request(self.endpoint, OperatorOrder.DETAILS, timeout_s=ANSWER_TIMEOUT_S)
+        found = self._client.request(self._endpoint, OperatorOrder.DETAILS, timeout_s=ANSWER_TIMEOUT_S)
         return parse_details(parse_object(found.payload)).errors
 
     def list_skipped(self) -> tuple[list[Skip], list[int]]:
-        found = self._client.request(self.endpoint, OperatorOrder.SKIPPED, timeout_s=ANSWER_TIMEOUT_S)
+        found = self._client.request(self._endpoint, OperatorOrder.SKIPPED, timeout_s=ANSWER_TIMEOUT_S)
         try:
             return _skips_of(parse_object(found.payload))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DecodeError(f"{self.endpoint} answered no list of records: {error}") from None
+            raise DecodeError(f"{self._endpoint} answered no list of records: {error}") from None
 
 
 def _skips_of(found: dict[str, Any]) -> tuple[list[Skip], list[int]]:
@@ -233,7 +253,7 @@ def _skips_of(found: dict[str, Any]) -> tuple[list[Skip], list[int]]:
 
 
 def leader_of(found: dict[str, MemberLook | OrdoError]) -> str | None:
-    """Return the endpoint of the member that leads in the latest term, with a quorum behind it; None: there is none."""
+    """Return the endpoint of the member that leads in the latest term with a quorum, or None."""
     terms = {
         look.counter(CounterType.LEADER_TERM): endpoint
         for endpoint, look in found.items()
@@ -246,7 +266,7 @@ def leader_of(found: dict[str, MemberLook | OrdoError]) -> str | None:
 
 
 def describe_trouble(found: dict[str, MemberLook | OrdoError]) -> str:
-    """Where each member stands when none leads, in a line."""
+    """Return one line with the state of each member, for when none leads."""
     told = []
     for endpoint, look in found.items():
         if isinstance(look, MemberLook):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ordo.cluster.admin import local_member, orders
 from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.admin.order_timeouts import SKIP_TIMEOUT_S
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 
 
-def skip(config: NodeConfig, log_position: int, timeout_s: float = SKIP_TIMEOUT_S) -> str:
-    """Has the record that ends at a position left out, and returns what was done, as one line.
+def skip(config: NodeSettings, log_position: int, timeout_s: float = SKIP_TIMEOUT_S) -> str:
+    """Skip the record that ends at a position; return one line that says what was done.
 
     A running node must lead, and its service stand still at the record. A node that does not run takes note, waits
     before the record when it runs again, and has it left out once a quorum of the members was told the same.

@@ -1,4 +1,4 @@
-"""Snapshots that a node keeps because they differed from those of the others, as its store on disk says."""
+"""Snapshots that a node keeps because they differed from the others', from its store on disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ordo.cluster.admin.checked_numbers import parse_int64
 from ordo.cluster.admin.member_store import open_stored
 from ordo.cluster.module.state.state_store import Evidence
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.runtime.errors import DecodeError
 
 
@@ -19,8 +19,8 @@ class Kept(NamedTuple):
     """The services' and the module's; None where this member does not hold it, or not any more."""
 
 
-def list_evidence(config: NodeConfig) -> list[Kept]:
-    """Return what this node keeps, the oldest first; also while it runs.
+def list_evidence(config: NodeSettings) -> list[Kept]:
+    """Return the evidence that this node keeps, the oldest first; also while it runs.
 
     Raises StorageMissingError when it has never run.
     """
@@ -32,7 +32,7 @@ def list_evidence(config: NodeConfig) -> list[Kept]:
 
 
 def parse_evidence(rows: Any) -> list[Evidence]:
-    """Return what a member says of itself. Raises DecodeError."""
+    """Return the evidence that a member reports. Raises DecodeError."""
     try:
         return [
             Evidence(

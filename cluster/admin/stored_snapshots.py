@@ -1,4 +1,4 @@
-"""Snapshots of a node as its store on disk says, and what a start would make of them; running or not."""
+"""Snapshots of a node from its store on disk, and how a start would use them, whether it runs or not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ordo.archive.inspection.recording_inspection import list_recordings
 from ordo.cluster.admin.member_store import open_stopped, open_stored
 from ordo.cluster.module.state.state_store import SnapshotEntry, StoredState
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.sentinels import NULL_VALUE
 
@@ -30,34 +30,34 @@ class RecoveryPlan(NamedTuple):
     candidate_term_id: int
     """The highest term that it has voted in, or stood for."""
     last_term_id: int
-    """Of the newest leadership term of its log."""
+    """The newest leadership term of its log."""
     log_recording_id: int
     log_start: int
     log_end: int
     """-1 while the log is written, and after a crash until the next start."""
     snapshot_position: int
-    """Of the snapshot that it starts from; -1: it executes the log from its beginning."""
+    """The position of the snapshot that it starts from; -1: it executes the log from its beginning."""
     snapshot_recording_ids: tuple[int, ...]
     """The services', by their ids, then the consensus module's."""
     lost: str
     """What it has lost, so that it may not vote; NONE: it votes."""
 
 
-def list_snapshots(config: NodeConfig) -> list[StoredSnapshot]:
+def list_snapshots(config: NodeSettings) -> list[StoredSnapshot]:
     """Whole ones and damaged ones, the oldest first. Raises StorageMissingError when the node has never run."""
     with open_stored(config) as store:
         state = store.load()
     return [StoredSnapshot(one, state.digests.get(one.log_position, b"")) for one in sorted(state.snapshots)]
 
 
-def make_plan(config: NodeConfig) -> RecoveryPlan:
+def make_plan(config: NodeSettings) -> RecoveryPlan:
     """Raise StorageMissingError when the node has never run."""
     with open_stored(config) as store:
         state = store.load()
     return _plan(config, state)
 
 
-def _plan(config: NodeConfig, state: StoredState) -> RecoveryPlan:
+def _plan(config: NodeSettings, state: StoredState) -> RecoveryPlan:
     start, end = _log_bounds(config, state.log_recording_id, state.log_base_position)
     usable = _usable(state.snapshots, start, end)
     newest = max(usable, default=None)
@@ -74,7 +74,7 @@ def _plan(config: NodeConfig, state: StoredState) -> RecoveryPlan:
     )
 
 
-def _log_bounds(config: NodeConfig, recording_id: int, base_position: int) -> tuple[int, int]:
+def _log_bounds(config: NodeSettings, recording_id: int, base_position: int) -> tuple[int, int]:
     """Where the log begins and ends."""
     if recording_id == NULL_VALUE:
         return base_position, base_position
@@ -84,12 +84,12 @@ def _log_bounds(config: NodeConfig, recording_id: int, base_position: int) -> tu
 
 
 def _usable(snapshots: list[SnapshotEntry], start: int, end: int) -> list[SnapshotEntry]:
-    """Those that a start may begin from: whole, and the log goes on from there."""
+    """Return the snapshots that a start may begin from: intact, and the log continues from them."""
     highest = max(one.log_position for one in snapshots) if end == NULL_VALUE and snapshots else end
     return [one for one in snapshots if one.is_valid and start <= one.log_position <= highest]
 
 
-def invalidate_snapshot(config: NodeConfig, log_position: int | None) -> str:
+def invalidate_snapshot(config: NodeSettings, log_position: int | None) -> str:
     """Has the next start use an older snapshot than the one of this position (None: the newest), or the whole log.
 
     Returns one line that says so.

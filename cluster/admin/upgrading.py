@@ -25,7 +25,7 @@ QUERY_TIMEOUT_S = 10.0
 
 
 class OwnVersions(NamedTuple):
-    """One service of a member, or what all its services have.
+    """The versions of one service of a member, or those that all its services have.
 
     Without versions it has said nothing: the member is not running, or its container has not started.
     """
@@ -44,13 +44,13 @@ class MemberVersions(NamedTuple):
     common: OwnVersions
     """The versions that all its services have."""
     services: list[OwnVersions]
-    """By service id."""
+    """Keyed by service id."""
     protocol_level: int
     """That its release of Ordo knows; LEVEL_UNKNOWN: it has not said, or has a release that does not."""
 
 
 class VersionInForce(NamedTuple):
-    """Of one service, by the log of the member that was asked."""
+    """The version of one service in force, by the log of the member that was asked."""
 
     version: str
     """Empty while the log is."""
@@ -59,15 +59,15 @@ class VersionInForce(NamedTuple):
 
 
 class ClusterVersions(NamedTuple):
-    """What is in force, and what each member has.
+    """The versions in force, and the versions that each member has.
 
     From a release in which one version is in force for all services, all is shown as of one service.
     """
 
     services: list[VersionInForce]
-    """By service id."""
+    """Keyed by service id."""
     protocol_level: int
-    """Of the log; LEVEL_UNKNOWN: the member that was asked has a release that does not say it."""
+    """The protocol level of the log; LEVEL_UNKNOWN if the member that was asked has an older release."""
     level_since_position: int
     """-1: since before the snapshot that the member started from, or since the log began."""
     members: list[MemberVersions]
@@ -130,6 +130,6 @@ def _member(rows: list[MemberCode], level: int) -> MemberVersions:
 
 
 def _own_versions(rows: list[MemberCode]) -> OwnVersions:
-    """Of one service, or of all together."""
+    """Return the versions of one service, or of all together."""
     versions = [format_version(row.app_version) for row in rows if row.app_version != NO_VERSION]
     return OwnVersions(versions, rows[0].lack_position, _format(rows[0].lack_version))

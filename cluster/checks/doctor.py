@@ -17,7 +17,7 @@ from ordo.cluster.checks.reach import SMALL_BYTES, Doctors, MemberPath, running_
 from ordo.cluster.checks.requirements import clients_that_fit, files_wanted, memory_needed_bytes, memory_used_bytes
 from ordo.cluster.monitoring.counters import is_alive
 from ordo.cluster.monitoring.observation import free_bytes
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.cluster.wire.members import ENDPOINT_NAMES, Member
 from ordo.runtime.errors import ConfigurationError, TransportError
 from ordo.runtime.native.clock import SystemClock
@@ -53,13 +53,13 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def examine(config: NodeConfig, reach_s: float = 0.0) -> list[Finding]:
-    """All checks. Writes a small file into data_dir, or its first parent that is there, and removes it again.
+def examine(config: NodeSettings, reach_s: float = 0.0) -> list[Finding]:
+    """Run all checks. This writes a small file into data_dir, or into its first existing parent, and removes it again.
 
     `reach_s` are the seconds in which the other members' doctors are waited for, to try every port both ways; with 0
     only nodes that run are tried.
     """
-    checks: tuple[Callable[[NodeConfig], Iterator[Finding]], ...] = (
+    checks: tuple[Callable[[NodeSettings], Iterator[Finding]], ...] = (
         _shared_memory,
         _disk,
         _socket_buffers,
@@ -72,7 +72,7 @@ def examine(config: NodeConfig, reach_s: float = 0.0) -> list[Finding]:
     return [*findings, *_members(config, reach_s)]
 
 
-def _shared_memory(config: NodeConfig) -> Iterator[Finding]:
+def _shared_memory(config: NodeSettings) -> Iterator[Finding]:
     needed = memory_used_bytes(config)
     free = free_bytes(config.aeron_dir)
     text = f"{_mib(free)} free for {config.aeron_dir}, up to {_mib(needed)} are used"
@@ -85,7 +85,7 @@ def _shared_memory(config: NodeConfig) -> Iterator[Finding]:
         yield Finding("shared memory", Verdict.WARN, text, remedy)
 
 
-def _disk(config: NodeConfig) -> Iterator[Finding]:
+def _disk(config: NodeSettings) -> Iterator[Finding]:
     folder, mark = config.node.data_dir, config.metrics.disk_free_bytes_min
     free = free_bytes(folder)
     verdict = Verdict.OK if free >= mark else Verdict.WARN
@@ -116,7 +116,7 @@ def _sync_ms(folder: Path) -> float:
     return statistics.median(took_ns) / 1e6
 
 
-def _socket_buffers(config: NodeConfig) -> Iterator[Finding]:
+def _socket_buffers(config: NodeSettings) -> Iterator[Finding]:
     wanted = config.cluster.socket_buffer_bytes
     for name in ("rmem_max", "wmem_max"):
         path = PROC_NET / name
@@ -128,7 +128,7 @@ def _socket_buffers(config: NodeConfig) -> Iterator[Finding]:
         yield Finding("socket buffers", Verdict.OK if given >= wanted else Verdict.WARN, text, remedy)
 
 
-def _open_files(config: NodeConfig) -> Iterator[Finding]:
+def _open_files(config: NodeSettings) -> Iterator[Finding]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # a node raises its own to the hard one
     limit = file_count(hard)
     try:
@@ -145,7 +145,7 @@ def _open_files(config: NodeConfig) -> Iterator[Finding]:
     yield Finding("open files", Verdict.WARN if remedy else Verdict.OK, text, remedy)
 
 
-def _names(config: NodeConfig) -> Iterator[Finding]:
+def _names(config: NodeSettings) -> Iterator[Finding]:
     for member in config.member_list:
         hosts = {str(getattr(member, name)).rpartition(":")[0].strip("[]") for name in ENDPOINT_NAMES}
         for host in sorted(hosts):
@@ -158,7 +158,7 @@ def _names(config: NodeConfig) -> Iterator[Finding]:
                 yield Finding("names", Verdict.OK, f"member {member.id}: {host} is {address}")
 
 
-def _ports(config: NodeConfig) -> Iterator[Finding]:
+def _ports(config: NodeSettings) -> Iterator[Finding]:
     if _is_running(config):
         yield Finding("ports", Verdict.OK, f"member {config.node.member_id} runs and holds them")
         return
@@ -180,7 +180,7 @@ def _ports(config: NodeConfig) -> Iterator[Finding]:
             yield Finding("ports", Verdict.OK, f"{name} {endpoint} is free")
 
 
-def _clock(_config: NodeConfig) -> Iterator[Finding]:
+def _clock(_config: NodeSettings) -> Iterator[Finding]:
     """Check the kernel's word on whether something (chrony, NTP) keeps its clock."""
     timex = ctypes.create_string_buffer(TIMEX_BYTES)
     state = ctypes.CDLL(None, use_errno=True).adjtimex(timex)
@@ -191,8 +191,8 @@ def _clock(_config: NodeConfig) -> Iterator[Finding]:
         yield Finding("clock", Verdict.WARN, text, "run chrony or systemd-timesyncd, here or on the machine below")
 
 
-def _members(config: NodeConfig, reach_s: float) -> Iterator[Finding]:
-    """Check the ways to the other members, whose names have addresses."""
+def _members(config: NodeSettings, reach_s: float) -> Iterator[Finding]:
+    """Check the paths to the other members whose names have addresses."""
     if any(finding.verdict is Verdict.FAIL for finding in _names(config)):
         return
     others = [one for one in config.member_list if one.id != config.node.member_id]
@@ -219,8 +219,8 @@ def _members(config: NodeConfig, reach_s: float) -> Iterator[Finding]:
             yield from _clocks(paths[one.id])
 
 
-def _running(config: NodeConfig, members: list[Member]) -> list[Member]:
-    """Those of them whose nodes run and answer. At a group's address it is not seen who answers."""
+def _running(config: NodeSettings, members: list[Member]) -> list[Member]:
+    """Return the members whose nodes run and answer. At a multicast address, the answering member is not known."""
     if not members or config.cluster.ingress_channel is not None:
         return []
     keys = config.encryption
@@ -228,7 +228,7 @@ def _running(config: NodeConfig, members: list[Member]) -> list[Member]:
 
 
 def _silent(member: Member, is_running: bool, is_reach: bool) -> Finding:
-    """Of a member whose machine no doctor answers from."""
+    """Return the finding about a member from whose machine no doctor answers."""
     name = f"member {member.id}"
     if is_running:
         text = f"{name}: its node runs and answers at {member.ingress}; its other ports cannot be tried"
@@ -244,7 +244,7 @@ def _silent(member: Member, is_running: bool, is_reach: bool) -> Finding:
 
 
 def _judge(path: MemberPath) -> Finding:
-    """Return what the questions and answers say of the way to a member and back."""
+    """Return the findings about the path to a member and back, from the questions and answers."""
     name, long_bytes = f"member {path.member.id}", max(path.lengths_bytes)
     silent = path.silent(SMALL_BYTES)
     unheard = [name for index, name in enumerate(ENDPOINT_NAMES) if index not in path.heard]
@@ -277,7 +277,7 @@ def _clocks(path: MemberPath) -> Iterator[Finding]:
     yield Finding("clocks", Verdict.OK if is_near else Verdict.WARN, text, remedy)
 
 
-def _is_running(config: NodeConfig) -> bool:
+def _is_running(config: NodeSettings) -> bool:
     return is_alive(config.aeron_dir, SystemClock().epoch_ms(), ALIVE_MS)
 
 

@@ -58,7 +58,7 @@ class Probe(NamedTuple):
 
     @classmethod
     def decode(cls, datagram: bytes) -> Probe | None:
-        """None for what no doctor has sent."""
+        """Decode a datagram; return None if no doctor has sent it."""
         if len(datagram) < SMALL_BYTES or not datagram.startswith(MARK):
             return None
         _, kind, endpoint, is_content, *rest = PROBE.unpack_from(datagram)
@@ -67,7 +67,7 @@ class Probe(NamedTuple):
 
 @dataclass
 class MemberPath:
-    """Between this member and another one, as far as it is known by now."""
+    """The path between this member and another one, as far as it is known."""
 
     member: Member
     lengths_bytes: tuple[int, int]
@@ -203,7 +203,7 @@ class Doctors(Closing):
 def running_nodes(
     others: Iterable[Member], encryption: Encryption, timeout_s: float = NODE_TIMEOUT_S
 ) -> Iterator[Member]:
-    """Those whose nodes run and answer at their ingress. No session is opened."""
+    """Return the members whose nodes run and answer at their ingress, without opening a session."""
     with closing(ClientTransport.embedded("doctor", encryption=encryption)) as transport:
         waiting = {
             transport.client.add_exclusive_publication(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.archive.control.session import TERM_LENGTH_DEFAULT
-from ordo.cluster.module.state.config import TERM_LENGTH_MIN
+from ordo.cluster.module.state.settings import TERM_LENGTH_MIN
 from ordo.cluster.monitoring.observation import free_bytes
 from ordo.cluster.wire.streams import FEED_TERM_LENGTH_BYTES
 from ordo.runtime.errors import ConfigurationError, StorageFullError
@@ -17,7 +17,7 @@ from ordo.runtime.open_files import raise_open_files
 from ordo.transport.streams.logbuffer import log_length_bytes
 
 if TYPE_CHECKING:
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
 
 MEBIBYTE = 1024 * 1024
 FILES_OF_NODE = 20
@@ -25,7 +25,7 @@ FILES_OF_NODE = 20
 FILES_OF_READER = 2
 """The segment that is sent, and the next one while it changes."""
 SOCKETS_OF_READER = 2
-"""Of the replay, and of the archive's answers."""
+"""Sockets for the replay, and for the archive's answers."""
 SUBSCRIBERS_SHARE = 4
 """Subscribers of feeds leave all but so much of what a small limit allows to sessions."""
 SOCKETS_OF_MEMBER = 4
@@ -36,25 +36,25 @@ MEMORY_OF_NODE_BYTES = 8 * MEBIBYTE
 MEMORY_OF_SERVICE_BYTES = MEBIBYTE
 """What one more service takes: its control streams."""
 LOG_STREAMS = 2
-"""Of the log a node has one that it sends, or receives, and one more while leaders change."""
+"""A node has one stream of the log, which it sends or receives, and another while leaders change."""
 CONTROL_BYTES_OF_READER = 2 * log_length_bytes(TERM_LENGTH_DEFAULT)
 """A reader's requests, and the archive's answers."""
 MEMORY_OF_SUBSCRIBER_BYTES = CONTROL_BYTES_OF_READER + log_length_bytes(FEED_TERM_LENGTH_BYTES)
 
 
-def files_reserved(config: NodeConfig) -> int:
+def files_reserved(config: NodeSettings) -> int:
     """Descriptors that sockets must leave to files, with as many readers as the configuration lets in."""
     return FILES_OF_NODE + FILES_OF_READER * (config.node.max_replays + config.node.subscribers_max)
 
 
-def _files_without_clients(config: NodeConfig) -> int:
-    """Of a node that no client and no subscriber of a feed has come to."""
+def _files_without_clients(config: NodeSettings) -> int:
+    """Return the open files of a node without clients and subscribers of feeds."""
     files = FILES_OF_NODE + FILES_OF_READER * config.node.max_replays
     return files + SOCKETS_OF_NODE + SOCKETS_OF_MEMBER * len(config.member_list)
 
 
-def files_wanted(config: NodeConfig) -> int:
-    """Descriptors with which everybody is let in whom the configuration allows: each session takes a socket."""
+def files_wanted(config: NodeSettings) -> int:
+    """Return the descriptors that all clients need which the configuration allows; each session takes a socket."""
     readers = config.node.max_replays + config.node.subscribers_max
     beside = FILES_OF_READER * config.node.subscribers_max + SOCKETS_OF_READER * readers
     return _files_without_clients(config) + beside + config.cluster.sessions_max
@@ -65,11 +65,11 @@ class Clients(NamedTuple):
 
     sessions: int
     subscribers: int
-    """Of feeds."""
+    """Subscribers of feeds."""
 
 
-def clients_that_fit(config: NodeConfig, files_max: int) -> Clients:
-    """How many clients a limit of open files is enough for. Raises ConfigurationError if that is nobody."""
+def clients_that_fit(config: NodeSettings, files_max: int) -> Clients:
+    """Return how many clients a limit of open files allows. Raises ConfigurationError if it allows none."""
     own = _files_without_clients(config)
     if files_max < own + SESSIONS_MIN:
         raise ConfigurationError(
@@ -88,7 +88,7 @@ def memory_needed_bytes(term_length_bytes: int) -> int:
     return MEMORY_OF_NODE_BYTES + 3 * term_length_bytes
 
 
-def memory_used_bytes(config: NodeConfig) -> int:
+def memory_used_bytes(config: NodeSettings) -> int:
     """Shared memory that a node uses with as many readers of log and feeds as it lets in."""
     replays = config.node.max_replays
     log_bytes = memory_needed_bytes((LOG_STREAMS + replays) * config.cluster.log_term_length_bytes)
@@ -96,8 +96,8 @@ def memory_used_bytes(config: NodeConfig) -> int:
     return log_bytes + CONTROL_BYTES_OF_READER * replays + MEMORY_OF_SUBSCRIBER_BYTES * config.node.subscribers_max
 
 
-def check_memory(config: NodeConfig) -> None:
-    """Raise StorageFullError when the log does not fit into what is free of shared memory."""
+def check_memory(config: NodeSettings) -> None:
+    """Raise StorageFullError if the log does not fit into the free shared memory."""
     term_length_bytes, free = config.cluster.log_term_length_bytes, free_bytes(config.aeron_dir)
     needed = memory_needed_bytes(term_length_bytes)
     if not config.node.own_driver or free >= needed:
@@ -119,8 +119,8 @@ def _size(length_bytes: int) -> str:
     return f"{length_bytes // MEBIBYTE}m" if length_bytes >= MEBIBYTE else f"{length_bytes // 1024}k"
 
 
-def look_ahead(config: NodeConfig, log: Any) -> NodeConfig:
-    """Check what the node needs before it starts, and say what it will not have.
+def look_ahead(config: NodeSettings, log: Any) -> NodeSettings:
+    """Check the node's needs before it starts, and report what it will lack.
 
     Returns the configuration with as many sessions and subscribers as there are descriptors for: with more of them none
     would be left for a member that has to catch up.

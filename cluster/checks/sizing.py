@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ordo.cluster.checks.requirements import memory_used_bytes
 from ordo.cluster.module.state.state_store import EVIDENCE_MAX
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.transport.streams.logbuffer import framed_bytes
 
 REQUEST_HEADER_BYTES = 56
@@ -24,7 +24,7 @@ REQUEST_TOGETHER_US, REQUEST_ALONE_US = 1.7, 100.0
 
 
 class Load(NamedTuple):
-    """What clients do, and what the service holds."""
+    """The load of the clients, and the state of the service."""
 
     requests_per_s: float
     length_bytes: int
@@ -42,8 +42,8 @@ class Need(NamedTuple):
     reason: str
 
 
-def needs_of(config: NodeConfig, load: Load) -> list[Need]:
-    """All that can be computed. The user's own code, and what the state takes as Python objects, cannot."""
+def needs_of(config: NodeSettings, load: Load) -> list[Need]:
+    """Return all needs that can be computed; not those of the user's own code and Python objects."""
     mtu_bytes = config.cluster.mtu_bytes
     record = framed_bytes(REQUEST_HEADER_BYTES + load.length_bytes, mtu_bytes)
     log_bytes_per_s = load.requests_per_s * record
@@ -61,7 +61,7 @@ def needs_of(config: NodeConfig, load: Load) -> list[Need]:
     ]
 
 
-def _disk(config: NodeConfig, load: Load, log_bytes_per_s: float) -> Need:
+def _disk(config: NodeSettings, load: Load, log_bytes_per_s: float) -> Need:
     """Return the room needed on disk.
 
     A snapshot that is being taken is beside those that are kept, as are some that differed.

@@ -48,7 +48,7 @@ def status(
         bool, typer.Option("--verbose", "-v", help="with --endpoints, everything of each member, a line for each value")
     ] = False,
 ) -> None:
-    """State, role, term and positions of one node, and whether a quorum stands behind what it is part of.
+    """Show state, role, term and positions of one node, and whether it is part of a quorum.
 
     With --endpoints, from any machine: a line for every member, and which of them leads; with -v everything.
 
@@ -124,7 +124,7 @@ def _without_host(endpoints: list[str]) -> list[str]:
 @cluster_app.command("list")
 @reaching
 def list_members(target: Target, as_json: JsonOption = False) -> None:
-    """Voters and learners, as the log of a running node says."""
+    """Show voters and learners, according to the log of a running node."""
     from ordo.cluster.admin import orders
 
     with target.member() as asked:
@@ -148,7 +148,7 @@ def make_list_table(found: list[MemberStatus]) -> Any:
 
 
 def _tell(text: str, as_json: bool, member: MemberAccess, **more: object) -> None:
-    """Print what was done, for a person or a program."""
+    """Print the result of an order, as text or as JSON."""
     if as_json:
         print_json({"done": text, "by_member_id": member.member_id, **more})
     else:
@@ -164,7 +164,7 @@ def add_learner(
     as_json: DoneOption = False,
 ) -> None:
     """Add a member that follows without a vote. Start its node after this."""
-    from ordo.cluster.settings.config import new_member
+    from ordo.cluster.settings.sections import new_member
 
     added = new_member(member)
     _change(target, "ADD_LEARNER", added.id, timeout, as_json, added.encode())
@@ -202,12 +202,12 @@ def remove(
     timeout: MembershipTimeout = MEMBERSHIP_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
-    """Take a member out of the cluster, its node ends by itself."""
+    """Take a member out of the cluster; its node ends by itself."""
     _change(target, "REMOVE", member_id, timeout, as_json)
 
 
 ARCHIVE_ROLES = ("record", "delete")
-"""Of `ordo archive serve`, beside log."""
+"""The roles of `ordo archive serve`, beside log."""
 _OUTCOMES = {
     "ADD_LEARNER": "is a learner now",
     "PROMOTE": "is a voter now",
@@ -283,7 +283,7 @@ def trust(
         bool, typer.Option("--accept-loss", help="yes, messages that were acknowledged may be lost")
     ] = False,
 ) -> None:
-    """Let a stopped member vote with what is left of its log, when nobody can give back the rest.
+    """Let a stopped member vote with what is left of its log, if no other member can supply the rest.
 
     For a cluster whose members lost too much for one of them to be elected. Choose the member with the longest log.
     Whatever it lacks is lost, although it may have been acknowledged, and executed by services.
@@ -347,7 +347,7 @@ def skip(
 def skipped(target: Target, as_json: JsonOption = False) -> None:
     """List the records of the log that are left out, as one node knows them, running or not."""
     with target.member() as member:
-        found, wishes = member.list_skipped()
+        found, wishes = member.notes.list_skipped()
     if as_json:
         rows = [{**one._asdict(), "text": one.text.decode("utf-8", "replace")} for one in found]
         print_json({"skipped": rows, "asked_for": wishes})
@@ -384,7 +384,7 @@ def shutdown(
     timeout: TimeoutOption = SNAPSHOT_TIMEOUT_S,
     as_json: DoneOption = False,
 ) -> None:
-    """End every node in good order, after a snapshot."""
+    """End every node properly, after a snapshot."""
     from ordo.cluster.admin import orders
 
     with target.leader(timeout) as leader:
@@ -412,7 +412,7 @@ def new_token(
     Its table for every member's node.toml on the standard output, the token itself, which is kept nowhere, on the
     standard error output.
     """
-    from ordo.cluster.settings.config import check_role
+    from ordo.cluster.settings.sections import check_role
     from ordo.runtime.security import tokens
 
     roles = role or ["ingress", "queries"]

@@ -36,7 +36,7 @@ def print_json(value: object) -> None:
 
 
 def or_null(value: Any) -> Any:
-    """Return what a counter that is not there shows, as JSON."""
+    """Return a counter's value for JSON, or None if the counter does not exist."""
     from ordo.cluster.monitoring.counter_values import NOT_THERE
 
     is_missing = value == "-" or (value == NOT_THERE and not isinstance(value, bool))

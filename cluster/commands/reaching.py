@@ -18,7 +18,7 @@ from ordo.runtime.errors import ConfigurationError
 if TYPE_CHECKING:
     from ordo.cluster.admin.orders import MemberAccess
     from ordo.cluster.admin.remote import RemoteCluster
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
 
 FIND_TIMEOUT_S = 5.0
 OPERATOR_TOKEN_FILE = "operator.token"
@@ -54,7 +54,7 @@ OPTIONS: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """What the options say about where to go. Raises ConfigurationError unless it is one place."""
+    """The target that the options name. Raises ConfigurationError unless it is exactly one."""
 
     config: Path | None
     endpoints: str | None
@@ -71,8 +71,8 @@ class Target:
     def is_remote(self) -> bool:
         return self.endpoints is not None
 
-    def load_config(self) -> NodeConfig:
-        """Of the member on this machine."""
+    def load_config(self) -> NodeSettings:
+        """Load the configuration of the member on this machine."""
         from ordo.cluster.settings.config import load_config
 
         assert self.config is not None, "a target elsewhere has no configuration"
@@ -111,7 +111,7 @@ class Target:
 
 
 def find_token_file(endpoints: str) -> Path | None:
-    """Return the operator's token of a cluster that `ordo init` made on this machine, in whose folder a command runs.
+    """Return the operator's token of a cluster that `ordo init` made, if the command runs in its folder.
 
     It is shown to members on this machine only.
     """

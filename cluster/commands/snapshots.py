@@ -105,7 +105,7 @@ def renew_log(
     config: ConfigOption,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON: what was done")] = False,
 ) -> None:
-    """Have the log of a stopped member begin anew after its snapshot, with other lengths; on all members alike.
+    """Start the log of a stopped member again after its snapshot, with other lengths; on all members alike.
 
     The cluster was ended with `ordo cluster shutdown`. What the log had before is deleted at the next start.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def remote_status(target: Target, timeout_s: float, as_json: bool, is_verbose: bool) -> None:
-    """Print what the members say; exit with EXIT_NO_QUORUM when none leads within the time."""
+    """Print what the members report; exit with EXIT_NO_QUORUM if none leads within the time."""
     with target.connect() as cluster:
         with suppress(NoQuorumError):  # what is found below says so
             cluster.find_leader(timeout_s)
@@ -76,7 +76,7 @@ def make_status_table(found: dict[str, MemberLook | OrdoError], statuses: dict[s
 
 
 def describe_state(status: NodeStatus) -> str:
-    """Return what is not as usual with a member, in a few words; empty where all is well."""
+    """Return what is unusual about a member, in a few words, or ''."""
     told = [] if status.election in ("CLOSED", "-") else [f"election {status.election}"]
     told += [status.state] if status.state not in ("ACTIVE", "-") else []
     told += ["LOST LOG"] if status.lost not in ("NONE", "-", "") else []
@@ -105,5 +105,5 @@ def _in_order(
 
 
 def _order(status: NodeStatus | None) -> tuple[bool, int]:
-    """By member id; those that did not answer last."""
+    """Order members by id; those that did not answer come last."""
     return (status is None, 0 if status is None else status.member_id)

@@ -25,7 +25,7 @@ from ordo.runtime.reporting.terminal import output_console
 from ordo.runtime.version import VERSION
 
 if TYPE_CHECKING:
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
 
 
 @reaching
@@ -64,8 +64,8 @@ def _run(look: Callable[[], Looks], is_once: bool, as_json: bool, interval_s: fl
         show(draw(rows, View(), has_keys=False, width=output_console().width))
 
 
-def look_here(config: NodeConfig) -> MemberLook:
-    """Return what the node of this machine shows in its shared memory.
+def look_here(config: NodeSettings) -> MemberLook:
+    """Return the values that the node of this machine shows in its shared memory.
 
     Raises StorageMissingError when it does not run.
     """

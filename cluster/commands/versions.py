@@ -46,7 +46,7 @@ def upgrade(
 
 @reaching
 def versions(target: Target, as_json: JsonOption = False) -> None:
-    """Which version of each service and which protocol level of the log are in force, and what each member has."""
+    """Show the versions of services and the protocol level in force, and what each member has."""
     from ordo.cluster.admin import upgrading
     from ordo.cluster.wire.version_rows import LEVEL_UNKNOWN
 

@@ -25,7 +25,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 class Patience:
-    """How long is waited, and what is told of it meanwhile, on the standard error output."""
+    """How long to wait, and progress messages on standard error meanwhile."""
 
     def __init__(self, timeout_s: float) -> None:
         from ordo.cluster.admin import orders
@@ -131,7 +131,7 @@ def _await_members(target: Target, timeout_s: float) -> list[int]:
 
 
 def _look(cluster: RemoteCluster, committed: dict[str, int]) -> tuple[list[int], str]:
-    """Return the members that are ready, and why the others are not; `committed` has what each said last."""
+    """Return the ready members, and why the others are not; `committed` has the last commit position of each."""
     from ordo.cluster.admin.remote import check_permission, leader_of, look_status
     from ordo.cluster.client.operator import MemberLook
 
@@ -153,7 +153,7 @@ def _look(cluster: RemoteCluster, committed: dict[str, int]) -> tuple[list[int],
 
 
 def _trouble_of(status: NodeStatus, commit_position: int) -> str:
-    """Why a member is not ready; `commit_position` is what it said before, -1 when it is asked for the first time."""
+    """Return why a member is not ready; `commit_position` is what it last reported, -1 at first."""
     if not status.has_quorum:
         return f"member {status.member_id} neither leads nor follows (election {status.election})"
     if status.service_position < (status.commit_position if commit_position < 0 else commit_position):

@@ -73,7 +73,7 @@ def status_of(member_id: int, value: Callable[[int], int], sessions: int) -> Nod
 
 
 def counter_name(values: type[IntEnum], value: int) -> str:
-    """Return what the value of a counter means; "-" where there is no counter."""
+    """Return the meaning of a counter's value, or "-" without a counter."""
     try:
         return values(value).name
     except ValueError:
@@ -86,7 +86,7 @@ def scrub_percent(progress: int) -> int:
 
 
 def has_quorum(election_state: int, module_state: int) -> bool:
-    """Return whether a member with these counters leads with a quorum behind it, or follows a leader.
+    """Return whether a member with these counters leads with a quorum, or follows a leader.
 
     NOT_THERE: has none.
     """
@@ -94,5 +94,5 @@ def has_quorum(election_state: int, module_state: int) -> bool:
 
 
 def _utc(epoch_ms: int) -> str:
-    """Return a time in seconds, as ISO 8601 has it; "-" for 0 and where there is no counter."""
+    """Return a time in seconds in the form of ISO 8601, or "-" for 0 and without a counter."""
     return "-" if epoch_ms <= 0 else datetime.fromtimestamp(epoch_ms // 1000, UTC).isoformat()

@@ -1,4 +1,4 @@
-"""What each counter of a node is called as a metric, with its unit and what it tells."""
+"""The name of each of a node's counters as a metric, with its unit and meaning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class Kind(StrEnum):
 
 
 class Metric(NamedTuple):
-    """A metric; `scale` makes its unit of the counter's. A counter's name gets `_total` behind it when it is shown."""
+    """A metric; `scale` converts the counter to its unit.
+
+    A counter's name gets `_total` at its end when it is shown.
+    """
 
     name: str
     kind: Kind
@@ -91,7 +94,7 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.DAMAGE_LEFT: _gauge("damage_left", "Damaged places that are not mended"),
     CounterType.DISTRUST: _gauge("distrust", "What the member lost: 0 nothing, 1 log, 2 vote, 4 the service's state"),
 }
-"""By type; a node has one of each."""
+"""Keyed by type; a node has one of each."""
 
 SYSTEM_METRICS: tuple[Metric, ...] = (
     _counter("sent_bytes", "Bytes sent as datagrams"),
@@ -138,7 +141,7 @@ SYSTEM_METRICS: tuple[Metric, ...] = (
     _counter("status_messages_rejected", "Status messages that were not taken"),
     _counter("native_resource_proxy_fails", "Commands for the agent of native resources that found its queue full"),
 )
-"""Of the driver, in the order of the counters' keys (cnc-and-driver-protocol.md §5.4)."""
+"""Counters of the driver, in the order of their keys (cnc-and-driver-protocol.md §5.4)."""
 
 REFUSED_METRIC = _counter("refused", "What was refused because it cannot be or goes beyond a limit, by reason")
 REFUSED_REASONS = (
@@ -188,7 +191,7 @@ STAGE_METRICS = {
         "round_trip", "From when the leader takes a message until its service has executed it and the answer is sent"
     ),
 }
-"""By stage (cluster.wire.counters.latencies); samples, at most a thousand a second, but for `sync`, which has all."""
+"""Keyed by stage (cluster.wire.counters.latencies); samples, at most a thousand a second; `sync` has all."""
 
 DETAIL_TYPES = {
     **dict.fromkeys((1, 2, 3, 4, 5, 6, 7, 9, 10, 12), "a stream's position, limit or count: `ordo streams`"),

@@ -1,6 +1,6 @@
 """The metrics and the health of a node over HTTP, in a process of its own that only reads the node's shared memory.
 
-`/metrics` for Prometheus; `/livez` and `/readyz` for whoever starts nodes and sends them work: 200, or 503 with why.
+`/metrics` for Prometheus; `/livez` and `/readyz` for programs that start nodes or send work: 200, or 503 with why.
 Started and watched by the node (`[metrics] port`), which hands it the listening socket. With `[tracing] endpoint` it
 also sends the spans of sampled requests, which it reads from there, to a collector.
 """

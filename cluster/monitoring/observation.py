@@ -47,7 +47,7 @@ class Observation:
     values: dict[int, int] = field(default_factory=dict)
     counters: tuple[CounterDescriptor, ...] = ()
     durations: dict[str, Durations] = field(default_factory=dict)
-    """By stage (ordo.cluster.wire.counters.latencies), if all was asked for."""
+    """Keyed by stage (ordo.cluster.wire.counters.latencies), if all was asked for."""
 
     @property
     def has_quorum(self) -> bool:
@@ -57,7 +57,7 @@ class Observation:
         )
 
     def why_not_live(self) -> str:
-        """Empty when the node lives; else what is wrong, in a line."""
+        """Return why the node is not alive, in one line, or ''."""
         if self.heartbeat_age_ms is None:
             return "there is no driver: the node does not run, or has not come so far"
         if self.heartbeat_age_ms > LIVE_HEARTBEAT_MS:
@@ -65,7 +65,7 @@ class Observation:
         return ""
 
     def why_not_ready(self, disk_free_bytes_min: int) -> str:
-        """Empty when the node is in touch with a quorum, trusts its log and has room; else what is wrong, in a line."""
+        """Return why the node is not ready, in one line, or '': no quorum, distrust, or no room."""
         if self.heartbeat_age_ms is None or self.heartbeat_age_ms > READY_HEARTBEAT_MS:
             return self.why_not_live() or f"the node's last heartbeat is {self.heartbeat_age_ms} ms old"
         if not self.has_quorum:
@@ -98,7 +98,7 @@ def observe(subject: Subject, now_ms: int, *, wants_all: bool = False) -> Observ
 
 
 def log_position(found: Observation) -> int:
-    """Of the recording that the consensus module names as its log; -1 when there is none yet."""
+    """Return the position of the recording that the consensus module names as its log, or -1."""
     recording_id = found.values.get(CounterType.LOG_RECORDING, NOT_THERE)
     for counter in found.counters:
         if (
@@ -110,7 +110,7 @@ def log_position(found: Observation) -> int:
 
 
 def free_bytes(folder: Path) -> int:
-    """Room for this user on the file system of a folder, or of the first parent that is there."""
+    """Return the free space for this user on the file system of a folder, or of its first existing parent."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     stats = os.statvfs(folder)

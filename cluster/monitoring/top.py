@@ -69,7 +69,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """`show` makes the cell of a row, by which rows are also sorted unless `key` says otherwise."""
+    """A column; `show` makes the cell of a row, by which rows are sorted unless `key` is given."""
 
     title: str
     show: Callable[[Row], str]

@@ -61,7 +61,7 @@ def _summary(rows: list[Row]) -> Text:
 
 
 def _choose_columns(cells: list[list[str]], sorted_by: int, width: int) -> list[int]:
-    """Those that fit beside each other, the one that the rows are sorted by always."""
+    """Return the columns that fit beside each other, always including the one that the rows are sorted by."""
     titles = [column.title for column in COLUMNS]
     widths = [GAP + max(len(title), *(len(row[one]) for row in cells)) for one, title in enumerate(titles)]
     widths[sorted_by] += len(" ^")
@@ -125,7 +125,7 @@ def look_twice(look: Callable[[], Looks], interval_s: float) -> list[Row]:
 
 
 def run_screen(look: Callable[[], Looks], console: Console, interval_s: float) -> None:
-    """Draw until somebody quits. Standard input must be a terminal."""
+    """Draw until the user quits. Standard input must be a terminal."""
     top, view, clock = Top(), View(), SystemClock()
     with _keys() as read_keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while not view.has_ended:

@@ -1,4 +1,4 @@
-"""Makes spans of what a node and its service tell of sampled requests, and sends them to a collector."""
+"""Makes spans of a node's and its service's timestamps of sampled requests, and sends them to a collector."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class TraceExport:
                 self.export(spans)
 
     def export(self, spans: list[Span]) -> None:
-        """Say it once where a collector does not take them, and once when it does again."""
+        """Send the spans; log once when a collector does not take them, and once when it does again."""
         has_failed = not self._exporter.export(spans)
         if has_failed != self._has_failed:
             what = "does not take spans; those of now are lost" if has_failed else "takes spans again"

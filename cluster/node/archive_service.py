@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
-from ordo.archive.control.access import ReadOnlyAccess, check_log_right
+from ordo.archive.control.access import AccessPolicy, ReadingRights, UnicastChannels, check_log_right
 from ordo.archive.control.conductor import ControlConductor
-from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.settings import ControlSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.archive.protocol.own_codecs import ToldIdentity
 from ordo.cluster.wire.streams import EGRESS_STREAM_ID, LOG_STREAM_ID, is_feed, topic_of
@@ -25,36 +25,59 @@ if TYPE_CHECKING:
 
 
 SESSIONS_BESIDE = 32
-"""Of clients that replay nothing: readers that ask whether a node has more, and tools."""
+"""Sessions of clients that replay nothing: readers that ask whether a node has more, and tools."""
 LINGER_NS_MAX = 5_000_000_000
-"""Replays that have ended are in no bound: whoever began and ended them one after another had many."""
+"""Replays that have ended are in no bound: a client that began and ended them one after another had many."""
 STREAM_IDS_END = 128
 """Streams of a cluster have ids from LOG_STREAM_ID to below this one."""
 
 
-class CommittedLogAccess(ReadOnlyAccess):
-    """Hides whatever of the log is not committed, since it may still be truncated.
+class TopicRights(ReadingRights):
+    """Hides the uncommitted part of the log, which may still be truncated."""
 
-    Feeds are of committed log only. Keeps clients out of the streams that members send each other.
+    def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        topic = topic_of(descriptor.original_channel)
+        check_log_right(self.authenticator, descriptor, principal, topic)
+
+    def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
+        """Tell readers of topics how far the log is committed: they ask whether it has come to a position."""
+        authenticator = self.authenticator
+        is_log = descriptor.stream_id == LOG_STREAM_ID
+        if not is_log or authenticator is None or Right.TOPICS not in authenticator.rights_of(principal):
+            self.check_reading(descriptor, principal)
+
+
+class MemberChannels(UnicastChannels):
+    """Keeps clients out of the streams that members send each other."""
+
+    def __init__(self, member_ports: Callable[[], Collection[int]]) -> None:
+        """`member_ports`: gives the ports where members of the cluster listen."""
+        self._member_ports = member_ports
+
+    def check_destination(self, channel: str, port: int, stream_id: int) -> None:
+        """Keep clients from having a member's archive send a stream of the cluster to another member.
+
+        Such a stream could pass for one of its own, and a session's messages in the log look like those to its client.
+        """
+        if stream_id == EGRESS_STREAM_ID:
+            raise ArchiveError(
+                f"stream {stream_id} to {channel[:200]!r} is refused: clients listen to it for their answers",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
+        if LOG_STREAM_ID <= stream_id < STREAM_IDS_END and port in self._member_ports():
+            raise ArchiveError(
+                f"stream {stream_id} to {channel[:200]!r} is refused: a member listens to it there",
+                code=ErrorCode.UNAUTHORISED_ACTION,
+            )
+
+
+class CommittedLogBounds:
+    """Hides whatever of the log is not committed, since it may still be truncated. Feeds are of committed log only.
 
     Readers of feeds and all others have bounds of their own, so that neither keep the others out.
     """
 
-    def __init__(
-        self,
-        archive: Archive,
-        commit_position: Counter,
-        replays_max: int,
-        subscribers_max: int,
-        *,
-        authenticator: Authenticator | None = None,
-        member_ports: Callable[[], Collection[int]] = tuple,
-        log_identity: Callable[[], ToldIdentity | None] = lambda: None,
-    ) -> None:
-        """`member_ports`: gives the ports where members of the cluster listen; `log_identity`: whose log this is."""
-        super().__init__(authenticator)
-        self._log_identity = log_identity
-        self._member_ports = member_ports
+    def __init__(self, archive: Archive, commit_position: Counter, replays_max: int, subscribers_max: int) -> None:
         self._archive = archive
         self._commit_position = commit_position
         self._replays_max = replays_max
@@ -68,53 +91,23 @@ class CommittedLogAccess(ReadOnlyAccess):
             name = "max_subscribers lets, or the limit of open files" if is_wanted_feed else "max_replays lets"
             raise ArchiveError(f"{what} {bound} readers at this node, as many as {name}", code=ErrorCode.MAX_REPLAYS)
 
-    def check_reading(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
-        topic = topic_of(descriptor.original_channel)
-        check_log_right(self.authenticator, descriptor, principal, topic)
-
-    def check_measuring(self, descriptor: RecordingDescriptor, principal: bytes) -> None:
-        """Tell readers of topics how far the log is committed: they ask whether it has come to a position."""
-        authenticator = self.authenticator
-        is_log = descriptor.stream_id == LOG_STREAM_ID
-        if not is_log or authenticator is None or Right.TOPICS not in authenticator.rights_of(principal):
-            self.check_reading(descriptor, principal)
-
-    def _is_feed(self, recording_id: int) -> bool:
-        return is_feed(self._archive.descriptor(recording_id).original_channel)
-
     def check_share(self, recording_id: int, replayed_ids: Sequence[int], shared_ids: Sequence[int]) -> None:
         """Let the first shared stream of the log, or of a feed, in even when replays have all places.
 
         It empties them.
         """
         is_feed_wanted = self._is_feed(recording_id)
-        if not is_feed_wanted and self.replay_limit(recording_id) is None:
+        if not is_feed_wanted and self.limit(recording_id) is None:
             raise ArchiveError(f"recording {recording_id} is not shared: replay it for yourself")
         if any(self._is_feed(one) == is_feed_wanted for one in shared_ids):
             self.check_replay(recording_id, [*replayed_ids, *shared_ids])
 
-    def replay_limit(self, recording_id: int) -> Counter | None:
+    def limit(self, recording_id: int) -> Counter | None:
         is_log = self._archive.descriptor(recording_id).stream_id == LOG_STREAM_ID
         return self._commit_position if is_log else None
 
-    def log_identity(self) -> ToldIdentity | None:
-        return self._log_identity()
-
-    def check_destination(self, channel: str, port: int, stream_id: int) -> None:
-        """Whoever had a member's archive send a stream of the cluster to another member could pass for the first.
-
-        And the messages of a session in the log look like those to its client.
-        """
-        if stream_id == EGRESS_STREAM_ID:
-            raise ArchiveError(
-                f"stream {stream_id} to {channel[:200]!r} is refused: clients listen to it for their answers",
-                code=ErrorCode.UNAUTHORISED_ACTION,
-            )
-        if LOG_STREAM_ID <= stream_id < STREAM_IDS_END and port in self._member_ports():
-            raise ArchiveError(
-                f"stream {stream_id} to {channel[:200]!r} is refused: a member listens to it there",
-                code=ErrorCode.UNAUTHORISED_ACTION,
-            )
+    def _is_feed(self, recording_id: int) -> bool:
+        return is_feed(self._archive.descriptor(recording_id).original_channel)
 
 
 def serve_archive(
@@ -132,7 +125,7 @@ def serve_archive(
     on_error: Callable[[Exception], object],
 ) -> ControlConductor:
     """Return the agent that serves a node's archive at its member's archive endpoint; not started yet."""
-    config = ControlConfig(
+    config = ControlSettings(
         control_channel=f"aeron:udp?endpoint={endpoint}|alias=archive",
         local_control_channel=None,
         replays_max=replays_max + subscribers_max,
@@ -140,13 +133,10 @@ def serve_archive(
         linger_ns_max=LINGER_NS_MAX,
         sessions_max=SESSIONS_BESIDE + 2 * (replays_max + subscribers_max),
     )
-    access = CommittedLogAccess(
-        archive,
-        commit_position,
-        replays_max,
-        subscribers_max,
-        authenticator=authenticator,
-        member_ports=member_ports,
-        log_identity=log_identity,
+    access = AccessPolicy(
+        TopicRights(authenticator),
+        MemberChannels(member_ports),
+        CommittedLogBounds(archive, commit_position, replays_max, subscribers_max),
+        log_identity,
     )
     return ControlConductor(archive, client, random, config, access=access, on_error=on_error)

@@ -12,7 +12,7 @@ from ordo.runtime.security.tokens import TokenAuthenticator
 from ordo.transport.secure.keys import TrustedRoles
 
 if TYPE_CHECKING:
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
     from ordo.runtime.native.clock import Clock
     from ordo.runtime.security.authentication import Authenticator
 
@@ -37,8 +37,11 @@ class _UserAuthenticator:
         return ALL_TOPICS if self._topics_of is None else tuple(self._topics_of(encoded_principal))
 
 
-def make_authenticator(config: NodeConfig, clock: Clock) -> Authenticator | None:
-    """None lets everybody in. Raises ConfigurationError for a class that is not there, or is no authenticator."""
+def make_authenticator(config: NodeSettings, clock: Clock) -> Authenticator | None:
+    """Return the authenticator; None admits every client.
+
+    Raises ConfigurationError if the class is missing or wrong.
+    """
     name = config.authentication.class_
     if name is None:
         anonymous = config.authentication.anonymous_roles

@@ -16,7 +16,7 @@ from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
 from ordo.runtime.native.memory import FileMemoryProvider
 
 if TYPE_CHECKING:
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
 
 STOP_TIMEOUT_S = 5.0
 HASH_SEED = "0"
@@ -29,7 +29,7 @@ class ContainerProcess:
     The child also dies with its parent by itself.
     """
 
-    def __init__(self, config: NodeConfig, service_names: Mapping[int, str], service_id: int = 0) -> None:
+    def __init__(self, config: NodeSettings, service_names: Mapping[int, str], service_id: int = 0) -> None:
         """`service_names`: module:Class by version."""
         self._command = [
             sys.executable,
@@ -89,7 +89,7 @@ class ContainerProcess:
         return self.process is not None and self.process.poll() is None
 
     def failure(self) -> str | None:
-        """Why it died by itself, in one line; None while it runs, and when it ended in order."""
+        """Return why it died by itself, in one line; None while it runs, and if it ended properly."""
         status = self.process.poll() if self.process is not None else None
         return self._describe(status) if status is not None else None
 

@@ -19,7 +19,8 @@ from ordo.transport.driver.media_driver cimport MediaDriver
 cdef class NodeCycle(Agent):
     """One duty cycle in the order a message takes: receive, sequence, send, record, commit, replay, serve, send.
 
-    `module` is the ConsensusModule; `tick` is called after its slow tick with the time (children, activity stamps).
+    `module` is the ConsensusModule, and `member` its OwnMember; `tick` is called after its slow tick with the time
+    (children, activity stamps).
     """
     cdef MediaDriver driver                # None: the node uses one of another process
     cdef ParkFlag park_flag                # for that case
@@ -31,6 +32,7 @@ cdef class NodeCycle(Agent):
     cdef ClusterClock cluster_clock
     cdef LogSamples samples
     cdef object module
+    cdef object member
     cdef ClientCore client
     cdef object tick
     cdef readonly int64_t next_tick_ns     # when the slow tick is due, monotonic

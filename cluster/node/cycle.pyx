@@ -19,11 +19,12 @@ cdef class NodeCycle(Agent):
         self.archive = archive
         self.sequencer = module.sequencer
         self.module = module
+        self.member = module.member
         self.client = client
         self.containers = containers
-        self.idle_tick_ns = max(SLOW_TICK_NS, min(IDLE_TICK_NS, <int64_t> module.config.leader_heartbeat_interval_ns))
+        self.idle_tick_ns = max(SLOW_TICK_NS, min(IDLE_TICK_NS, <int64_t> module.base.config.leader_heartbeat_interval_ns))
         self.clock = clock
-        self.cluster_clock = module.clock_watch.clock
+        self.cluster_clock = module.member.clock_watch.clock
         self.max_cycle_time = module.counters.max_cycle_time
         self.cycles_exceeded = module.counters.cycles_exceeded
         self.tick = tick
@@ -34,7 +35,7 @@ cdef class NodeCycle(Agent):
 
     @property
     def role_name(self):
-        return f"node-{self.module.member_id}"
+        return f"node-{self.member.member_id}"
 
     cpdef int do_work(self, int64_t now_ns) except -1:
         cdef Sequencer sequencer = self.sequencer
@@ -130,7 +131,7 @@ cdef class NodeCycle(Agent):
         self.tick(now_ns)
         if self.module.wants_quick_ticks():
             self.next_tick_ns = now_ns + QUICK_TICK_NS
-        elif not self.sequencer.is_steady or (self.module.is_leader and (self.has_worked or self.module.has_timers)):
+        elif not self.sequencer.is_steady or (self.member.is_leader and (self.has_worked or self.module.has_timers)):
             self.next_tick_ns = now_ns + SLOW_TICK_NS
         else:
             self.next_tick_ns = now_ns + self.idle_tick_ns
@@ -139,7 +140,7 @@ cdef class NodeCycle(Agent):
 
     def run(self):
         """Duty cycles until the module has ended; idles by spinning a little, then parked on the sockets."""
-        while not self.module.has_ended:
+        while not self.member.has_ended:
             if not self.work() and not self._spin():
                 self.rest()
 

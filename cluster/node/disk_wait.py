@@ -1,4 +1,4 @@
-"""What a process does whose node ended because its disk was full: it waits for room, and starts the node again.
+"""Waits after a node has ended because its disk was full, and starts the node again when there is room.
 
 The marks of the disk (cluster.module.log.disk_space_watch) stop a member before that; something else can still fill
 the disk
@@ -18,7 +18,7 @@ from ordo.runtime.errors import StorageFullError
 from ordo.runtime.native.clock import SystemClock
 
 if TYPE_CHECKING:
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
 
 WAIT_NS_MIN = 1_000_000_000
 LOOK_INTERVAL_S = 0.1
@@ -35,7 +35,7 @@ def is_want_of_room(error: BaseException, data_dir: Path) -> bool:
 class DiskWait:
     """The wait of one process. SIGTERM and SIGINT end it."""
 
-    def __init__(self, config: NodeConfig, announce: Callable[..., object]) -> None:
+    def __init__(self, config: NodeSettings, announce: Callable[..., object]) -> None:
         """`announce(event, **context)` writes a line into the log of the process."""
         self._folder = config.node.data_dir
         self._high_bytes = config.archive.disk_high_bytes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 
 if TYPE_CHECKING:
-    from ordo.cluster.module.state.config import ClusterSettings
+    from ordo.cluster.module.state.settings import ClusterSettings
 
 MEBIBYTE = 1 << 20
 LOG_IMAGES = 4
@@ -26,12 +26,12 @@ INGRESS_BYTES = 3 * MEBIBYTE + 4096
 
 
 def driver_bounds(cluster: ClusterSettings, readers_max: int) -> dict[str, Any]:
-    """Return the driver's bounds: what anybody may cause must be enough for the log and for all clients of one host.
+    """Return the driver's limits, which must suffice for the log and for all clients of one host.
 
     `readers_max`: the number of replays of log and feeds.
     Buffers and counters are sparse: they take memory as they are used.
     """
-    default, sessions_max = MediaDriverConfig, cluster.sessions_max
+    default, sessions_max = MediaDriverSettings, cluster.sessions_max
     images_max = max(default.images_max, sessions_max + sessions_max // 4 + readers_max + OTHER_IMAGES)
     of_clients = COUNTERS_OF_SESSION * sessions_max + (COUNTERS_OF_READER - COUNTERS_OF_IMAGE) * readers_max
     counters_max = OTHER_COUNTERS + COUNTERS_OF_IMAGE * images_max + of_clients

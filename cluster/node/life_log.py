@@ -6,7 +6,7 @@ import ipaddress
 from pathlib import Path
 from typing import Any
 
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.cluster.wire.members import ENDPOINT_NAMES
 from ordo.runtime.errors import TransportError
 from ordo.runtime.version import VERSION
@@ -16,8 +16,8 @@ from ordo.transport.secure.keys import public_text, read_secret
 MEGABYTE = 1024 * 1024
 
 
-def log_start(config: NodeConfig, log: Any) -> None:
-    """One line for what is started; another one, a warning, when others than this machine reach its endpoints."""
+def log_start(config: NodeSettings, log: Any) -> None:
+    """Log the start, and a warning if other machines can reach its endpoints."""
     node, cluster, own = config.node, config.cluster, config.own_member
     log.info(
         "node.start",
@@ -55,14 +55,14 @@ def log_start(config: NodeConfig, log: Any) -> None:
         )
 
 
-def log_stop(config: NodeConfig, log: Any, reason: str, *, has_failed: bool) -> None:
+def log_stop(config: NodeSettings, log: Any, reason: str, *, has_failed: bool) -> None:
     """Log the last line of a node: why it ends."""
     write = log.error if has_failed else log.info
     write("node.stop", member_id=config.node.member_id, reason=reason)
 
 
-def exposed_endpoints(config: NodeConfig) -> list[str]:
-    """Those endpoints of this member that are not on loopback; a name that cannot be resolved counts as such."""
+def exposed_endpoints(config: NodeSettings) -> list[str]:
+    """Return this member's endpoints that are not on loopback; a name that does not resolve counts as such."""
     found = (str(getattr(config.bound_member, name)) for name in ENDPOINT_NAMES)
     return [endpoint for endpoint in found if not _is_loopback(endpoint.rpartition(":")[0].strip("[]"))]
 
@@ -74,7 +74,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _public_key(config: NodeConfig) -> str:
+def _public_key(config: NodeSettings) -> str:
     """Return this node's public key, or say that nothing is encrypted."""
     if not config.encryption.is_on:
         return "none" if config.node.own_driver else "as its driver has it"

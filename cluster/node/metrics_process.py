@@ -13,7 +13,7 @@ from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.reporting.spans import check_packages
 
 if TYPE_CHECKING:
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
 
 RESTART_INTERVAL_NS = 5_000_000_000
 STOP_TIMEOUT_S = 5.0
@@ -29,7 +29,7 @@ class MetricsProcess:
     Raises ConfigurationError when the port cannot be had.
     """
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeSettings) -> None:
         self._config = config
         self._process: subprocess.Popen[bytes] | None = None
         self._next_start_ns = 0

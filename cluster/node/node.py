@@ -14,7 +14,7 @@ from ordo.archive.protocol.codes import REFUSALS
 from ordo.archive.segments.catalog import CATALOG_NAME
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.checks.requirements import files_reserved, look_ahead
-from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.container.service_container import ContainerIdentity, ContainerLimits, ServiceContainer
 from ordo.cluster.container.service_loader import load_versions
 from ordo.cluster.module.consensus_module import ConsensusModule
 from ordo.cluster.module.member_parts import ModuleSeams
@@ -32,7 +32,7 @@ from ordo.cluster.node.driver_bounds import driver_bounds
 from ordo.cluster.node.life_log import log_start, log_stop
 from ordo.cluster.node.metrics_process import MetricsProcess
 from ordo.cluster.node.shared_driver import connect_shared_driver
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.cluster.wire.counters.component_errors import ComponentErrors
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.cluster.wire.counters.dropped_lines import counted_drops
@@ -67,8 +67,8 @@ from ordo.runtime.random import RandomSource
 from ordo.runtime.reporting.logging import get_logger
 from ordo.runtime.version import VERSION
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
 from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.udp import UdpNetwork
 
@@ -125,7 +125,7 @@ class Node:
 
     def __init__(
         self,
-        config: NodeConfig,
+        config: NodeSettings,
         seams: NodeSeams,
         services: Sequence[Service | ServiceVersions] | None = None,
         on_tick: Callable[[int], None] | None = None,
@@ -198,7 +198,7 @@ class Node:
         return store, lost_state
 
     def _claim(self, store: StateStore) -> Claim:
-        """Take the folder for this start. Raises ClusterError where it is of another member or cluster."""
+        """Take the folder for this start. Raises ClusterError if it belongs to another member or cluster."""
         config = self.config
         owner = Owner(config.cluster.cluster_id, config.node.member_id)
         draw = self._seams.random.secret("start").getrandbits(START_DRAW_BITS)
@@ -244,7 +244,7 @@ class Node:
         def on_error(error: Exception) -> None:
             """Count what strangers do wrong: they could fill the error log otherwise."""
             if isinstance(error, ArchiveError) and error.code in REFUSALS:
-                self.module.on_invalid_request(f"archive: {error.message}")
+                self.module.member.on_invalid_request(f"archive: {error.message}")
             elif isinstance(error, OrdoError):
                 invalid_requests.increment()
             else:
@@ -308,7 +308,7 @@ class Node:
     def _start_driver(self) -> MediaDriver:
         config, seams = self.config, self._seams
         driver = MediaDriver(
-            MediaDriverConfig(
+            MediaDriverSettings(
                 directory=str(config.aeron_dir),
                 timer_interval_ns=TIMER_INTERVAL_NS,
                 client_liveness_timeout_ns=CLIENT_LIVENESS_TIMEOUT_NS,
@@ -373,21 +373,16 @@ class Node:
         return self._seams.storage.sync_queue(self._park_flag, waker.fileno())
 
     def _inline_container(self, service: Service | ServiceVersions, service_id: int) -> ServiceContainer:
-        config = self.config
+        config, cluster = self.config, self.config.cluster
         container = ServiceContainer(
             service,
-            cluster_dir=str(config.cluster_dir),
+            ContainerIdentity(str(config.cluster_dir), config.node.member_id, service_id, cluster.cluster_id),
             client=self.client,
             clock=self._seams.clock,
             open_recording=self.archive.follower,
-            member_id=config.node.member_id,
-            service_id=service_id,
             memory=self._seams.memory,
-            queries_max=config.cluster.queries_max,
-            egress_buffer_bytes=config.cluster.egress_buffer_bytes,
-            egress_buffer_total_bytes=config.cluster.egress_buffer_total_bytes,
-            cluster_id=config.cluster.cluster_id,
-            app_version=config.cluster.app_version,
+            app_version=cluster.app_version,
+            limits=ContainerLimits(cluster.queries_max, cluster.egress_buffer_bytes, cluster.egress_buffer_total_bytes),
         )
         container.wakes_driver = self.driver is None  # the node's own has its turn after the container
         if container.answers:
@@ -409,14 +404,14 @@ class Node:
 
     @property
     def has_ended(self) -> bool:
-        return self.module.has_ended
+        return self.module.member.has_ended
 
     def do_work(self, now_ns: int) -> int:
         """One duty cycle. Returns the count of things done."""
         return self.cycle.do_work(now_ns)
 
     def leave(self) -> None:
-        """Leave the log in good order; a leader's driver goes on until the followers can have seen its end."""
+        """Leave the log properly; a leader's driver goes on until the followers can have seen its end."""
         is_leading = self.module.sequencer.leading_term_id >= 0
         self.module.on_close()
         deadline_ns = self._seams.clock.now() + FAREWELL_NS
@@ -424,7 +419,7 @@ class Node:
             self.run_driver()
 
     def run_driver(self) -> None:
-        """Has the node's own driver work, and waits for a moment where it has nothing to do."""
+        """Run the node's own driver, and wait for a moment if it has nothing to do."""
         now_ns = self._seams.clock.now()
         if self.driver is not None and self.driver.do_work(now_ns) == 0:
             self.driver.park(now_ns, PARK_NS)
@@ -441,8 +436,8 @@ class Node:
             raise failures[0]
 
 
-def run_node(config: NodeConfig, service_names: Sequence[str] = ()) -> int:
-    """Run a node until it is told to end (SIGTERM, SIGINT, shutdown of the cluster); the exit status.
+def run_node(config: NodeSettings, service_names: Sequence[str] = ()) -> int:
+    """Run a node until it is told to end (SIGTERM, SIGINT, shutdown); return the exit status.
 
     `service_names`, module:Class, by service id, take the place of those that the configuration names.
     `python -O` would remove the assertions that guard the log, and is refused.
@@ -472,7 +467,7 @@ def run_node(config: NodeConfig, service_names: Sequence[str] = ()) -> int:
 
 
 def _run_once(
-    config: NodeConfig,
+    config: NodeSettings,
     service_names: Sequence[dict[int, str]],
     versions: Sequence[ServiceVersions],
     metrics: MetricsProcess,
@@ -485,9 +480,9 @@ def _run_once(
 
     def on_tick(now_ns: int) -> None:
         metrics.watch(now_ns)
-        if any(child.has_ended(now_ns) for child in children):
+        if any(child.has_ended(now_ns) for child in children) and not _ended_as_told(node.module, children):
             causes.append("the service container ended")
-            node.module.has_ended = True
+            node.module.member.has_ended = True
 
     def on_signal(number: int, _frame: object) -> None:
         causes.append(signal.Signals(number).name)
@@ -519,16 +514,26 @@ def _run_once(
         if has_started:
             reason = failure or lost or _stop_reason(node.module, causes)
             log_stop(config, log, reason, has_failed=bool(failure or status))
-    return status, node.module.starts_again
+    return status, node.module.member.starts_again
+
+
+def _ended_as_told(module: ConsensusModule, children: Sequence[ContainerProcess]) -> bool:
+    """Return whether containers end because the cluster does: a leader still waits for its followers then."""
+    termination = module.controls.termination
+    if not termination.has_told_services or any(child.failure() for child in children):
+        return False
+    if not any(child.is_alive() for child in children):
+        termination.on_services_ended()
+    return True
 
 
 def _stop_reason(module: ConsensusModule, causes: list[str]) -> str:
-    """Return what ended the node first. A cause comes before what it causes: a cluster that ends ends its services."""
+    """Return what ended the node first. A cause precedes its effects: the end of a cluster ends its services."""
     if module.core.is_removed:
         return "removed from the cluster"
-    if module.termination.is_under_way:
+    if module.controls.termination.is_under_way:
         return "shutdown of the cluster"
-    if module.starts_again:
+    if module.member.starts_again:
         return "starts again at once"
     return causes[0] if causes else "told to end"
 
@@ -549,7 +554,7 @@ def _close(node: Node, children: Sequence[ContainerProcess], *, has_failed: bool
     end_containers(children, None if has_failed or node.driver is None else node.run_driver)
     for child, failure in failures:
         if failure is not None:
-            node.module.record_error(failure)
+            node.module.member.record_error(failure)
             lost = lost or failure
             status = EXIT_STATUS_SERVICE if child.has_raised else status or 1
     try:

@@ -1,4 +1,4 @@
-"""A node beside a media driver of another process: it needs one that lives, and no other node of its cluster there."""
+"""A node with the media driver of another process, which must be alive and serve no other node of its cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ordo.runtime.errors import ClusterError
 from ordo.transport.client.client import TransportClient
 
 if TYPE_CHECKING:
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
     from ordo.runtime.native.clock import Clock
     from ordo.runtime.native.memory import MemoryProvider
 
@@ -17,7 +17,7 @@ GRACE_NS = 2_000_000_000
 """Beyond the time in which a driver gives up on a client that died."""
 
 
-def connect_shared_driver(config: NodeConfig, clock: Clock, memory: MemoryProvider) -> TransportClient:
+def connect_shared_driver(config: NodeSettings, clock: Clock, memory: MemoryProvider) -> TransportClient:
     """Return a client of the running driver in the configuration's `aeron_dir`.
 
     What a predecessor that was killed has left there is waited for. Raises DriverTimeoutError when no driver lives

@@ -1,4 +1,4 @@
-"""Writes node.toml: every key with what it is for, those that are not set commented out with their default."""
+"""Writes node.toml: every key with its purpose; keys that are not set are commented out with their default."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.runtime.settings.settings_text import Key, Table, tables_of, toml_value
 
 WIDTH = 100
@@ -24,19 +24,19 @@ def render_config(tables: Mapping[str, Values | Sequence[Values]]) -> str:
 
     `tables` holds the keys that are set, by table; a list for a table that may be repeated.
 
-    Keys and values are those of the file; whoever writes the file reads it with `load_config` before it is relied on.
+    Keys and values are those of the file; its writer reads it with `load_config` before it is relied on.
     """
     node = tables["node"]
     assert isinstance(node, Mapping)
     parts = [HEAD.format(member_id=node["member_id"])]
-    for table in tables_of(NodeConfig):
+    for table in tables_of(NodeSettings):
         given = tables.get(table.name, {})
         parts.append("\n".join(_table(table, [given] if isinstance(given, Mapping) else given)))
     return "\n".join(parts)
 
 
 def _table(table: Table, given: Sequence[Values]) -> Iterator[str]:
-    """Only the first of several tables of one name is commented. One that is left out is a comment itself."""
+    """Yield the lines of a table. Only the first of several with one name is commented; a missing one is a comment."""
     yield from _comment(table.description)
     yield f"# {table.header}" if table.is_list and not given[0] else table.header
     for key in table.keys:

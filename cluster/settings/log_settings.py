@@ -11,16 +11,16 @@ from ordo.runtime.reporting.logging import configure_logging, get_logger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ordo.cluster.settings.config import NodeConfig
+    from ordo.cluster.settings.config import NodeSettings
 
 
-def apply_log_settings(config: NodeConfig) -> None:
-    """Set the log of this process up as `[node]` says."""
+def apply_log_settings(config: NodeSettings) -> None:
+    """Set up the log of this process according to `[node]`."""
     configure_logging(config.node.log_level, json=config.node.logs_json)
 
 
-def watch_log_settings(load: Callable[[], NodeConfig]) -> None:
-    """From now on SIGUSR1 has the configuration loaded again, of which `log_level` and `log_format` count alone."""
+def watch_log_settings(load: Callable[[], NodeSettings]) -> None:
+    """Reload the configuration on SIGUSR1, of which only `log_level` and `log_format` take effect."""
 
     def read_again(_number: int, _frame: object) -> None:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from ordo.runtime.sbe import Message, by_template_id, decode_one_of
+from ordo.runtime.sbe import Buffer, Message, by_template_id, decode_one_of
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
@@ -25,7 +25,7 @@ CLIENT_PROTOCOL_VERSION = 0x000300
 """0.3.0; two sides are compatible when the major parts (bits 16 to 23) are equal."""
 CONSENSUS_PROTOCOL_VERSION = 0x010000
 SECRET_ID_BITS = 62
-"""Of correlation ids that nobody may guess: whoever knows one can answer in a member's name."""
+"""The length of correlation ids that must be unguessable: a stranger with one could answer as a member."""
 
 
 class EventCode(IntEnum):
@@ -329,6 +329,6 @@ MESSAGES = by_template_id(list(globals().values()))
 _SCHEMAS = {SCHEMA_ID: MESSAGES}
 
 
-def decode(buffer: Any) -> tuple[Message, Any] | None:
+def decode(buffer: Buffer) -> tuple[Message, Any] | None:
     """As `ordo.runtime.sbe.decode_one_of`, for messages of the cluster's schema."""
     return decode_one_of(_SCHEMAS, buffer)

@@ -25,7 +25,7 @@ class NamedConfiguration(NamedTuple):
         return Configuration(_ids(self.voters), _ids(self.learners))
 
     def encode(self, leadership_term_id: int, timestamp: int) -> bytes:
-        """As a ConfigurationEvent."""
+        """Return the configuration as an encoded ConfigurationEvent."""
         return ordo_codecs.CONFIGURATION_EVENT.encode(
             leadership_term_id=leadership_term_id,
             timestamp=timestamp,
@@ -35,7 +35,7 @@ class NamedConfiguration(NamedTuple):
 
 
 def decode_configuration(values: records.ConfigurationEvent) -> NamedConfiguration:
-    """From the values of a ConfigurationEvent; raises ClusterError when they make no configuration."""
+    """Return the configuration of a ConfigurationEvent. Raises ClusterError if it is invalid."""
     try:
         named = NamedConfiguration(*(parse_members(text) if text else () for text in (values.voters, values.learners)))
         named.ids()

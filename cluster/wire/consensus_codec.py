@@ -67,7 +67,7 @@ def decode(buffer: bytes) -> messages.Message | None:
 
 
 def _demand_range(name: str, fields: dict[str, Any]) -> None:
-    """No term or position comes near the end of its type, where one more would be a negative number."""
+    """Raise DecodeError for a term or position near the end of its type, where adding one overflows."""
     for field, value in fields.items():
         if field.endswith(("term_id", "position")) and value > NUMBER_MAX:
             raise DecodeError(f"{name}: {field}={value} is out of range")

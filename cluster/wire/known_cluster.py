@@ -1,4 +1,4 @@
-"""Which cluster somebody outside reads from or talks to, so that no other one is taken for it.
+"""The cluster that an outside program reads from or talks to, so that it does not mistake another for it.
 
 Positions, numbers and answers of one cluster mean nothing at another. Addresses are used again, lists of addresses mix
 two clusters, and what was kept of one is used with another.
@@ -33,7 +33,7 @@ class KnownCluster:
             raise self.error
 
     def admits(self, told: Log | None, address: str) -> bool:
-        """Return whether a node may be of this cluster. The first that says whose log it has decides."""
+        """Return whether a node may belong to this cluster. The first node that reports an identity decides."""
         if told is None:
             return True
         own = self.origin

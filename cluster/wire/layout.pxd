@@ -9,18 +9,27 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from ordo.runtime.native.atomics cimport ordo_get_u16, ordo_put_i64
 
 cdef enum:
+    SBE_TEMPLATE_ID = 2                # u16, after the block length
+    SBE_SCHEMA_ID = 4                  # u16
+    SBE_VERSION = 6                    # u16
     SBE_HEADER_LENGTH = 8
     SCHEMA_ID = 111
     SCHEMA_VERSION = 17
     ORDO_SCHEMA_ID = 901               # docs/ARCHITECTURE.md, "Messages and values of Ordo's own"
     ORDO_SCHEMA_VERSION = 1
     QUERY_ID = 10                      # of that schema
+    CONFIGURATION_EVENT_ID = 20
     OPEN_IDENTITY_ID = 40
     REQUEST_ID = 41
     ANSWER_ID = 43
     MESSAGE_MARK_ID = 47
+    STATE_HASH_EVENT_ID = 68
     OPERATOR_CONNECT_ID = 70
     OPERATOR_REQUEST_ID = 72
+    LEVEL_EVENT_ID = 75
+    CLUSTER_IDENTITY_EVENT_ID = 84
+    SKIP_EVENT_ID = 90
+    VERSION_EVENT_ID = 110
     CONSUMER_COMMAND_ID = 120
     APP_REPORT_ID = 124
     APP_DIFFERENCE_ID = 125
@@ -86,11 +95,14 @@ cdef enum:  # OpenIdentity, Request, Answer, MessageMark, ConsumerCommand, AppRe
     REQUEST_BY_ID_LENGTH = 72              # then the payload
     REQUEST_BY_ID_DIGEST = 56              # 16 bytes
     OUTPUT_BLOCK = 72                      # a Request with a longer block
+    OUTPUT_BY_ID_BLOCK = 88                # an Output with an id that its application chose
+    OUTPUT_BY_ID_DIGEST = 80               # 16 bytes
     REQUEST_DIGEST_LENGTH = 16
     OUTPUT_TARGET = 64                     # i64; -1: for nobody in particular
     CONSUMER_COMMAND_BLOCK = 104
     CONSUMER_COMMAND_KIND = 88             # i32
     APP_REPORT_BLOCK = 64
+    LONG_APP_REPORT_BLOCK = 72             # an AppReport with a count of refused outputs
     APP_DIFFERENCE_BLOCK = 80
     ANSWER_BLOCK = 52
     ANSWER_LENGTH = 60                     # then the payload
@@ -175,34 +187,35 @@ cdef enum:  # ClusterActionRequest
 
 cdef inline int template_id(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """The template id of a message of the cluster's schema whose block is wholly there; -1 for anything else."""
-    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + 4) != SCHEMA_ID:
+    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + SBE_SCHEMA_ID) != SCHEMA_ID:
         return -1
     if SBE_HEADER_LENGTH + <int64_t> ordo_get_u16(message) > length_bytes:
         return -1
-    return ordo_get_u16(message + 2)
+    return ordo_get_u16(message + SBE_TEMPLATE_ID)
 
 cdef inline bint is_of_queries(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """Whether a message says that it is a Query, a GroupQuery, or what an instance of an application says to answer
     one; no more of it than its header is known to be there."""
     cdef int template
-    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + 4) != ORDO_SCHEMA_ID:
+    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + SBE_SCHEMA_ID) != ORDO_SCHEMA_ID:
         return False
-    template = ordo_get_u16(message + 2)
+    template = ordo_get_u16(message + SBE_TEMPLATE_ID)
     return (template == QUERY_ID or template == GROUP_QUERY_ID or template == GROUP_SERVES_ID
             or template == GROUP_ANSWER_ID)
 
 cdef inline bint is_of_operator(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """Whether a message says that it is an OperatorConnect or an OperatorRequest; as `is_of_queries`."""
-    return (length_bytes >= SBE_HEADER_LENGTH and ordo_get_u16(message + 4) == ORDO_SCHEMA_ID
-            and (ordo_get_u16(message + 2) == OPERATOR_CONNECT_ID or ordo_get_u16(message + 2) == OPERATOR_REQUEST_ID))
+    return (length_bytes >= SBE_HEADER_LENGTH and ordo_get_u16(message + SBE_SCHEMA_ID) == ORDO_SCHEMA_ID
+            and (ordo_get_u16(message + SBE_TEMPLATE_ID) == OPERATOR_CONNECT_ID
+                 or ordo_get_u16(message + SBE_TEMPLATE_ID) == OPERATOR_REQUEST_ID))
 
 cdef inline int ordo_template_id(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """As `template_id`, for a message of Ordo's own schema."""
-    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + 4) != ORDO_SCHEMA_ID:
+    if length_bytes < SBE_HEADER_LENGTH or ordo_get_u16(message + SBE_SCHEMA_ID) != ORDO_SCHEMA_ID:
         return -1
     if SBE_HEADER_LENGTH + <int64_t> ordo_get_u16(message) > length_bytes:
         return -1
-    return ordo_get_u16(message + 2)
+    return ordo_get_u16(message + SBE_TEMPLATE_ID)
 
 cdef inline bint is_request(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """Whether a message is a Request with all its fields."""
@@ -210,7 +223,10 @@ cdef inline bint is_request(const uint8_t* message, int64_t length_bytes) noexce
 
 cdef inline int request_digest_offset(const uint8_t* request) noexcept nogil:
     """Where a Request has the digest of the id that its caller chose; 0 without one."""
-    return REQUEST_BY_ID_DIGEST if REQUEST_BY_ID_BLOCK <= ordo_get_u16(request) < OUTPUT_BLOCK else 0
+    cdef int block_length = ordo_get_u16(request)
+    if block_length >= OUTPUT_BY_ID_BLOCK:
+        return OUTPUT_BY_ID_DIGEST
+    return REQUEST_BY_ID_DIGEST if REQUEST_BY_ID_BLOCK <= block_length < OUTPUT_BLOCK else 0
 
 cdef inline bint is_for_container(const uint8_t* message, int64_t length_bytes) noexcept nogil:
     """Whether a message is one that the log carries to the container as a client sent it, but for its stamp."""

@@ -13,7 +13,7 @@ from ordo.cluster.wire.app_version import is_of_one_service
 from ordo.runtime.sbe import Message
 
 FIRST_LEVEL = 0
-"""Of releases that say nothing of it."""
+"""The level of releases that do not report one."""
 STATE_HASH_LEVEL = 1
 """The log may have StateHashEvents."""
 APPLICATION_LEVEL = 1
@@ -25,8 +25,11 @@ REQUEST_ID_LEVEL = 3
 executed (service_api/requests.pyx)."""
 IDENTITY_LEVEL = 4
 """The log may have ClusterIdentityEvents."""
-PROTOCOL_LEVEL = IDENTITY_LEVEL
-"""Of this release."""
+OUTPUT_ID_LEVEL = 5
+"""The log may have outputs with ids that their applications chose, and reports that count refused outputs exactly. The
+answers that are kept for one principal are bounded (service_api/requests.pyx)."""
+PROTOCOL_LEVEL = OUTPUT_ID_LEVEL
+"""The level of this release."""
 _LEVEL_OF: dict[Message, int] = {
     ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,
     ordo_codecs.APP_DIFFERENCE: APPLICATION_LEVEL,
@@ -43,15 +46,23 @@ def level_of(table: Message, values: Any) -> int:
 
 
 def describe_want_of_request_ids() -> str:
-    """Why a request with an id is not taken."""
+    """Return why a request with an id is not taken."""
     return (
         f"requests with an id need protocol level {REQUEST_ID_LEVEL} of the cluster's log: it gets it once every "
         "member has a release that knows it (`ordo cluster versions`)"
     )
 
 
+def describe_want_of_output_ids() -> str:
+    """Return why an output with an id waits, and those after it."""
+    return (
+        f"outputs with an id need protocol level {OUTPUT_ID_LEVEL} of the cluster's log: it gets it once every member "
+        "has a release that knows it (`ordo cluster versions`); this output and those after it wait until then"
+    )
+
+
 def describe_want_of_service_versions(level: int) -> str:
-    """Why one service is not upgraded alone in a log of this protocol level."""
+    """Return why one service is not upgraded alone in a log of this protocol level."""
     return (
         f"an upgrade of one service alone needs protocol level {SERVICE_VERSION_LEVEL} of the log, which has "
         f"{max(level, FIRST_LEVEL)}: it gets it once every member has a release that knows it (`ordo cluster versions`)"

@@ -43,13 +43,13 @@ class LogIdentity(NamedTuple):
 
 
 def pack_identity(values: IdentityFields) -> bytes:
-    """Return the identity that a message has as two numbers; empty where it has none."""
+    """Return the identity from the two numbers of a message; empty if there is none."""
     high, low = values.identity_high, values.identity_low
     return b"" if high == low == 0 else _IDENTITY.pack(high, low)
 
 
 def unpack_identity(identity: bytes) -> dict[str, int]:
-    """As the two fields of a message; both 0 for none."""
+    """Return the identity as the two fields of a message; both 0 for none."""
     high, low = _IDENTITY.unpack(identity) if identity else (0, 0)
     return {"identity_high": high, "identity_low": low}
 
@@ -60,7 +60,7 @@ def is_first_record(table: Message, values: Any) -> bool:
 
 
 def identity_of(values: records.NewLeadershipTermEvent) -> bytes:
-    """Of a log whose first record says this."""
+    """Return the identity of a log with this first record."""
     row = _FIRST_RECORD.pack(
         values.leadership_term_id,
         values.log_position,
@@ -72,7 +72,7 @@ def identity_of(values: records.NewLeadershipTermEvent) -> bytes:
 
 
 def find_origin(record: bytes) -> Origin | None:
-    """Of a log that begins with a record; None where that is no leader's first one."""
+    """Return the origin of a log that begins with a record; None if that is no leader's first record."""
     found = codecs.decode(record)
     if found is None or not is_first_record(*found):
         return None
@@ -109,7 +109,7 @@ def are_of_two_clusters(one: Log, other: Log) -> bool:
 
 
 def told_log(values: Any) -> Log | None:
-    """Return what a LogIdentity says of a node's log; None where it says nothing that can be."""
+    """Return a node's log identity from its LogIdentity; None if the message is invalid."""
     if values is None or values.identity_position < 0 or values.executed_position < 0:
         return None
     identity = pack_identity(values)
@@ -117,7 +117,7 @@ def told_log(values: Any) -> Log | None:
 
 
 def identity_text(origin: Origin) -> str:
-    """Return an identity as files and programs outside keep it: its digits, and where it begins."""
+    """Return an identity as files and outside programs keep it: its digits, and where it begins."""
     return f"{origin.identity.hex()}@{origin.position}"
 
 

@@ -1,6 +1,6 @@
 """Messages of Ordo's own, beside the cluster's schema: id 901, version 1. Members and clients of Aeron ignore them.
 
-docs/ARCHITECTURE.md says what they are for. Tables and `decode` are as in `ordo.cluster.wire.codecs`.
+docs/spec/ordo-messages.md lists them. Tables and `decode` are as in `ordo.cluster.wire.codecs`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ordo.archive.protocol import own_codecs
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import HEADER_LENGTH_BYTES, columns
-from ordo.runtime.sbe import Message, by_template_id, decode_one_of
+from ordo.runtime.sbe import Buffer, Message, by_template_id, decode_one_of
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
@@ -92,7 +92,7 @@ class SnapshotPart(IntEnum):
     DESCRIPTION = 0
     MODULE = 1
     SERVICE = 2
-    """Of service 0; that of service N is SERVICE + N."""
+    """Service 0's; service N has SERVICE + N."""
 
 
 class RecordOrder(IntEnum):
@@ -101,7 +101,7 @@ class RecordOrder(IntEnum):
     HOLD = 0
     """To wait before it."""
     SKIP = 1
-    """To leave it out; the text is for whoever sent it."""
+    """To skip it; the text is for its sender."""
     EXECUTE = 2
     """To wait no longer."""
     STOP = 3
@@ -245,9 +245,9 @@ GROUP_ANSWER: Message[records.GroupAnswer] = _message(
 """Ingress, from an instance; the leader makes the asker's QueryResponse of it."""
 
 TRUST_REQUEST: Message[records.TrustRequest] = _message("TrustRequest", 30, "request_id i64; member_id i32")
-"""Of a member that may not vote (ordo.consensus.handlers.trust)."""
+"""From a member that may not vote (ordo.consensus.handlers.trust)."""
 STANDS_BACK: Message[records.StandsBack] = _message("StandsBack", 32, "member_id i32")
-"""Of a member that votes and does not want to lead (ordo.consensus.handlers.trust)."""
+"""From a member that votes, but does not want to lead (ordo.consensus.handlers.trust)."""
 TRUST_ANSWER: Message[records.TrustAnswer] = _message(
     "TrustAnswer",
     31,
@@ -384,7 +384,7 @@ of the member's release. `versions`: those that all its services have; `services
 UPGRADE_REQUEST: Message[records.UpgradeRequest] = _message(
     "UpgradeRequest", 115, "correlation_id i64; app_version version_t; service_id i32 2", version=2
 )
-"""`service_id` as in a VersionEvent. A leader that does not know this field upgrades all services: whoever asks for one
+"""`service_id` as in a VersionEvent. A leader that does not know it upgrades all services: a client that asks for one
 asks first for the protocol level of the log."""
 UPGRADE_RESPONSE: Message[records.UpgradeResponse] = _message(
     "UpgradeResponse", 116, "correlation_id i64; leader_member_id i32; log_position i64", "refusal ascii"
@@ -423,11 +423,12 @@ IDENTITY_OPENED: Message[records.IdentityOpened] = _message(
     42,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
     "incarnation i64; open_position i64; number i64; confirmed i64; status i32; length_bytes_max i32;"
-    "takes_ids i32 2",
-    version=2,
+    "takes_ids i32 2; takes_output_ids i32 3",
+    version=3,
 )
 """Egress. `number`: the last that was executed. `length_bytes_max`: of a Request, with its header. `takes_ids`: 1 where
-requests may have ids that their callers chose."""
+requests may have ids that their callers chose; `takes_output_ids`: 1 where the log has the protocol level of outputs
+with ids."""
 ANSWER: Message[records.Answer] = _message(
     "Answer",
     43,
@@ -450,7 +451,8 @@ REQUEST_IDS: Message[records.RequestIds] = _message(
     "RequestIds", 50, "part i32; parts i32", "principal bytes; rows bytes"
 )
 """A service's snapshot, before its END marker, of a log that may have RequestsById: the ids of one principal and what
-was answered, in parts (ordo.service_api.request_ids). One without a part says only that the log may have them."""
+was answered, in parts (ordo.service_api.request_ids). One whose `parts` is 0 says only that the log may have them; its
+`part` is 1 where the log may have OutputsById, too, and else 0."""
 
 # Messages of `send` and `offer`: which of them the log has (docs/CLIENT.md, What became of a message)
 MESSAGE_MARK: Message[records.MessageMark] = _message(
@@ -663,21 +665,41 @@ REQUEST_BY_ID: Message[records.RequestById] = _message(
 )
 """A Request with a digest of the id that its caller chose, between a Request and an Output in length; as an Output not
 among MESSAGES."""
+OUTPUT_BY_ID: Message[records.OutputById] = _message(
+    "OutputById",
+    REQUEST.template_id,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64; open_position i64; number i64; confirmed i64;"
+    "input_position i64; target_session_id i64; output_index i32; filler pad4;"
+    "request_id_high i64; request_id_low i64",
+)
+"""An Output with a digest of the id that its application chose: the longest of the Requests."""
+LONG_APP_REPORT: Message[records.LongAppReport] = _message(
+    "LongAppReport",
+    APP_REPORT.template_id,
+    "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
+    "position i64; outputs_made i64; outputs_executed i64;"
+    "app_version i32; flags i32; group_length i32; instance_length i32; outputs_refused i64",
+)
+"""An AppReport with a longer block, which counts the outputs that the service in the cluster has refused; not among
+MESSAGES."""
 _OWN_SCHEMA = {SCHEMA_ID: MESSAGES}
 _BOTH_SCHEMAS = {codecs.SCHEMA_ID: codecs.MESSAGES, SCHEMA_ID: MESSAGES}
 
 
 def decode_request(record: bytes) -> tuple[Message, Any]:
-    """Return a record whose template is a Request's, as the message of its length: REQUEST, REQUEST_BY_ID or OUTPUT."""
+    """Return a record whose template is a Request's, as the message of its length.
+
+    REQUEST, REQUEST_BY_ID, OUTPUT or OUTPUT_BY_ID.
+    """
     block_length = int.from_bytes(record[:2], "little")
-    for table in (OUTPUT, REQUEST_BY_ID):
+    for table in (OUTPUT_BY_ID, OUTPUT, REQUEST_BY_ID):
         if block_length >= table.block_length:
             return table, table.decode(record)
     return REQUEST, REQUEST.decode(record)
 
 
 def request_digest(values: Any) -> bytes:
-    """Return the digest of the id that the caller of a request chose, as its bytes stand in the record.
+    """Return the digest of a request's id, with the same bytes as in the record.
 
     Empty where it chose none.
     """
@@ -696,11 +718,11 @@ def split_request_digest(digest: bytes) -> dict[str, int]:
     }
 
 
-def decode(buffer: Any) -> tuple[Message, Any] | None:
+def decode(buffer: Buffer) -> tuple[Message, Any] | None:
     """As `ordo.runtime.sbe.decode_one_of`, for messages of Ordo's own schema."""
     return decode_one_of(_OWN_SCHEMA, buffer)
 
 
-def decode_any(buffer: Any) -> tuple[Message, Any] | None:
+def decode_any(buffer: Buffer) -> tuple[Message, Any] | None:
     """As `decode`, for messages of the cluster's schema and of Ordo's own."""
     return decode_one_of(_BOTH_SCHEMAS, buffer)

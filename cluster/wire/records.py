@@ -1006,6 +1006,7 @@ class IdentityOpened(NamedTuple):
     status: int
     length_bytes_max: int
     takes_ids: int
+    takes_output_ids: int
 
 
 class Answer(NamedTuple):
@@ -1364,3 +1365,35 @@ class RequestById(NamedTuple):
     confirmed: int
     request_id_high: int
     request_id_low: int
+
+
+class OutputById(NamedTuple):
+    """The fields of a decoded OutputById."""
+
+    leadership_term_id: int
+    cluster_session_id: int
+    timestamp: int
+    open_position: int
+    number: int
+    confirmed: int
+    input_position: int
+    target_session_id: int
+    output_index: int
+    request_id_high: int
+    request_id_low: int
+
+
+class LongAppReport(NamedTuple):
+    """The fields of a decoded LongAppReport."""
+
+    leadership_term_id: int
+    cluster_session_id: int
+    timestamp: int
+    position: int
+    outputs_made: int
+    outputs_executed: int
+    app_version: int
+    flags: int
+    group_length: int
+    instance_length: int
+    outputs_refused: int

@@ -26,7 +26,7 @@ FEED_STREAM_ID = 112
 """Ordo's own: what a service publishes to a topic, from its container to the archive of the same node."""
 
 MAIN_SERVICE_ID = 0
-"""Of the service that answers requests and queries, and on whose streams tools of the machine ask."""
+"""The service that answers requests and queries, and on whose streams tools of the machine ask."""
 SERVICES_MAX = 10
 """So many services a node may have (cluster-service-api.md)."""
 OTHER_SERVICES_STREAM_IDS = {TO_SERVICE_STREAM_ID: 113, TO_MODULE_STREAM_ID: 114, QUERY_STREAM_ID: 115}

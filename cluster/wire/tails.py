@@ -1,4 +1,4 @@
-"""What stands behind the fixed fields of a message of Ordo's own, to its end."""
+"""The data after the fixed fields of a message of Ordo's own, up to its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BLOCK = struct.Struct("<H")
 
 
 def tail_of(message: bytes) -> bytes:
-    """Everything behind the fields; of a message that was decoded, so that it is as long as its header says."""
+    """Return everything after the fields of a decoded message, which is as long as its header says."""
     return message[HEADER_LENGTH_BYTES + _BLOCK.unpack_from(message)[0] :]
 
 

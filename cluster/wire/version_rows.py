@@ -56,7 +56,7 @@ class InForce(NamedTuple):
 
 
 class MemberLevel(NamedTuple):
-    """The protocol level that a member's release knows; LEVEL_UNKNOWN where it has not said."""
+    """The protocol level that a member's release knows; LEVEL_UNKNOWN if it has not reported it."""
 
     member_id: int
     level: int
@@ -74,7 +74,7 @@ def decode_codes(data: bytes) -> list[Code]:
 
 
 def shared_codes(services: Sequence[Sequence[Code]]) -> list[Code]:
-    """Return what a member has that runs these services.
+    """Return the codes that all of these services have.
 
     The versions that all of them have, and what all of them can do.
     """
@@ -84,7 +84,7 @@ def shared_codes(services: Sequence[Sequence[Code]]) -> list[Code]:
 
 
 def shared_rows(rows: Sequence[MemberCode]) -> list[MemberCode]:
-    """Return the versions that all services of a member have, and where the first of them stands still.
+    """Return the versions that all services of a member have, and where the first of them is halted.
 
     What releases say, and show, in which one version is in force for all services.
     """
@@ -95,7 +95,7 @@ def shared_rows(rows: Sequence[MemberCode]) -> list[MemberCode]:
 
 
 def _shared_rows(rows: list[MemberCode]) -> list[MemberCode]:
-    """Of one member."""
+    """Return the rows of one member that all its services share."""
     codes: dict[int, list[Code]] = {}
     for row in rows:
         codes.setdefault(row.service_id, []).append(Code(row.app_version, 0))
@@ -114,7 +114,7 @@ def decode_members(data: bytes) -> list[MemberCode]:
 
 
 def encode_services(rows: Iterable[MemberCode]) -> bytes:
-    """As `encode_members`, with the services' ids."""
+    """Return the rows encoded like those of `encode_members`, with the services' ids."""
     return b"".join(_SERVICE.pack(*row) for row in rows)
 
 
@@ -124,7 +124,7 @@ def decode_services(data: bytes) -> list[MemberCode]:
 
 
 def encode_in_force(rows: Iterable[InForce]) -> bytes:
-    """By service id."""
+    """Encode rows in order of service id."""
     return b"".join(_IN_FORCE.pack(*row) for row in rows)
 
 

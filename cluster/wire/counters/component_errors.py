@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import traceback
-from typing import Any
 
 from ordo.cluster.wire.counters.mark_file import ACTIVITY_INTERVAL_NS, HEADER_LENGTH_BYTES, MarkFile
 from ordo.runtime.native.clock import Clock
@@ -11,7 +10,7 @@ from ordo.runtime.native.error_log import DistinctErrorLog, ErrorObservation, re
 from ordo.runtime.native.memory import MemoryProvider
 
 SNAPSHOT_REFUSED = "could not take its snapshot at log_position="
-"""In the error of a consensus module whose service failed at a snapshot; whoever ordered the snapshot looks for it."""
+"""In the error of a consensus module whose service failed at a snapshot; the order of the snapshot looks for it."""
 
 
 class ComponentErrors:
@@ -20,7 +19,7 @@ class ComponentErrors:
     `fields` are those of the mark file's header that matter. Raises StorageInUseError while another one is alive.
     """
 
-    def __init__(self, memory: MemoryProvider, path: str, clock: Clock, **fields: Any) -> None:
+    def __init__(self, memory: MemoryProvider, path: str, clock: Clock, **fields: object) -> None:
         self._clock = clock
         self._next_activity_ns = 0
         self._mark_file = MarkFile.create(memory, path, clock.epoch_ms(), **fields)
@@ -54,7 +53,7 @@ class ComponentErrors:
 
 
 def read_component_errors(memory: MemoryProvider, path: str) -> list[ErrorObservation]:
-    """Return what a mark file's error log holds, whether its owner lives or not; [] without the file."""
+    """Return the error log in a mark file, whether its owner lives or not; [] without the file."""
     if not memory.exists(path):
         return []
     mark_file = memory.open(path, False)

@@ -1,4 +1,4 @@
-"""Type ids of the cluster's counters: Aeron's (cluster-consensus.md §18) and Ordo's own (docs/ARCHITECTURE.md)."""
+"""Type ids of the cluster's counters: Aeron's (cluster-consensus.md §18) and Ordo's own (ordo-messages.md)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class ControlToggle(IntEnum):
     SHUTDOWN = 5
     ABORT = 6
     TRANSFER = 901
-    """Ordo's own: hand the leadership over, to whoever has most of the log; to member N: TRANSFER_TO + N."""
+    """Ordo's own: hand the leadership over, to the member with most of the log; to member N: TRANSFER_TO + N."""
 
 
 TRANSFER_TO = 1000
@@ -96,7 +96,7 @@ def is_transfer(value: int) -> bool:
 
 
 class Room(IntFlag):
-    """Values of counter 1032, which say what a full disk keeps a member from; 0 while it keeps it from nothing."""
+    """Values of counter 1032: what a full disk stops a member from doing; 0 for nothing."""
 
     NONE = 0
     SHORT = 1

@@ -12,6 +12,7 @@ from ordo.runtime.errors import StorageMissingError
 
 cdef enum:
     LAYOUT = 1
+    MARK_COUNT_OFFSET = 8
     MARKS_OFFSET = 64
     MARK_COUNT = 1024
     MARKS_KEPT = MARK_COUNT - 64           # older ones may be written over while they are read
@@ -36,7 +37,7 @@ cdef class Latencies:
         if memory.length_bytes < LENGTH_BYTES:
             raise ValueError(f"length_bytes={memory.length_bytes}, at least {LENGTH_BYTES}")
         self.memory = memory
-        self.mark_count = <int64_t*> (memory.data + 8)
+        self.mark_count = <int64_t*> (memory.data + MARK_COUNT_OFFSET)
         self.marks = <int64_t*> (memory.data + MARKS_OFFSET)
         self.histograms = tuple(
             [Histogram(memory, HISTOGRAMS_OFFSET + index * HISTOGRAM_STRIDE) for index in range(len(STAGES))])

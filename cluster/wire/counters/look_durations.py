@@ -1,4 +1,4 @@
-"""Histograms among the numbers by which a member tells what it knows of itself: one number for each bucket in use."""
+"""Histograms among the numbers that a member reports about itself: one number for each bucket in use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ordo.runtime.native.durations import BUCKET_COUNT, Durations
 
 
 def durations_to_numbers(read: Mapping[str, Durations]) -> dict[str, int]:
-    """By names like `commit_bucket_17`."""
+    """Return the counts by stage and number of the bucket, as in commit_bucket_17."""
     return {
         f"{stage}_bucket_{index}": count
         for stage, durations in read.items()
@@ -18,5 +18,5 @@ def durations_to_numbers(read: Mapping[str, Durations]) -> dict[str, int]:
 
 
 def durations_from_numbers(numbers: Mapping[str, int], stage: str) -> Durations:
-    """Of a stage; without any where the member told none. The sum is not told."""
+    """Return the durations of a stage, empty if the member sent none. The sum is not sent."""
     return Durations(0, tuple(max(0, numbers.get(f"{stage}_bucket_{index}", 0)) for index in range(BUCKET_COUNT)))

@@ -27,7 +27,6 @@ VERSION = 0x000300
 VERSION_OFFSET = 8
 ACTIVITY_OFFSET = 16
 PID_OFFSET = 32
-MEMBER_ID_OFFSET = 64
 NULL_ACTIVITY = -1
 
 MARK_FILE_HEADER = Message(
@@ -87,8 +86,8 @@ class MarkFile:
         self.error_log_memory = memory.slice(HEADER_LENGTH_BYTES, ERROR_LOG_LENGTH_BYTES)
 
     @classmethod
-    def create(cls, provider: MemoryProvider, path: str, now_ms: int, **fields: Any) -> MarkFile:
-        """Make the file, or take over one whose owner is gone; `fields` are those of MARK_FILE_HEADER that matter.
+    def create(cls, provider: MemoryProvider, path: str, now_ms: int, **fields: object) -> MarkFile:
+        """Create the file, or take over one whose owner is gone; `fields` are those of MARK_FILE_HEADER.
 
         All of it is allocated: an error log that took pages when it needs them would die of a full disk, unread.
         The error log of the last run is kept. Raises StorageInUseError while a live process owns the file.

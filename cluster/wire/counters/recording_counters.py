@@ -1,4 +1,4 @@
-"""The archive's counters of what it records: how those that publish to it find out how far it has come."""
+"""The archive's counters of recordings, which tell publishers how far their recording has come."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class ConsumerStatus(IntEnum):
 
 
 class AnswerFlag(IntFlag):
-    """What a member is told of itself and its consumer."""
+    """Flags in an answer to a member, about itself and its consumer."""
 
     NONE = 0
     ACTIVE = 1
@@ -148,7 +148,7 @@ class ConsumerCommand(NamedTuple):
 
 
 class ConsumerAnswer(NamedTuple):
-    """How a command was executed, and how things stand now."""
+    """The outcome of a command, and the consumer's present state."""
 
     number: int
     member_key: int
@@ -183,7 +183,7 @@ def encode_command(command: ConsumerCommand, leadership_term_id: int, session_id
 
 
 def decode_command(record: bytes) -> ConsumerCommand | None:
-    """Return the command in a record whose fixed fields are there; None for what makes no sense."""
+    """Return the command in a record whose fixed fields are present, or None if it is invalid."""
     try:
         values = ordo_codecs.CONSUMER_COMMAND.decode(record)
         kind, mode = CommandKind(values.kind), ConsumerMode(values.mode)
@@ -216,7 +216,7 @@ def decode_command(record: bytes) -> ConsumerCommand | None:
 
 
 def encode_answer(answer: ConsumerAnswer, leadership_term_id: int, session_id: int) -> bytes:
-    """Return the message for a member, or for the one that asked."""
+    """Return the message for a member, or for the session that asked."""
     tail = answer.text.encode() or b"".join(_WORK.pack(*work) for work in answer.work)
     fields = answer._asdict()
     del fields["work"], fields["text"]

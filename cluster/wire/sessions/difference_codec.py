@@ -1,4 +1,4 @@
-"""What a canary tells the cluster: the fixed fields of an AppDifference, and four texts behind them.
+"""A canary's report to the cluster: the fixed fields of an AppDifference, followed by four texts.
 
     AppDifference | group | instance (both UTF-8) | what the group wrote | what the canary would have written
 
@@ -36,7 +36,7 @@ class DifferenceKind(IntEnum):
 
     @property
     def text(self) -> str:
-        """Return what users are told."""
+        """Return the difference as users see it."""
         return _TEXTS[self]
 
 
@@ -67,7 +67,7 @@ class DifferenceReport(NamedTuple):
     found: int
     """So many differences this canary has found since it started, with this one."""
     app_version: int
-    """Of the canary's code."""
+    """The version of the canary's code."""
     kind: DifferenceKind
     written_length: int
     """In bytes, of all that the group wrote."""

@@ -1,4 +1,4 @@
-"""What a leader tells its clients beside their messages: in the detail of a SessionEvent with the code OK.
+"""A leader's notices to its clients: in the detail of a SessionEvent with the code OK.
 
 It takes no messages for now, or takes them again; its service has failed; or nobody has looked at the credentials that
 a session was opened with. Aeron's clients do not act on such an event; their offers meet back pressure instead.
@@ -20,17 +20,17 @@ def encode_closed(reason: str) -> str:
 
 
 def decode_notice(detail: str) -> str | None:
-    """Why messages are not taken; empty when they are; None when the detail says nothing about it."""
+    """Return why messages are not taken; empty if they are; None if the detail is no such notice."""
     if detail == OPEN_NOTICE:
         return ""
     return detail.removeprefix(CLOSED_PREFIX) or "no reason given" if detail.startswith(CLOSED_PREFIX) else None
 
 
 def encode_failure(log_position: int, error: str) -> str:
-    """Return the detail that says: the leader's service raised an error of this type, and executes nothing more."""
+    """Return the detail for a leader whose service raised an error of this type, and executes nothing more."""
     return f"{FAILED_PREFIX}the service failed at record {log_position}: {error}"
 
 
 def decode_failure(detail: str) -> str | None:
-    """Return what has failed; None when the detail says nothing about it."""
+    """Return the type of error that the service raised, or None if the detail is no such notice."""
     return detail.removeprefix(FAILED_PREFIX) if detail.startswith(FAILED_PREFIX) else None

@@ -1,6 +1,6 @@
-"""What an instance of an application says of itself: the fixed fields of an AppReport, and two texts behind them.
+"""An instance's report about itself: the fixed fields of an AppReport, followed by two texts.
 
-    AppReport | group (group_length bytes, UTF-8) | instance (instance_length bytes, UTF-8)
+    AppReport or LongAppReport | group (group_length bytes, UTF-8) | instance (instance_length bytes, UTF-8)
 
 Whatever bytes a client sends, `decode_report` returns a report or None: what the members execute must not depend on
 anything but the bytes.
@@ -8,6 +8,7 @@ anything but the bytes.
 
 from __future__ import annotations
 
+import struct
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -20,10 +21,15 @@ INSTANCE_BYTES_MAX = 128
 FLAG_BITS = 8
 """The rest of the field is the newest version."""
 REFUSED_SHIFT = 3
-"""The flags above that say how many outputs were refused: members of each release keep these bits as they are."""
+"""The flags above that say how many outputs were refused, where a log is below the protocol level of long reports:
+members of each release keep these bits as they are."""
 REFUSED_EXACT_MAX = 15
 _REFUSED_CODE_MAX = 31
+_BLOCK_LENGTH = struct.Struct("<H")
 FLAGS_MASK = (1 << FLAG_BITS) - 1
+
+
+NOT_COUNTED = -1
 
 
 class ReportFlag(IntFlag):
@@ -51,10 +57,24 @@ class InstanceReport(NamedTuple):
     outputs_executed: int
     """As far as it knows."""
     app_version: int
-    """Of the code that executes the log."""
+    """The version of the code that executes the log."""
     flags: int
     newest_version: int = 0
-    """Of all the code that it has; 0: an earlier release does not tell."""
+    """The newest version of all its code; 0: an earlier release does not report it."""
+    outputs_refused: int = NOT_COUNTED
+    """Exactly; NOT_COUNTED: the flags tell."""
+
+    @property
+    def refused(self) -> int:
+        """The number of refused outputs; the flags show whether there may be more."""
+        return refused_of(self.flags) if self.outputs_refused == NOT_COUNTED else self.outputs_refused
+
+    @property
+    def is_refused_exact(self) -> bool:
+        """Return whether it is known how many outputs were refused, and not only that some or at least as many were."""
+        if self.outputs_refused != NOT_COUNTED:
+            return True
+        return self.refused <= REFUSED_EXACT_MAX and (self.refused > 0 or not self.flags & ReportFlag.REFUSED)
 
 
 def encode_refused(count: int) -> int:
@@ -67,7 +87,10 @@ def encode_refused(count: int) -> int:
 
 
 def refused_of(flags: int) -> int:
-    """Return how many outputs were refused, at least; exact up to 15. 0: none, or an earlier release does not tell."""
+    """Return the least number of refused outputs; exact up to 15.
+
+    0: none, or an earlier release that does not report it.
+    """
     code = (flags & FLAGS_MASK) >> REFUSED_SHIFT
     return code if code <= REFUSED_EXACT_MAX else 1 << (code - REFUSED_EXACT_MAX + 3)
 
@@ -78,9 +101,11 @@ def _signed(value: int) -> int:
 
 
 def encode_report(report: InstanceReport, leadership_term_id: int) -> bytes:
-    """Return the record, as an instance sends it, and as a snapshot keeps it."""
+    """Return the record, as an instance sends it, and as a snapshot keeps it: with a count, the longer one."""
     group, instance = report.group.encode(), report.instance.encode()
-    head = ordo_codecs.APP_REPORT.encode(
+    is_long = report.outputs_refused != NOT_COUNTED
+    counted = {"outputs_refused": report.outputs_refused} if is_long else {}
+    head = (ordo_codecs.LONG_APP_REPORT if is_long else ordo_codecs.APP_REPORT).encode(
         leadership_term_id=leadership_term_id,
         cluster_session_id=report.session_id,
         timestamp=report.timestamp,
@@ -91,6 +116,7 @@ def encode_report(report: InstanceReport, leadership_term_id: int) -> bytes:
         flags=_signed(report.newest_version << FLAG_BITS | report.flags),
         group_length=len(group),
         instance_length=len(instance),
+        **counted,
     )
     return head + group + instance
 
@@ -99,7 +125,11 @@ def decode_report(record: bytes) -> InstanceReport | None:
     """Return the report in a record; None for what makes no sense."""
     try:
         values = ordo_codecs.APP_REPORT.decode(record)
+        is_long = _BLOCK_LENGTH.unpack_from(record)[0] >= ordo_codecs.LONG_APP_REPORT.block_length
+        refused = ordo_codecs.LONG_APP_REPORT.decode(record).outputs_refused if is_long else NOT_COUNTED
     except DecodeError:
+        return None
+    if is_long and refused < 0:
         return None
     lengths = values.group_length, values.instance_length
     if not 1 <= lengths[0] <= GROUP_BYTES_MAX or not 0 <= lengths[1] <= INSTANCE_BYTES_MAX:
@@ -122,4 +152,5 @@ def decode_report(record: bytes) -> InstanceReport | None:
         values.app_version,
         values.flags & FLAGS_MASK,
         (values.flags & 0xFFFFFFFF) >> FLAG_BITS,
+        refused,
     )

@@ -1,4 +1,4 @@
-"""How a cluster tells a client what its log takes: in the detail of the event that opens a session.
+"""The longest message that a cluster's log takes, in the detail of the event that opens a session.
 
 Aeron's clients do not read the detail of such an event, and its cluster leaves it empty.
 """
@@ -14,7 +14,7 @@ def encode_message_limit(length_bytes: int) -> str:
 
 
 def decode_message_limit(detail: str) -> int | None:
-    """None when the cluster does not say. Other words may follow the first."""
+    """Return the limit, or None if the cluster does not send it. Other words may follow the first."""
     word = detail.partition(" ")[0]
     digits = word.removeprefix(PREFIX)
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= 10
@@ -33,7 +33,7 @@ def term_length_for(length_bytes: int) -> int:
 
 
 def describe_too_long(what: str, length_bytes: int, overhead_bytes: int, log_max: int, ingress_max: int) -> str:
-    """Return what to say of a message that is too long, with the numbers to set.
+    """Return the text about a message that is too long, with the settings to change.
 
     `overhead_bytes`: of its header; the others are the longest messages that the cluster's log and the client's ingress
     take, with their headers.

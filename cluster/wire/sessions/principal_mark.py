@@ -1,4 +1,4 @@
-"""How a cluster tells a client which principal its session is of: in the detail of the event that opens the session.
+"""The mark of a session's principal, in the detail of the event that opens the session.
 
 A gateway shows tokens of others, of which only the cluster knows whose they are. A client that asks for it, in the
 info of its SessionConnectRequest, is told a mark that is the same for all sessions of one principal, and no name.
@@ -22,13 +22,13 @@ def is_wanted(client_info: str) -> bool:
 
 
 def encode_mark(encoded_principal: bytes) -> str:
-    """Return the word for the detail; empty for the empty principal, which names nobody."""
+    """Return the word for the detail; empty for the empty principal."""
     if not encoded_principal:
         return ""
     return _PREFIX + hashlib.blake2b(encoded_principal, digest_size=MARK_BYTES).hexdigest()
 
 
 def decode_mark(detail: str) -> str:
-    """Return the mark, or nothing where the detail has none: the principal is nobody, or the leader is an older one."""
+    """Return the mark, or '' if there is no principal, or the leader is an older release."""
     found = (_MARK.fullmatch(word) for word in detail.split())
     return next((one[1] for one in found if one is not None), "")

@@ -1,4 +1,4 @@
-"""One query of a service: what it answers, or why it does not, as it travels."""
+"""One query of a service: the answer, or the reason for none, as it is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def ask_service(
     service: Service, payload: bytes, note_error: Callable[[Exception], object]
 ) -> tuple[QueryStatus, bytes]:
-    """Call `on_query`. An exception fails this query only, since a read changes no state; `note_error` hears of it."""
+    """Call `on_query`. An exception fails only this query, since a read changes no state; it goes to `note_error`."""
     try:
         answer = service.on_query(payload)
         if not isinstance(answer, bytes):

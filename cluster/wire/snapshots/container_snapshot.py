@@ -46,6 +46,8 @@ class ServiceSnapshot(NamedTuple):
     """What callers chose as ids of their requests."""
     takes_ids: bool = False
     """The log up to here has a protocol level with such ids."""
+    takes_output_ids: bool = False
+    """The same of applications' outputs with ids."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -69,7 +71,7 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
     yield from snapshot.instances
     yield from snapshot.differences
     if snapshot.takes_ids:
-        yield from _encode_ids(snapshot.request_ids)
+        yield from _encode_ids(snapshot.request_ids, snapshot.takes_output_ids)
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -85,9 +87,9 @@ def _add_consumer(consumers: list[bytes], values: records.ConsumerState) -> None
     consumers.append(text)
 
 
-def _encode_ids(states: Iterable[PrincipalIds]) -> Iterator[bytes]:
-    """At least one message, which says that there are ids."""
-    yield ordo_codecs.REQUEST_IDS.encode(part=0, parts=0, principal=b"", rows=b"")
+def _encode_ids(states: Iterable[PrincipalIds], takes_outputs: bool) -> Iterator[bytes]:
+    """Yield at least one message, which says that there are ids, and whether outputs may have them."""
+    yield ordo_codecs.REQUEST_IDS.encode(part=int(takes_outputs), parts=0, principal=b"", rows=b"")
     for principal, rows in states:
         parts = [rows[start : start + ANSWER_PART_BYTES] for start in range(0, len(rows), ANSWER_PART_BYTES)]
         for index, part in enumerate(parts):
@@ -99,11 +101,12 @@ class _Ids:
 
     def __init__(self) -> None:
         self._parts: list[tuple[bytes, list[bytes]]] = []
-        self.are_taken = False
+        self.are_taken = self.are_taken_of_outputs = False
 
     def add(self, values: records.RequestIds) -> None:
         self.are_taken = True
         if values.parts == 0:
+            self.are_taken_of_outputs = values.part == 1
             return
         if values.part == 0:
             self._parts.append((values.principal, []))
@@ -219,12 +222,13 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 tuple(reports[ordo_codecs.APP_DIFFERENCE]),
                 ids.states(),
                 ids.are_taken,
+                ids.are_taken_of_outputs,
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
 
 
 def _check_marker(table: Any, values: Any, message: bytes, has_begun: bool) -> bool:
-    """Return True for BEGIN, False for END. Raises SnapshotError for what is no marker, or not the next one."""
+    """Return True for BEGIN, False for END. Raises SnapshotError if it is not the expected marker."""
     if table is not codecs.SNAPSHOT_MARKER:
         raise SnapshotError(f"snapshot: unexpected message before the END marker: {message[:16].hex()}")
     if values.type_id != codecs.SNAPSHOT_TYPE_SERVICE:

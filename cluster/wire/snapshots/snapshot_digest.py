@@ -1,4 +1,4 @@
-"""One digest for a snapshot: what members compare, and what a snapshot from another member is checked against.
+"""The digest of a snapshot, which members compare, and against which a fetched snapshot is checked.
 
 It covers the messages of both parts, not their frames: two members that took the same snapshot have recorded it in
 frames of their own.
@@ -28,7 +28,7 @@ class MessagesDigest:
 
 
 def digest_of(messages: Iterable[bytes]) -> bytes:
-    """Return the digest of one part that is there whole."""
+    """Return the digest of one complete part."""
     digest = MessagesDigest()
     for message in messages:
         digest.add(message)

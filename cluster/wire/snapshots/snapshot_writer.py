@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SnapshotWriter:
-    """Publishes a snapshot over several duty cycles, until the archive says that all of it is recorded."""
+    """Publishes a snapshot over several duty cycles, until the archive has recorded it completely."""
 
     def __init__(
         self, client: TransportClient, stream_id: int, messages: Iterable[bytes] = (), *, is_whole: bool = True
@@ -32,7 +32,7 @@ class SnapshotWriter:
 
     @property
     def session_id(self) -> int:
-        """Of the stream, by which the archive names its recording."""
+        """The session id of the stream, by which the archive names its recording."""
         return int(self._publication.session_id)
 
     def add(self, messages: Iterable[bytes]) -> None:
@@ -50,7 +50,7 @@ class SnapshotWriter:
 
     @property
     def progress(self) -> int:
-        """Grows with all that is sent and all that is recorded."""
+        """A number that grows with everything that is sent and recorded."""
         recorded = 0 if self._counter_id == NULL_VALUE else self._counters.get_value(self._counter_id)
         return int(self._publication.position + recorded)
 
