@@ -9,6 +9,7 @@ from ordo.applications.outputs import NULL_SESSION_ID, Output
 from ordo.runtime.errors import ServiceCallError, ServiceError
 from ordo.runtime.payloads import to_bytes
 from ordo.service_api.native import SinkSession
+from ordo.service_api.request_ids import check_request_id, digest_request_id
 from ordo.service_api.service import NULL_MEMBER_ID, NULL_TERM_ID, ClientSession, OfferResult, Payload, Role, TimeUnit
 from ordo.service_api.timers import ServiceTimers
 
@@ -67,7 +68,7 @@ class AppCluster:
     # For the executor
 
     def begin_record(self, position: int, time: int, leadership_term_id: int) -> None:
-        """Begin a record: what the service does next is done in answer to it."""
+        """Begin a record; the service's next calls answer it."""
         self.log_position, self.time, self.leadership_term_id = position, time, leadership_term_id
         self._output_index = 0
 
@@ -109,7 +110,7 @@ class AppCluster:
         raise ServiceCallError("close_client_session: an application cannot close a client's session")
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
-        """Fire before the first record of the log whose time is at or after the deadline."""
+        """Schedule a timer. It fires before the first record of the log whose time is at or after the deadline."""
         self._check_allowed("schedule_timer")
         self.timers.schedule(correlation_id, deadline)
         return True
@@ -120,10 +121,15 @@ class AppCluster:
         self.timers.cancel(correlation_id)
         return True
 
-    def offer(self, payload: Payload) -> int:
-        """Return an output for the log, from where it comes back to the service with `session` None."""
+    def offer(self, payload: Payload, *, id: bytes | None = None) -> int:
+        """Write an output to the log, from where it comes back to the service with `session` None; return its number.
+
+        With an id of the application's choice, 1 to 64 bytes, it is executed, and comes back, only if nothing was
+        executed for that id before. Raises ConfigurationError for an id that is not allowed.
+        """
         self._check_allowed("offer")
-        return self._write(NULL_SESSION_ID, payload)
+        digest = b"" if id is None else digest_request_id(check_request_id(id))
+        return self._write(NULL_SESSION_ID, payload, digest)
 
     def publish(self, topic: str, payload: Payload) -> int:
         """Raise ServiceCallError: feeds belong to the cluster's own service."""
@@ -138,10 +144,10 @@ class AppCluster:
             return OfferResult.CLOSED
         return self._write(session.id, payload)
 
-    def _write(self, target_session_id: int, payload: Payload) -> int:
+    def _write(self, target_session_id: int, payload: Payload, id_digest: bytes = b"") -> int:
         data = to_bytes(payload, "an output")
         self.outputs_made += 1
-        output = Output(self.outputs_made, self.log_position, self._output_index, target_session_id, data)
+        output = Output(self.outputs_made, self.log_position, self._output_index, target_session_id, data, id_digest)
         self._output_index += 1
         self.pending.append(output)
         return self.outputs_made

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from ordo.applications.app_cluster import AppCluster, AppSession
 from ordo.applications.app_versions import AppVersions
 from ordo.applications.outputs import NULL_SESSION_ID, Output, group_identity
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL
 from ordo.cluster.wire.ordo_codecs import QueryStatus
 from ordo.cluster.wire.sessions.query_call import ask_service
 from ordo.cluster.wire.snapshots import container_snapshot
@@ -24,8 +24,8 @@ from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from ordo.service_api.timers import ServiceTimers
 
 SCHEMA_ID = 902
-"""Of what an instance alone writes and reads: its checkpoint."""
-SCHEMA_VERSION = 4
+"""The schema of the data that only an instance writes and reads: its checkpoint."""
+SCHEMA_VERSION = 5
 MESSAGE_BYTES_MAX = 8 << 20
 APP_STATE = Message(
     "AppState",
@@ -51,12 +51,12 @@ PENDING_OUTPUT = Message(
     SCHEMA_ID,
     SCHEMA_VERSION,
     fields=[("number", "i64"), ("input_position", "i64"), ("target_session_id", "i64"), ("output_index", "i32")],
-    data=[("payload", BYTES)],
+    data=[("payload", BYTES), ("id_digest", BYTES, 5)],
 )
 
 
 class AppExecutor:
-    """Executes the log for one service, each request and each output of a group once: the first copy that stands in it.
+    """Executes the log for one service: each request and each output of a group once, at its first copy in the log.
 
     The rule is that of the members (`service_api.requests`), without what the length of answers decided in logs below
     protocol level 3. The outputs of the instance's own group come back as messages without a session, and must be those
@@ -70,7 +70,7 @@ class AppExecutor:
         """`snapshot`: what `take_snapshot` gave. Raises SnapshotError."""
         self._versions = AppVersions.of(service)
         self.app_version = self._versions.lowest
-        """Of the code that executes the log."""
+        """The version of the code that executes the log."""
         self._former_version = NO_VERSION
         self.group = group
         self.identity_name = group_identity(group)
@@ -80,9 +80,13 @@ class AppExecutor:
         self.outputs_accepted = 0
         """Outputs of the group that stand in the log up to here."""
         self.outputs_before_identity = 0
-        """Of these, those before the identity was opened: it counts from there."""
+        """The number of outputs before the identity was opened, at which its numbers begin."""
         self.writer_session_id = NULL_SESSION_ID
         """The session that opened the identity last."""
+        self.outputs_repeated = 0
+        """Outputs of the group that were not executed, because something was executed for their ids before."""
+        self.takes_output_ids = False
+        """The log has come to the protocol level of outputs with ids since this instance began to read it."""
         self.refused = 0
         self._requests = RequestTable()
         self._header = Header()
@@ -105,7 +109,10 @@ class AppExecutor:
     # Entries
 
     def execute(self, entry: LogEntry) -> None:
-        """Execute the next entry of the log. What the service raises is raised; the instance cannot go on then."""
+        """Execute the next entry of the log.
+
+        Exceptions of the service propagate; the instance cannot continue after one.
+        """
         cluster = self.cluster
         if entry.kind is EntryKind.APP_VERSION and entry.values.group != self.group:
             return
@@ -126,6 +133,8 @@ class AppExecutor:
             self._on_new_term(entry)
         elif kind is EntryKind.APP_VERSION and entry.session_id in cluster.sessions:
             self._on_app_version(entry)
+        elif kind is EntryKind.LEVEL and entry.values.level >= OUTPUT_ID_LEVEL:
+            self.takes_output_ids = True
 
     def _on_message(self, entry: LogEntry) -> None:
         """Messages that the service inside the cluster sent to itself are none of an application's."""
@@ -137,6 +146,7 @@ class AppExecutor:
         values, session = entry.values, self.cluster.sessions.get(entry.session_id)
         if session is None:
             return
+        number_before = self.identity.number if self.identity is not None else 0
         identity = self._requests.judge(
             values.open_position,
             session.encoded_principal,
@@ -150,14 +160,20 @@ class AppExecutor:
             self._requests.note(identity, entry.position, ordo_codecs.AnswerStatus.OK, b"")
         self._forget_confirmed()
         if identity is not None and identity is self.identity:
-            self._on_own_output(entry)
+            self._on_own_output(entry, is_executed=True)
+        elif identity is None and self.identity is not None and self.identity.number > number_before:
+            self.outputs_repeated += 1
+            self._on_own_output(entry, is_executed=False)
         elif identity is not None:
             session.identity = identity.identity
             self._deliver(session, entry)
             session.identity = None
 
-    def _on_own_output(self, entry: LogEntry) -> None:
-        """Take the first copy of an output of this group, whichever instance wrote it."""
+    def _on_own_output(self, entry: LogEntry, *, is_executed: bool) -> None:
+        """Take the first copy of an output of this group, whichever instance wrote it.
+
+        One that is not executed, for its id was used before, has its place among the outputs, and is not delivered.
+        """
         values = entry.values
         is_output = entry.kind is EntryKind.OUTPUT
         self.outputs_accepted += 1
@@ -167,9 +183,10 @@ class AppExecutor:
             values.output_index if is_output else 0,
             values.target_session_id if is_output else NULL_SESSION_ID,
             entry.payload,
+            entry.request_id,
         )
         self._take_output(found)
-        if found.target_session_id == NULL_SESSION_ID:
+        if is_executed and found.target_session_id == NULL_SESSION_ID:
             self._deliver(None, entry)
 
     def _take_output(self, found: Output) -> None:
@@ -180,12 +197,12 @@ class AppExecutor:
             raise ServiceError(
                 f"group {self.group}: output {found.number} in the log at position={self.position} is "
                 f"{found.describe()}, "
-                f"this instance made {mine}{', with another payload' if made and made[:4] == found[:4] else ''}: the "
+                f"this instance made {mine}{_describe_rest(made, found)}: the "
                 "service is not deterministic, or the instances run different code"
             )
 
     def _forget_confirmed(self) -> None:
-        """Forget outputs once the log says that an instance knows them to be executed."""
+        """Forget outputs once the log shows that an instance knows that they are executed."""
         pending = self.cluster.pending
         confirmed = self.outputs_before_identity + (self.identity.confirmed if self.identity is not None else 0)
         while pending and pending[0].number <= confirmed:
@@ -262,7 +279,7 @@ class AppExecutor:
         self.service.on_start(self.cluster, SnapshotReader(messages))
 
     def _fire_timers(self, timestamp: int) -> None:
-        """Those that are due, in order of deadline and then correlation id, also those that one of them schedules."""
+        """Fire the due timers in order of deadline, then correlation id, including those that one of them schedules."""
         while (due := self.next_timer()) is not None and due[0] <= timestamp:
             self.cluster.timers.cancel(due[1])
             self._call("on_timer_event", due[1], timestamp)
@@ -289,7 +306,7 @@ class AppExecutor:
             session.offer(answer)
             self.cluster.end_call()
 
-    def _call(self, callback: str, *arguments: Any) -> bytes | None:
+    def _call(self, callback: str, *arguments: object) -> bytes | None:
         cluster = self.cluster
         cluster.begin_call(callback, may_call=True)
         try:
@@ -303,7 +320,7 @@ class AppExecutor:
         return answer
 
     def query(self, payload: bytes, note_error: Callable[[Exception], object]) -> tuple[QueryStatus, bytes]:
-        """Return what the service answers out of its state up to here.
+        """Return the service's answer from its present state.
 
         An exception goes to `note_error`, and fails the query only.
         """
@@ -347,6 +364,7 @@ class AppExecutor:
                 target_session_id=one.target_session_id,
                 output_index=one.output_index,
                 payload=one.payload,
+                id_digest=one.id_digest,
             )
         own: list[bytes] = []
         self._write_state(own)
@@ -388,5 +406,19 @@ class AppExecutor:
         for _ in range(state.pending_count):
             row = PENDING_OUTPUT.decode(next(messages, b""))
             cluster.pending.append(
-                Output(row.number, row.input_position, row.output_index, row.target_session_id, row.payload)
+                Output(
+                    row.number,
+                    row.input_position,
+                    row.output_index,
+                    row.target_session_id,
+                    row.payload,
+                    row.id_digest,
+                )
             )
+
+
+def _describe_rest(made: Output | None, found: Output) -> str:
+    """Return how two outputs at one place differ beyond what `Output.describe` shows."""
+    if made is None or made[:4] != found[:4]:
+        return ""
+    return ", with another payload" if made.payload != found.payload else ", with another id"

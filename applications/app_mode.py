@@ -1,4 +1,4 @@
-"""How the instances of an application share the work: a choice of the command line, which needs no more than this."""
+"""How the instances of an application share the work: an option of the command line, without other imports."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class AppMode(StrEnum):
     ACTIVE_PASSIVE = "active-passive"
     """One writes; the others follow, and one of them takes over."""
     CANARY = "canary"
-    """Of this instance alone: it never writes, and is compared with what the group wrote."""
+    """This instance never writes; its outputs are compared with the group's."""

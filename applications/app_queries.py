@@ -63,7 +63,7 @@ class AppQueries:
         self._due_ns = 0
 
     def work(self, session: QuerySession, position: int, now_ns: int, *, is_up_to_date: bool) -> int:
-        """Take up questions, and answer those whose place the service has come to.
+        """Receive questions, and answer those whose position the service has reached.
 
         `position`: up to here the log was executed. Returns the number of answers.
         """
@@ -97,7 +97,10 @@ class AppQueries:
             self._told, self._due_ns = where, now_ns + SERVES_INTERVAL_NS
 
     def _answer(self, session: QuerySession, waiting: _Waiting, position: int, now_ns: int) -> bool:
-        """Return whether there is nothing left to do for a question; one of a former session is nobody's any more."""
+        """Answer a question if possible.
+
+        Return whether it is done with; questions of an earlier session are dropped.
+        """
         question = waiting.question
         if question.cluster_session_id != session.session_id or now_ns > waiting.deadline_ns:
             return True

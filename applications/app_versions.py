@@ -1,4 +1,4 @@
-"""The code that an instance has, by version. The log says which of it is in force (docs/APPLICATIONS.md, Upgrades)."""
+"""The versions of the code that an instance has. The log says which is in force (docs/APPLICATIONS.md, Upgrades)."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class AppVersions:
         return self._code[app_version]()
 
     def demand_for_checkpoint(self, app_version: int) -> None:
-        """Raise SnapshotError where there is no code that can go on from a checkpoint of this version."""
+        """Raise SnapshotError if there is no code that can continue from a checkpoint of this version."""
         if app_version not in self._code:
             raise SnapshotError(f"the checkpoint is of version {format_version(app_version)}, {self._describe()}")
 
     def demand(self, app_version: int, where: str) -> None:
-        """Raise ServiceError where there is no code of this version, which is in force `where`."""
+        """Raise ServiceError if there is no code of this version, which is in force `where`."""
         if app_version not in self._code:
             raise ServiceError(f"version {format_version(app_version)} is in force {where}, {self._describe()}")
 

@@ -32,6 +32,7 @@ from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.levels import describe_want_of_output_ids
 from ordo.cluster.wire.log_identity import Origin
 from ordo.cluster.wire.sessions.instance_codec import INSTANCE_BYTES_MAX
 from ordo.consumers.names import check_group
@@ -67,13 +68,13 @@ _TRANSIENT = (ClusterTimeoutError, SessionClosedError, SessionRejectedError)
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationSettings:
-    """Where the cluster is, and where this instance keeps its state. Raises ConfigurationError."""
+    """The endpoints of the cluster, and the folder of this instance. Raises ConfigurationError."""
 
     group: str
     endpoints: Sequence[str]
     """Every member's `host:port`, its first port."""
     folder: str
-    """Of this instance alone."""
+    """The folder of this instance alone."""
     archives: Sequence[ArchiveClientSettings] = ()
     """Where the log is read; by default the members' last ports, at this host's addresses, with the client's
     credentials."""
@@ -86,7 +87,7 @@ class ApplicationSettings:
     instance: str = ""
     """What `ordo apps` calls this instance."""
     app_version: int = 1
-    """Of the service's code, where there is code of one version."""
+    """The version of the service's code, if it has one version only."""
     report_interval_s: float = 2.0
     """How often the instance says how far it is, where that has changed."""
 
@@ -117,8 +118,8 @@ class Application:
     """
 
     outputs_refused = 0
-    """Outputs that the service in the cluster answered with Reject, as this instance was told since it started. They
-    count as executed, since they are not sent again."""
+    """Outputs that the service in the cluster answered with Reject, or whose id was used for another payload, as this
+    instance was told since it started. They count as executed, since they are not sent again."""
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class Application:
     def _load_state(
         self, find_snapshot: Callable[[], GroupSnapshot | None] | None
     ) -> tuple[list[bytes] | None, KnownCluster]:
-        """Return what this instance continues from, and which cluster's log that is of, as far as it says.
+        """Return the state that this instance continues from, and the identity of its cluster if known.
 
         Its checkpoint, or a snapshot of its group; None for an empty state.
         """
@@ -221,7 +222,7 @@ class Application:
 
     @property
     def origin(self) -> Origin | None:
-        """Which cluster's log this instance executes, as its members tell it; None: not yet, or they do not."""
+        """The identity of the cluster whose log this instance executes; None while its members have not told it."""
         return self._follower.cluster.origin
 
     @property
@@ -239,6 +240,15 @@ class Application:
         return max(0, self.executor.cluster.outputs_made - self.outputs_executed)
 
     @property
+    def held(self) -> str:
+        """The reason why outputs wait for a newer release of the cluster's members; empty if none wait."""
+        outputs, executor = self._outputs, self.executor
+        if outputs is None or self._takes_output_ids or not self._counts_alike(outputs):
+            return ""
+        output = executor.cluster.get_pending(executor.outputs_before_identity + outputs.next_number)
+        return describe_want_of_output_ids() if output is not None and output.id_digest else ""
+
+    @property
     def is_active(self) -> bool:
         """Whether this instance writes its outputs, by the log as far as it has read it."""
         identity = self.executor.identity
@@ -248,12 +258,12 @@ class Application:
 
     @property
     def session_id(self) -> int:
-        """Of the session that carries outputs and reports; -1 while there is none."""
+        """The id of the session that carries outputs and reports; -1 while there is none."""
         return self._session.session_id if self._session is not None else -1
 
     @property
     def reported(self) -> InstanceState | None:
-        """What the cluster was told of this instance last; None: nothing yet in this session and term."""
+        """The last report of this instance to the cluster; None if there was none in this session and term."""
         return self._reports.reported
 
     def _state(self) -> InstanceState:
@@ -265,7 +275,14 @@ class Application:
             self.is_active,
             executor.app_version,
             self.outputs_refused,
+            self._takes_output_ids,
         )
+
+    @property
+    def _takes_output_ids(self) -> bool:
+        """Whether the log may have outputs with ids, and exact counts of refused ones, by the cluster or by the log."""
+        outputs = self._outputs
+        return self.executor.takes_output_ids or (outputs is not None and outputs.takes_output_ids)
 
     @property
     def _outputs(self) -> GroupRequests | None:
@@ -294,7 +311,7 @@ class Application:
             raise SessionClosedError(f"group {self._settings.group}: this instance is closed; make another one")
 
     def _work_log(self, now_ns: int) -> int:
-        """Execute what has come of the log, and send what answers it at once: clients wait for that."""
+        """Execute new entries of the log, and send the outputs at once, because clients wait for them."""
         if self.outputs_waiting >= OUTPUTS_WAITING_MAX and self._may_send:
             return 0
         count = self._follower.poll(self._execute, FRAGMENTS_PER_CYCLE)
@@ -306,7 +323,7 @@ class Application:
         return count
 
     def _do_chores(self, now_ns: int) -> int:
-        """All that nobody waits for: sessions, nodes, timers, reports, queries, checkpoints."""
+        """Do the work that is not urgent: sessions, nodes, timers, reports, queries, checkpoints."""
         count = self._work_session(now_ns)
         count += self._follower.work(now_ns)
         self._follower.check_allowed()
@@ -362,7 +379,7 @@ class Application:
         return count
 
     def _take_refused(self, outputs: GroupRequests) -> None:
-        """Count what was refused, and tell whoever wants to hear of it."""
+        """Count refused outputs, and call `on_refused` for each."""
         while outputs.refused:
             one = outputs.refused.popleft()
             self.outputs_refused += 1
@@ -409,7 +426,7 @@ class Application:
         return self._outputs is not None and self._counts_alike(self._outputs)
 
     def _push_outputs(self) -> int:
-        """Hand the session what it is to send; the number of outputs."""
+        """Pass outputs to the session to be sent; return their number."""
         outputs, executor = self._outputs, self.executor
         if outputs is None or not self._counts_alike(outputs):
             return 0
@@ -418,7 +435,10 @@ class Application:
         before = executor.outputs_before_identity
         outputs.note_executed(identity.confirmed)
         count = 0
+        takes_ids = self._takes_output_ids
         while outputs.has_room and (output := executor.cluster.get_pending(before + outputs.next_number)) is not None:
+            if output.id_digest and not takes_ids:
+                break
             outputs.push(output)
             count += 1
         return count
@@ -434,7 +454,7 @@ class Application:
     # Checkpoints
 
     def save_checkpoint(self) -> None:
-        """Make the state of now durable. Raises StorageError, and what the service raises."""
+        """Make the present state durable. Raises StorageError, and what the service raises."""
         self._transport.use.check()
         self._checkpoint_due_ns = self._transport.clock.now() + round(self._settings.checkpoint_interval_s * SECOND_NS)
         now = (self.position, self.origin)
@@ -466,7 +486,10 @@ class Application:
 
 
 def _known_cluster(origin: Origin | None, kept: str, place: str) -> KnownCluster:
-    """Return the cluster that something kept is of, as far as it says. `place`: where another one may be kept."""
+    """Return the cluster that stored data belongs to, if it says so.
+
+    `place` names where to store data of another one.
+    """
     whose = "" if origin is None else kept
     return KnownCluster(origin, whose, f"give the endpoints of that cluster, or another {place}")
 

@@ -1,4 +1,4 @@
-"""A canary: other code that executes the log of a group, writes nothing, and is compared with what the group wrote.
+"""A canary: an instance with other code that executes a group's log, writes nothing, and compares its outputs.
 
 An output is known by what it answers: the position of the input, and the index among the outputs to it. The group
 writes its outputs in that order, so one pass over the log compares them (docs/APPLICATIONS.md).
@@ -41,7 +41,7 @@ class Difference(NamedTuple):
 
     @property
     def kind(self) -> DifferenceKind:
-        """Return how the two are different."""
+        """Return how the two are different; another id counts as another payload."""
         if self.written is None:
             return DifferenceKind.ADDED
         if self.made is None:
@@ -51,7 +51,7 @@ class Difference(NamedTuple):
 
 
 class CanaryExecutor(AppExecutor):
-    """Executes the log as an instance of the group does, and goes on where its outputs differ."""
+    """Executes the log as an instance of the group does, and continues when its outputs differ."""
 
     IS_CANARY = True
 
@@ -63,7 +63,7 @@ class CanaryExecutor(AppExecutor):
         *,
         on_difference: Callable[[Difference], object],
     ) -> None:
-        """`on_difference` hears of each difference, in the order of inputs. Raises SnapshotError."""
+        """Call `on_difference` for each difference, in the order of inputs. Raises SnapshotError."""
         super().__init__(service, group, snapshot)
         self._on_difference = on_difference
 
@@ -78,7 +78,7 @@ class CanaryExecutor(AppExecutor):
         while pending and _place(pending[0]) < place:
             self._tell(None, pending.popleft())
         made = pending.popleft() if pending and _place(pending[0]) == place else None
-        if made is None or made.payload != found.payload or made.target_session_id != found.target_session_id:
+        if made is None or made[3:] != found[3:]:
             self._tell(found, made)
 
     def _on_app_version(self, entry: LogEntry) -> None:

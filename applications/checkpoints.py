@@ -50,7 +50,7 @@ class Checkpoints:
 
     @property
     def origin(self) -> Origin | None:
-        """Which cluster's log the checkpoint is of; None: it does not say. Raises StorageDamagedError."""
+        """The identity of the cluster that the checkpoint belongs to, or None. Raises StorageDamagedError."""
         row = self._store.get(CLUSTER_KEY)
         if row is None:
             return None

@@ -1,4 +1,4 @@
-"""What a canary tells the cluster of its differences, for `ordo app diff`: the newest, a bounded number an interval.
+"""A canary's reports of its differences to the cluster, for `ordo app diff`: the newest, a bounded number per interval.
 
 A record may be lost with a leader, and leaders of a cluster with an older release take none. So each is told again
 until it stands in the log; what is told twice takes the place of what was told before.
@@ -51,7 +51,7 @@ class DifferenceReports:
 
     @property
     def told(self) -> Iterable[DifferenceReport]:
-        """What stands in the log, as far as the cluster keeps it, in the order in which it was found there."""
+        """The reported differences that the log keeps, in the order in which they were found there."""
         return tuple(self._told.values())
 
     @property
@@ -59,7 +59,7 @@ class DifferenceReports:
         return bool(self._untold)
 
     def snapshot(self) -> Iterator[bytes]:
-        """Return what is not told yet, for a checkpoint, since the next run does not find it again."""
+        """Return the unreported differences for a checkpoint, because the next run does not find them again."""
         for one in self._untold.values():
             yield encode_difference(one.report, 0)
 
@@ -109,7 +109,7 @@ class DifferenceReports:
                 del self._told[next(iter(self._told))]
 
     def work(self, session: ReportSession, now_ns: int) -> None:
-        """Tell what is due."""
+        """Send the reports that are due."""
         if not self._untold or now_ns < self._due_ns or session.session_id < 0:
             return
         if session.session_id != self._session_id:

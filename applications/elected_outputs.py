@@ -1,6 +1,6 @@
-"""Outputs of a group of which one instance writes: the one that the log says (docs/APPLICATIONS.md, active/passive).
+"""Outputs of a group of which one instance writes: the one that the log elects (docs/APPLICATIONS.md, active/passive).
 
-Whoever opened the group's identity last is the writer, and the position of that record is its generation: every output
+The instance that opened the group's identity last writes. The position of that record is its generation: every output
 names it, and the cluster executes only those that name the present one. An instance stands for election by opening the
 identity with an incarnation of its own and the generation that it wants to end. The first such record in the log wins;
 the others name a generation that is over, and change nothing.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ElectedRequests(GroupRequests):
-    """The requests of an instance that writes only while the log says that it is the writer."""
+    """The requests of an instance that writes only while the log says that it is the active one."""
 
     ends_generation: int | None = None
     """The generation that this instance stands to end; NO_IDENTITY: the group has none yet; None: it does not stand."""
@@ -42,6 +42,6 @@ class ElectedRequests(GroupRequests):
             super()._send_open(now_ns)
 
     def on_opened(self, values: records.IdentityOpened, now_ns: int) -> None:
-        """Where another instance was faster, or the identity has expired, the log says so, too."""
+        """Handle the answer. SUPERSEDED and EXPIRED are ignored, because the log says so, too."""
         if values.status not in (OpenStatus.SUPERSEDED, OpenStatus.EXPIRED):
             super().on_opened(values, now_ns)

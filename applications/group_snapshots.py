@@ -138,7 +138,7 @@ def find_snapshot(address: str, group: str, credentials: bytes | Callable[[], by
 
 
 def _join(group: str, payloads: Iterator[bytes]) -> GroupSnapshot | None:
-    """Return the snapshot of a recording; None for one that is not whole, or of something else."""
+    """Return the snapshot of a recording, or None if it is incomplete or something else."""
     try:
         head: Any = json.loads(next(payloads, b""))
         wanted = head["group"], head["length_bytes"], head["crc32"]

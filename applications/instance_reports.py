@@ -1,11 +1,17 @@
-"""What an instance tells the cluster of itself, for `ordo apps`: when it has changed, at most so often."""
+"""An instance's reports about itself, for `ordo apps`: at each change, but at most once per interval."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
 from ordo.applications.app_versions import AppVersions
-from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, encode_refused, encode_report
+from ordo.cluster.wire.sessions.instance_codec import (
+    NOT_COUNTED,
+    InstanceReport,
+    ReportFlag,
+    encode_refused,
+    encode_report,
+)
 
 NO_SESSION = (-1, -1)
 
@@ -32,6 +38,8 @@ class InstanceState(NamedTuple):
     app_version: int
     outputs_refused: int = 0
     """Refused by the service in the cluster since the instance started."""
+    counts_refused: bool = False
+    """Whether the log may have reports with their exact number."""
 
 
 class InstanceReports:
@@ -67,6 +75,7 @@ class InstanceReports:
             state.app_version,
             self._flags_of(state),
             self._newest_version,
+            state.outputs_refused if state.counts_refused else NOT_COUNTED,
         )
         if session.offer_report(encode_report(report, session.leadership_term_id)):
             self.reported, self._due_ns = state, now_ns + self._interval_ns

@@ -1,4 +1,4 @@
-"""Outputs of an application on their way into the log, each once whoever sends it (docs/APPLICATIONS.md).
+"""Outputs of an application on their way into the log, each once whichever instance sends it (docs/APPLICATIONS.md).
 
 All instances of a group have one identity and one incarnation, and number the same outputs alike. So what one of them
 sends as request n the others send as request n too, and the cluster executes the first copy of each number.
@@ -21,6 +21,7 @@ from ordo.cluster.wire.ordo_codecs import AnswerStatus
 from ordo.runtime.errors import ClusterError, OrdoError
 from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.runtime.sbe import Message
+from ordo.service_api.request_ids import DIGEST_BYTES
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
@@ -39,6 +40,8 @@ _OUTPUT_HEADER = (
     ordo_codecs.SCHEMA_VERSION,
 )
 assert _OUTPUT.size == ordo_codecs.OUTPUT.block_length + 8
+_OUTPUT_BY_ID_HEADER = (ordo_codecs.OUTPUT_BY_ID.block_length, *_OUTPUT_HEADER[1:])
+assert _OUTPUT.size + DIGEST_BYTES == ordo_codecs.OUTPUT_BY_ID.block_length + 8
 
 
 def group_identity(group: str) -> bytes:
@@ -58,6 +61,8 @@ class Output(NamedTuple):
     target_session_id: int
     """The client that it is meant for; -1: nobody in particular."""
     payload: bytes
+    id_digest: bytes = b""
+    """The digest of the id that the application chose, as the log has it; empty without one."""
 
     def describe(self) -> str:
         return (
@@ -67,7 +72,10 @@ class Output(NamedTuple):
 
 
 class RefusedOutput(NamedTuple):
-    """An output that the service in the cluster answered with Reject: it changed nothing there."""
+    """An output that the service in the cluster rejected, or whose id was used for another payload.
+
+    It changed nothing there.
+    """
 
     number: int
     """Counted since the group's identity was opened, from 1."""
@@ -76,9 +84,10 @@ class RefusedOutput(NamedTuple):
 
 
 class _PendingOutput(PendingRequest):
-    __slots__ = ("fields",)
+    __slots__ = ("fields", "id_digest")
 
     fields: tuple[int, int, int]
+    id_digest: bytes
 
 
 class GroupRequests(ClientRequests):
@@ -88,7 +97,7 @@ class GroupRequests(ClientRequests):
     """
 
     executed = 0
-    """Up to this number all were executed, whoever sent them, since the identity was opened."""
+    """Up to this number all were executed, from whichever instance, since the identity was opened."""
     _counted_from = NULL_POSITION
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
@@ -97,10 +106,12 @@ class GroupRequests(ClientRequests):
         self.refused: deque[RefusedOutput] = deque(maxlen=REFUSED_KEPT_MAX)
         """Outputs that the service in the cluster refused, and that nobody has taken from here yet."""
         self._refused_numbers: deque[int] = deque(maxlen=OUTPUTS_UNDER_WAY_MAX)
+        self.takes_output_ids = False
+        """The cluster has said that its log may have outputs with ids."""
 
     @property
     def failure(self) -> OrdoError | None:
-        """Why this instance can never write again."""
+        """The reason why this instance can never write again, or None."""
         return self._failure
 
     @property
@@ -110,7 +121,7 @@ class GroupRequests(ClientRequests):
 
     @property
     def next_number(self) -> int:
-        """Of the output that is to be pushed next."""
+        """The number of the next output."""
         return self._number + 1
 
     def push(self, output: Output) -> None:
@@ -118,14 +129,15 @@ class GroupRequests(ClientRequests):
 
         Raises ClusterError for one that is too long.
         """
-        self._check_length(output.payload)
+        self._check_length(output.payload, bool(output.id_digest))
         pending = _PendingOutput(output.payload, None, self._wait)
         pending.number = self._number = self._number + 1
         pending.fields = output.input_position, output.target_session_id, output.output_index
+        pending.id_digest = output.id_digest
         self._pending[pending.number] = pending
 
     def note_executed(self, number: int) -> None:
-        """Whoever sent it: all up to this number were executed."""
+        """All up to this number were executed, from whichever instance."""
         if number <= self.executed:
             return
         self.executed = number
@@ -136,7 +148,7 @@ class GroupRequests(ClientRequests):
         self._doublings = self._retry_ns = 0
 
     def ask_time(self, now_ns: int) -> None:
-        """Has a record put into the log that says how late it is, and changes nothing."""
+        """Ask for a record in the log that has the present time and changes nothing."""
         if self.open_position >= 0 and now_ns >= self._open_due_ns and self._session.leader_ingress is not None:
             self._send_open(now_ns)
 
@@ -148,11 +160,12 @@ class GroupRequests(ClientRequests):
 
     def _encode_output(self, request: PendingRequest, stamp: RequestStamp) -> bytes:
         assert isinstance(request, _PendingOutput)
-        head = _OUTPUT.pack(*_OUTPUT_HEADER, *stamp, request.number, self._confirmed, *request.fields)
-        return head + request.payload
+        header = _OUTPUT_BY_ID_HEADER if request.id_digest else _OUTPUT_HEADER
+        head = _OUTPUT.pack(*header, *stamp, request.number, self._confirmed, *request.fields)
+        return head + request.id_digest + request.payload
 
     def _become_open(self, values: records.IdentityOpened, now_ns: int) -> None:
-        """Of another identity than before, the cluster counts from the beginning.
+        """Note that the identity is open. If it is another one than before, the cluster counts from the beginning.
 
         What is under way is to be pushed again with its new numbers.
         """
@@ -161,13 +174,14 @@ class GroupRequests(ClientRequests):
             self._refused_numbers.clear()
             self._number = self._confirmed = self._sent = self.executed = 0
         self._open_position = self._counted_from = values.open_position
+        self.takes_output_ids = self.takes_output_ids or values.takes_output_ids == 1
         self._length_bytes_max = values.length_bytes_max - _OUTPUT.size
         self.note_executed(values.number)
         self._rewind()
 
     def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
         if open_position == self._open_position and status not in (AnswerStatus.WAIT, AnswerStatus.UNKNOWN):
-            if status == AnswerStatus.REJECTED:
+            if status in (AnswerStatus.REJECTED, AnswerStatus.ID_CONFLICT):
                 self._note_refused(number, log_position, payload)
             self.note_executed(number)
         else:
@@ -175,7 +189,7 @@ class GroupRequests(ClientRequests):
 
 
 class OutputClient(ClusterClient):
-    """A session whose requests are the outputs of one instance of a group; made with `wait=False`."""
+    """A session whose requests are the outputs of one instance of a group; created with `wait=False`."""
 
     def __init__(
         self,
@@ -184,10 +198,10 @@ class OutputClient(ClusterClient):
         incarnation: int = GROUP_INCARNATION,
         **settings: Any,
     ) -> None:
-        """`make_requests`, `incarnation`: of a group of which one instance writes (applications.elected_outputs)."""
+        """Create the session. `make_requests` and `incarnation` are for groups of which one instance writes."""
         super().__init__(*arguments, **settings, wait=False)
         self.outputs = make_requests(
-            self._link,
+            self._current,
             identity=self.settings.identity,
             incarnation=incarnation,
             retry_interval_ns=to_ns(self.settings.request_retry_interval_s),
@@ -209,20 +223,20 @@ class OutputClient(ClusterClient):
 
     def offer_report(self, message: bytes) -> bool:
         """Send a report of this instance; False when the leader takes none now."""
-        return self._link.takes_messages and offer_to_leader(self._link, message)
+        return self._current.takes_messages and offer_to_leader(self._current, message)
 
     def offer_unlogged(self, message: bytes) -> bool:
         """Send the leader a message that takes no place in the log.
 
         Such a message is taken while others are not, and keeps no session alive.
         """
-        ingress = self._link.leader_ingress
+        ingress = self._current.leader_ingress
         return ingress is not None and ingress.offer(message) > 0
 
     @property
     def message_bytes_max(self) -> int:
         """Longest message that the leader's ingress takes; 0 while there is none."""
-        ingress = self._link.leader_ingress
+        ingress = self._current.leader_ingress
         return 0 if ingress is None else ingress.max_message_length
 
     def _on_other_event(self, table: Message, values: Any) -> None:

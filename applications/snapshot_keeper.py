@@ -31,7 +31,7 @@ class SnapshotPlace:
 
 
 class SnapshotKeeper:
-    """Of one instance. The instance stands still while a snapshot is written."""
+    """Keeps the snapshots of one instance, which executes nothing while a snapshot is written."""
 
     def __init__(self, place: SnapshotPlace, group: str) -> None:
         self._place = place

@@ -28,7 +28,7 @@ CYCLES_MAX = 16
 
 
 class AsyncFace(Generic[Item]):
-    """Runs a consumer on the event loop, also while nobody asks for a message. Belongs to one event loop."""
+    """A consumer that runs on one event loop, also while no task awaits a message."""
 
     def __init__(self, face: MemberFace[Item]) -> None:
         self._face = face
@@ -40,22 +40,22 @@ class AsyncFace(Generic[Item]):
 
     @property
     def is_paused(self) -> bool:
-        """As Consumer.is_paused."""
+        """See Consumer.is_paused."""
         return self._face.is_paused
 
     @property
     def position(self) -> int:
-        """As Consumer.position."""
+        """See Consumer.position."""
         return self._face.position
 
     @property
     def lag(self) -> int:
-        """As Consumer.lag."""
+        """See Consumer.lag."""
         return self._face.lag
 
     @property
     def trouble(self) -> str:
-        """As Consumer.trouble."""
+        """See Consumer.trouble."""
         return self._face.trouble
 
     async def __aenter__(self) -> Self:
@@ -101,7 +101,7 @@ class AsyncFace(Generic[Item]):
             raise SessionClosedError("the consumer is not open: use `async with`")
 
     async def close(self) -> None:
-        """Leave the consumer, so that other members go on at once.
+        """Leave the consumer, so that other members take over at once.
 
         Idempotent. In a process that was forked from the consumer's it does nothing.
         """
@@ -165,16 +165,16 @@ class AsyncConsumer(AsyncFace[LogEntry]):
 
     @property
     def is_active(self) -> bool:
-        """As Consumer.is_active."""
+        """See Consumer.is_active."""
         return self._consumer.is_active
 
     @property
     def epoch(self) -> int:
-        """As Consumer.epoch."""
+        """See Consumer.epoch."""
         return self._consumer.epoch
 
     async def commit(self, position: int | None = None, *, wait: bool = True) -> None:
-        """As Consumer.commit."""
+        """See Consumer.commit."""
         self._demand_open()
         is_committed = self._consumer.begin_commit(position)
         self._cycle()
@@ -195,24 +195,24 @@ class AsyncSharedConsumer(AsyncFace[Delivery]):
 
     @property
     def in_flight(self) -> int:
-        """As SharedConsumer.in_flight."""
+        """See SharedConsumer.in_flight."""
         return self._consumer.in_flight
 
     @property
     def late(self) -> int:
-        """As SharedConsumer.late."""
+        """See SharedConsumer.late."""
         return self._consumer.late
 
     def ack(self, delivery: Delivery) -> bool:
-        """As SharedConsumer.ack; the acknowledgement is sent by the event loop."""
+        """See SharedConsumer.ack; the event loop sends the acknowledgement."""
         self._demand_open()
         return self._consumer.ack(delivery)
 
     def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
-        """As SharedConsumer.nack; sent by the event loop."""
+        """See SharedConsumer.nack; the event loop sends it."""
         self._demand_open()
         return self._consumer.nack(delivery, delay_s=delay_s)
 
     async def flush(self) -> None:
-        """As SharedConsumer.flush."""
+        """See SharedConsumer.flush."""
         await self._await(lambda: self._consumer.unsent == 0, "acknowledgements were not taken")

@@ -1,4 +1,4 @@
-"""What programs hold of a durable consumer, whatever its mode: a transport, a member, and iteration over what comes."""
+"""The base of the durable consumers that programs hold: a transport, a member, and iteration over messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ITEMS_PER_POLL = 256
 
 
 def open_transport(aeron_dir: str | None) -> ClientTransport:
-    """Open the transport under a consumer, with a driver of its own or with that of another process.
+    """Open the transport of a consumer, with its own driver or with that of another process.
 
     Raises TransportError.
     """
@@ -27,7 +27,7 @@ def open_transport(aeron_dir: str | None) -> ClientTransport:
 
 
 class MemberFace(Closing, Generic[Item]):
-    """A member of a consumer and what it runs on.
+    """A member of a consumer together with its transport.
 
     Belongs to one thread; `close` may be called by another one, and by the handler of a signal: the loop ends.
     """
@@ -49,18 +49,18 @@ class MemberFace(Closing, Generic[Item]):
 
     @property
     def position(self) -> int:
-        """Everything in the log before this position is done, as far as this member was told; -1 before it was."""
+        """The position before which the whole log is done, as far as this member knows; -1 while it knows none."""
         return self._member.committed
 
     @property
     def lag(self) -> int:
-        """How far the consumer is behind the log's end as it was when the cluster answered last, in bytes."""
+        """The consumer's lag in bytes behind the end of the log, as of the cluster's last answer."""
         answer = self._member.answer
         return 0 if answer is None else max(0, answer.log_position - answer.position)
 
     @property
     def trouble(self) -> str:
-        """Why the last session was lost, or the reader left a node."""
+        """The reason why the last session was lost, or why the reader left a node."""
         return self._member.trouble or self._member.source_problem
 
     @property
@@ -96,7 +96,7 @@ class MemberFace(Closing, Generic[Item]):
             raise SessionClosedError(f"consumer {self._member.settings.name}: it is closed; open another one")
 
     def take(self, handler: Callable[[Item], object], limit: int = ITEMS_PER_POLL) -> int:
-        """`poll` without the duty cycle: hands out what was read before."""
+        """Deliver messages that were read before, without a duty cycle."""
         with self._transport.use:
             self._demand_open()
             return self._member.take(handler, limit)
@@ -133,7 +133,10 @@ class MemberFace(Closing, Generic[Item]):
         return self._is_closed
 
     def _drive_until(self, is_true: Callable[[], bool], what: str) -> None:
-        """Raise ClusterTimeoutError with `what` was waited for, and whatever `is_true` raises."""
+        """Run duty cycles until `is_true`.
+
+        Raises ClusterTimeoutError, which names `what` was awaited, and what `is_true` raises.
+        """
         deadline_ns = self._transport.clock.now() + to_ns(self.timeout_s)
         while not is_true():
             if self._transport.clock.now() > deadline_ns:
@@ -149,11 +152,11 @@ class MemberFace(Closing, Generic[Item]):
 
     @property
     def has_left(self) -> bool:
-        """Whether the goodbye was heard, or there is nobody to hear it."""
+        """Whether the cluster has confirmed that the member left, or cannot be reached."""
         return self._member.is_closed
 
     def close(self) -> None:
-        """Leave the consumer, so that other members go on at once.
+        """Leave the consumer, so that other members take over at once.
 
         Idempotent. A call that is under way ends first; then loops over this consumer end, and its calls raise
         SessionClosedError. In a process that was forked from the consumer's it does nothing.

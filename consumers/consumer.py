@@ -1,4 +1,4 @@
-"""A durable consumer: goes on where it was, on any machine, whoever was killed (docs/CONSUMERS.md).
+"""A durable consumer: resumes at its position, on any machine, whichever process was killed (docs/CONSUMERS.md).
 
 with Consumer(["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"], "risk") as consumer:
     for entry in consumer:
@@ -52,7 +52,7 @@ class Consumer(MemberFace[LogEntry]):
         endpoints: Sequence[str],
         name: str,
         *,
-        start: Start = "first",
+        start: Start = ConsumerSettings.start,
         kinds: Collection[EntryKind] = DEFAULT_KINDS,
         session_ids: Collection[int] = (),
         repeats: bool = False,
@@ -80,7 +80,7 @@ class Consumer(MemberFace[LogEntry]):
 
     @property
     def is_active(self) -> bool:
-        """Whether this member is the one that reads, as far as it was told."""
+        """Whether this member is the active one, as far as it knows."""
         return self._member.is_active
 
     @property

@@ -51,7 +51,7 @@ def open_orders(
 def list_consumers(
     endpoints: Endpoints, token_file: TokenFile = None, egress: Egress = "", as_json: AsJson = False
 ) -> None:
-    """Show every consumer: how far it is, how far behind, how many members it has.
+    """Show every consumer: its position, its lag, and how many members it has.
 
     Of a shared one what is with them, what waits, and its dead letters.
     """
@@ -127,7 +127,7 @@ def seek(
     egress: Egress = "",
     as_json: AsJson = False,
 ) -> None:
-    """Move a consumer forward or back: its members go on from there."""
+    """Move a consumer forward or back; its members continue from there."""
     wanted = _position(to)
     with open_orders(endpoints, token_file, egress) as orders:
         position = orders.seek(name, wanted)
@@ -145,7 +145,7 @@ def remove(
 
 
 def tell(text: str, as_json: bool, **values: object) -> None:
-    """Print what was done, for a person, if there is anything to say, or for a program."""
+    """Print the result of an order, as text or as JSON."""
     from ordo.cluster.commands.printing import print_json
 
     if as_json:

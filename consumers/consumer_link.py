@@ -35,7 +35,7 @@ class ConsumerClient(ClusterClient):
 
     @property
     def term(self) -> tuple[int, int]:
-        """Session and leadership term: the cluster may have lost what it had to say in another one."""
+        """The session and leadership term; in another one, the cluster may have lost an answer."""
         return self.session_id, self.leadership_term_id
 
     def ask(self, command: ConsumerCommand) -> None:
@@ -46,13 +46,13 @@ class ConsumerClient(ClusterClient):
 
     def _work_command(self, now_ns: int) -> None:
         command = self._command
-        if command is None or self._link.leader_ingress is None or self.session_id < 0:
+        if command is None or self._current.leader_ingress is None or self.session_id < 0:
             return
         if self.term != self._epoch:
             self._epoch, self._retry_ns = self.term, 0
         if now_ns < self._retry_ns:
             return
-        if offer_to_leader(self._link, encode_command(command, self.leadership_term_id, self.session_id)):
+        if offer_to_leader(self._current, encode_command(command, self.leadership_term_id, self.session_id)):
             self._retry_ns = now_ns + RETRY_NS
 
     def _on_event(self, message: bytes, image: Any) -> None:

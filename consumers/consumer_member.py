@@ -1,4 +1,4 @@
-"""One member of a durable consumer: reads the log from where the consumer stands, and says what is done.
+"""One member of a durable consumer: reads the log from the consumer's position, and reports what is done.
 
 What is decided is decided by the log (cluster.container.tables.consumer_table); a member only asks, and follows what
 it is told. It never waits, and reads no clock but that of its transport.
@@ -64,7 +64,7 @@ Start = int | datetime | Literal["first", "live"]
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerSettings:
-    """Which consumer, of which cluster. Raises ConfigurationError."""
+    """The name of the consumer, its cluster, and how to read. Raises ConfigurationError."""
 
     name: str
     endpoints: Sequence[str]
@@ -73,7 +73,7 @@ class ConsumerSettings:
     """Where a new consumer begins; one that is there already goes on where it stands."""
     kinds: Collection[EntryKind] = DEFAULT_KINDS
     session_ids: Collection[int] = ()
-    """Only entries of these sessions; empty: of all."""
+    """Read only entries of these sessions; empty: of all."""
     repeats: bool = False
     """Also the copies of requests that the cluster does not execute."""
     archives: Sequence[ArchiveClientSettings] = ()
@@ -105,7 +105,7 @@ class ConsumerSettings:
 
     @property
     def decides(self) -> bool:
-        """Whether it is to be known of each request whether it is executed."""
+        """Whether the member must know which requests are executed."""
         return not self.repeats and bool(REQUESTS & set(self.kinds))
 
     def record_filter(self) -> dict[str, str]:
@@ -125,7 +125,7 @@ class ConsumerSettings:
 
     @property
     def start_position(self) -> int:
-        """Where a new consumer begins; -1: at the log's end, or where it is found that the log, or a time, begins."""
+        """Where a new consumer begins; -1 if at the log's end, or where a search finds it."""
         return self.start if isinstance(self.start, int) else NULL_VALUE
 
 
@@ -166,7 +166,7 @@ class ConsumerMember(Generic[Item]):
         self._search: StartSearch | None = None
         self._check: PositionCheck | None = None
         self._cluster = KnownCluster()
-        """Of the session and of the log: a position in one means nothing in another."""
+        """The cluster of the session and of the log: a position in one means nothing in another."""
         self._start_error: ArchiveError | None = None
         """Why no consumer is to be begun there; one that is there already goes on where it stands."""
         if self._start_position > 0:
@@ -188,7 +188,7 @@ class ConsumerMember(Generic[Item]):
 
     @property
     def is_active(self) -> bool:
-        """Whether this member was told that it is the active one."""
+        """Whether this member knows that it is the active one."""
         return self.answer is not None and AnswerFlag.ACTIVE in self.answer.flags
 
     @property
@@ -197,7 +197,7 @@ class ConsumerMember(Generic[Item]):
 
     @property
     def committed(self) -> int:
-        """Everything before this position is done, as far as this member was told; -1 before it was."""
+        """The position before which everything is done, as far as this member knows; -1 while it knows none."""
         return self.answer.position if self.answer is not None else NULL_VALUE
 
     @property
@@ -207,7 +207,7 @@ class ConsumerMember(Generic[Item]):
         return "" if reader is None else reader.problem
 
     def take(self, handler: Callable[[Item], object], limit: int) -> int:
-        """Call `handler` for what is for this member and was read, at most `limit` times; return how often."""
+        """Call `handler` for messages of this member that were read, at most `limit` times; return how often."""
         raise NotImplementedError
 
     # Duty cycle
@@ -236,7 +236,7 @@ class ConsumerMember(Generic[Item]):
         return count if self._is_closing else count + self._read(now_ns)
 
     def _find_start(self, search: StartSearch, now_ns: int) -> int:
-        """Look for where a new consumer begins; the member joins when that was found.
+        """Search for the position at which a new consumer begins; the member joins when it is found.
 
         The log may have been begun above 0 by retention; then its oldest snapshot is what makes it readable.
         """
@@ -247,7 +247,7 @@ class ConsumerMember(Generic[Item]):
         return count
 
     def _check_start(self, check: PositionCheck, now_ns: int) -> int:
-        """Look whether the log can be read from the position where a new consumer is to begin."""
+        """Check that the log can be read from the position at which a new consumer begins."""
         count = check.work(now_ns)
         check.check_allowed()
         if check.is_done:
@@ -255,7 +255,7 @@ class ConsumerMember(Generic[Item]):
         return count
 
     def _next_command(self, now_ns: int) -> ConsumerCommand | None:
-        """Return the next command to send. A member joins anew in every session, and asks in every term."""
+        """Return the next command to send. A member joins again in every session, and asks in every term."""
         session = self._session
         assert session is not None
         if self._is_closing:
@@ -281,13 +281,13 @@ class ConsumerMember(Generic[Item]):
         raise NotImplementedError
 
     def _farewell(self) -> ConsumerCommand:
-        """Return the last command: what is done and was not reported yet, and the goodbye."""
+        """Return the last commands: a report of what is done, then LEAVE."""
         unsaid = self._unsaid()
         self._has_said_goodbye = unsaid is None
         return unsaid or ConsumerCommand(CommandKind.LEAVE)
 
     def _unsaid(self) -> ConsumerCommand | None:
-        """Return what this member has done and not reported to the cluster."""
+        """Return a command that reports what this member has done and not reported yet, or None."""
         raise NotImplementedError
 
     def _work_session(self, now_ns: int) -> int:
@@ -344,7 +344,7 @@ class ConsumerMember(Generic[Item]):
             self.answer = answer
 
     def _take(self, answer: ConsumerAnswer) -> None:
-        """How things stand now; `self.answer` is still how they stood."""
+        """Handle a new answer; `self.answer` is still the previous one."""
         raise NotImplementedError
 
     # Reading
@@ -381,7 +381,7 @@ class ConsumerMember(Generic[Item]):
         return count
 
     def _check_readable(self, follower: LogFollower) -> None:
-        """Raise ArchiveError when nothing can ever be read from where this consumer stands."""
+        """Raise ArchiveError if the log can never be read from this consumer's position."""
         name = self.settings.name
         try:
             follower.check_allowed()
@@ -409,12 +409,12 @@ class ConsumerMember(Generic[Item]):
     # The end
 
     def begin_close(self) -> None:
-        """Say goodbye, so that another member goes on at once; `is_closed` then."""
+        """Begin to leave, so that another member takes over at once; `is_closed` is True when it is done."""
         self._is_closing = True
 
     @property
     def is_closed(self) -> bool:
-        """Whether the goodbye was heard, or nobody is there to hear it."""
+        """Whether the cluster has confirmed that the member left, or cannot be reached."""
         session = self._session
         if self._failure is not None or session is None or not session.is_connected:
             return True
@@ -431,7 +431,7 @@ class ConsumerMember(Generic[Item]):
 
 
 class ExclusiveMember(ConsumerMember[LogEntry]):
-    """A member of an exclusive consumer: while it is active, `take` hands out entries; `commit` says what is done."""
+    """A member of an exclusive consumer: while active, `take` delivers entries, and `commit` reports what is done."""
 
     mode = ConsumerMode.EXCLUSIVE
 
@@ -447,7 +447,7 @@ class ExclusiveMember(ConsumerMember[LogEntry]):
         return self.answer.epoch if self.answer is not None and self.is_active else NULL_VALUE
 
     def take(self, handler: Callable[[LogEntry], object], limit: int) -> int:
-        """Call `handler(entry)` for what was read, at most `limit` times, unless it is paused; return how often."""
+        """Call `handler(entry)` for entries that were read, at most `limit` times, unless paused; return how often."""
         count = 0
         while count < limit and self._entries and self.is_active and not self.is_paused:
             entry = self._entries.popleft()

@@ -113,7 +113,7 @@ class ConsumerOrders(Closing):
             found += rows
 
     def list_differences(self, group: str) -> list[dict[str, Any]]:
-        """Return the newest differences that canaries of a group told of, as they told them.
+        """Return the newest differences that canaries of a group have reported, in that order.
 
         Each has `instance`, `version` (of the canary's code), `position` (of the input), `index` (of the output),
         `difference`, `written` and `canary` (how the payloads begin, as `repr` shows them; None: not written),
@@ -131,7 +131,7 @@ class ConsumerOrders(Closing):
             found += rows
 
     def upgrade_group(self, group: str, app_version: int) -> int:
-        """Has all instances of a group go on with this version of their code, from one record of the log on.
+        """Change all instances of a group to this version of their code, from one record of the log on.
 
         Returns the position of that record. Raises ClusterError when no instance runs, an instance has no such code, or
         they do not all execute the same version now.
@@ -154,7 +154,7 @@ class ConsumerOrders(Closing):
         self._ask(ConsumerCommand(CommandKind.RESUME, name))
 
     def seek(self, name: str, to: int | Literal["first", "live"]) -> int:
-        """Move the consumer, also while its members read: they go on from there. Returns the position.
+        """Move the consumer, also while its members read; they continue from there. Return the position.
 
         A position is looked up in the log before, for which the token needs the role log as well; "first" is where a
         new consumer begins now. Raises ArchiveError for one at which no record begins, with those around it, and when
@@ -169,7 +169,7 @@ class ConsumerOrders(Closing):
         return self._ask(ConsumerCommand(CommandKind.SEEK, name, epoch=epoch, position=position)).position
 
     def _find_first(self) -> int:
-        """Where the log begins, or its oldest snapshot is; retention may have let go of the beginning."""
+        """Return where the log, or its oldest snapshot, begins; retention may have deleted the beginning."""
         from ordo.follow.start_search import StartSearch
 
         search = StartSearch(

@@ -1,4 +1,4 @@
-"""What consumers and groups of applications may be called, and the key that tells a consumer's members apart."""
+"""The names that consumers and groups of applications may have, and the key that tells a consumer's members apart."""
 
 from __future__ import annotations
 

@@ -50,14 +50,14 @@ class SharedConsumer(MemberFace[Delivery]):
         endpoints: Sequence[str],
         name: str,
         *,
-        start: Start = "first",
+        start: Start = SharedSettings.start,
         kinds: Collection[EntryKind] = DEFAULT_KINDS,
         session_ids: Collection[int] = (),
         repeats: bool = False,
         key: Callable[[LogEntry], bytes] | None = None,
-        ack_timeout_s: float = 30.0,
-        tries_max: int = 5,
-        in_flight_max: int = 64,
+        ack_timeout_s: float = SharedSettings.ack_timeout_s,
+        tries_max: int = SharedSettings.tries_max,
+        in_flight_max: int = SharedSettings.in_flight_max,
         settings: ClientSettings | None = None,
         aeron_dir: str | None = None,
         timeout_s: float = 30.0,
@@ -86,7 +86,7 @@ class SharedConsumer(MemberFace[Delivery]):
 
     @property
     def in_flight(self) -> int:
-        """Messages that are with this member, as far as it was told: handed out, or about to be."""
+        """The number of messages that this member holds as far as it knows: delivered, or about to be."""
         return self._member.in_flight
 
     @property
@@ -96,7 +96,7 @@ class SharedConsumer(MemberFace[Delivery]):
 
     @property
     def late(self) -> int:
-        """Acknowledgements that came too late, so far: the messages had been taken back, and are handed out again."""
+        """The number of acknowledgements that came too late; these messages are delivered again."""
         return self._member.late
 
     def deliveries(self, *, timeout_s: float | None = None) -> Iterator[Delivery]:
@@ -122,7 +122,7 @@ class SharedConsumer(MemberFace[Delivery]):
         return self._member.give_back(delivery, round(delay_s * 1000))
 
     def flush(self) -> None:
-        """Wait until all acknowledgements so far are in the log on a quorum. Raises ClusterTimeoutError."""
+        """Wait until all acknowledgements are in the log on a quorum. Raises ClusterTimeoutError."""
         self._drive_until(lambda: self._member.unsent == 0, "acknowledgements were not taken")
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One member of a shared consumer: reads the log, and does what the log hands out to it.
+"""One member of a shared consumer: reads the log, and processes the messages that the cluster assigns to it.
 
 Every member follows the log, since that is where the messages are; the first of them tells the cluster what it has read
 (positions and keys only). Which message is with whom, until when, and for the how many-th time, is in the replicated
@@ -32,7 +32,7 @@ from ordo.transport.client.client_transport import ClientTransport
 READ_AHEAD_MAX = 2048
 """Entries that are kept: those of the consumer's window, and as many again."""
 ROWS_AT_A_TIME = 128
-"""Of one kind in a command, which must fit a message of the shortest terms, 8 KiB."""
+"""Rows of one kind in a command, which must fit a message of the shortest terms, 8 KiB."""
 DELAY_MS_MAX = 24 * 3600 * 1000
 SKIPPED_BYTES = 256 * 1024
 """So much log without any entry that is wanted is told as read."""
@@ -42,7 +42,7 @@ PATIENCE_NS = SECOND_NS
 
 @dataclass(frozen=True, kw_only=True)
 class SharedSettings(ConsumerSettings):
-    """Of a shared consumer. What a new one is begun with holds for it until it is removed."""
+    """The settings of a shared consumer. Those of its first member hold until the consumer is removed."""
 
     ack_timeout_s: float = 30.0
     """A message that is not acknowledged for so long is handed out again."""
@@ -85,7 +85,7 @@ class Delivery(NamedTuple):
 
 
 class SharedMember(ConsumerMember[Delivery]):
-    """A member of a shared consumer: `take` hands out, `acknowledge` and `give_back` say what became of it."""
+    """A member of a shared consumer: `take` delivers messages; `acknowledge` and `give_back` report their outcome."""
 
     mode = ConsumerMode.SHARED
     settings: SharedSettings
@@ -96,7 +96,7 @@ class SharedMember(ConsumerMember[Delivery]):
         self._work: dict[int, int] = {}
         """Tries of what is with this member, by position."""
         self._given: dict[int, int] = {}
-        """Of these, what was handed out."""
+        """The messages among them that were delivered."""
         self._done: dict[int, Row] = {}
         """Rows that the cluster has not heard."""
         self._sent: dict[int, Row] = {}
@@ -117,7 +117,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return len(self._done) + len(self._sent)
 
     def take(self, handler: Callable[[Delivery], object], limit: int) -> int:
-        """Call `handler(delivery)` for what is with this member and was read, at most `limit` times."""
+        """Call `handler(delivery)` for messages of this member that were read, at most `limit` times."""
         ready = [] if self.is_paused else [one for one in self._work if self._work[one] != self._given.get(one)]
         count = 0
         for position in ready:
@@ -130,7 +130,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return count
 
     def acknowledge(self, delivery: Delivery) -> bool:
-        """Acknowledge a message. Return False where this member no longer has it: it is, or will be, done again."""
+        """Acknowledge a message. Return False if this member no longer has it, so that it will be delivered again."""
         return self._finish(delivery, Row(RowKind.ACKNOWLEDGED, delivery.position))
 
     def give_back(self, delivery: Delivery, delay_ms: int = 0) -> bool:
@@ -143,7 +143,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return self._finish(delivery, Row(RowKind.GIVEN_BACK, delivery.position, 0, delay_ms))
 
     def _finish(self, delivery: Delivery, row: Row) -> bool:
-        """Only what is with this member for the same try: it may have been taken back and handed out to it again."""
+        """Finish a message. Return False if it was taken back, even if it was delivered to this member again."""
         if self._given.get(row.position) != delivery.tries or self._work.get(row.position) != delivery.tries:
             return False
         del self._given[row.position]
@@ -181,7 +181,7 @@ class SharedMember(ConsumerMember[Delivery]):
         return ConsumerCommand(CommandKind.WORK, epoch=answer.epoch, from_position=answer.frontier, rows=rows)
 
     def _find_more(self, answer: ConsumerAnswer, now_ns: int) -> tuple[list[Row], int]:
-        """Return what was read after the frontier, and up to where; -1 when there is nothing to tell."""
+        """Return the messages read after the frontier, and up to which position; -1 if there is nothing to report."""
         follower, frontier = self._follower, answer.frontier
         if follower is None or follower.position is None or follower.position <= frontier:
             return [], NULL_VALUE
@@ -222,7 +222,7 @@ class SharedMember(ConsumerMember[Delivery]):
         self._given = {one: tries for one, tries in self._given.items() if self._work.get(one) == tries}
 
     def _begin(self, answer: ConsumerAnswer) -> None:
-        """From the oldest message on that is not done: it may be handed out to this member."""
+        """Read from the oldest unfinished message on, which may be assigned to this member."""
         for held in (self._kept, self._work, self._given, self._done, self._sent):
             held.clear()
         self._follow(answer.position)
@@ -248,5 +248,5 @@ class SharedMember(ConsumerMember[Delivery]):
 
 
 def _by_position(work: tuple[Work, ...], done: dict[int, Row], sent: dict[int, Row]) -> dict[int, int]:
-    """Return what is with this member, without what it has finished and the cluster has not heard yet."""
+    """Return this member's messages without those that it has finished and the cluster does not know of yet."""
     return {position: tries for position, tries in work if position not in done and position not in sent}

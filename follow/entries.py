@@ -1,4 +1,4 @@
-"""What stands in the log, as a reader sees it (cluster-consensus.md §11)."""
+"""Entries of the log, as a reader sees them (cluster-consensus.md §11)."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ class EntryKind(Enum):
     """A request of an application: `values` also say which input it answers, and whom it is for."""
     IDENTITY = "identity"
     """An identity is opened: its requests name this entry's position, or an earlier one of the same identity."""
-    SESSION_OPEN = "session-open"
-    SESSION_CLOSE = "session-close"
+    SESSION_OPEN = "session_open"
+    SESSION_CLOSE = "session_close"
     TIMER = "timer"
-    NEW_TERM = "new-term"
-    ACTION = "action"
+    NEW_TERM = "new_term"
+    CLUSTER_ACTION = "cluster_action"
     CONFIGURATION = "configuration"
     SKIP = "skip"
     """The entry at `values.skipped_position` is left out: no service's state has anything of it."""
     VERSION = "version"
     """The service `values.service_id`, or all where that is negative, executes what follows with its code of
     `values.app_version`."""
-    STATE_HASH = "state-hash"
+    STATE_HASH = "state_hash"
     """At `values.agreed_position`, an earlier such entry, a quorum of services had the state `values.agreed_digest`."""
     LEVEL = "level"
     """What follows may have entries that only releases of `values.level` know."""
-    CLUSTER_IDENTITY = "cluster-identity"
+    CLUSTER_IDENTITY = "cluster_identity"
     """This is the log of the cluster whose identity is `values.identity_high` and `values.identity_low`."""
     DIFFERENCE = "difference"
     """A canary has found that it would have written the output `values.output_index` to the entry before
     `values.input_position` otherwise; no application sees this entry."""
-    APP_VERSION = "app-version"
+    APP_VERSION = "app_version"
     """From here on, instances of the group `values.group` execute the log with their code of `values.app_version`, if
     that of `values.former_version` was in force."""
 
 
 class AppVersionChange(NamedTuple):
-    """What an entry says that changes the version of a group."""
+    """The values of an entry that changes the version of an application's group."""
 
     group: str
     former_version: int
@@ -72,7 +72,7 @@ _KINDS: dict[Message, EntryKind] = {
     codecs.SESSION_CLOSE_EVENT: EntryKind.SESSION_CLOSE,
     codecs.TIMER_EVENT: EntryKind.TIMER,
     codecs.NEW_LEADERSHIP_TERM_EVENT: EntryKind.NEW_TERM,
-    codecs.CLUSTER_ACTION_REQUEST: EntryKind.ACTION,
+    codecs.CLUSTER_ACTION_REQUEST: EntryKind.CLUSTER_ACTION,
     ordo_codecs.CONFIGURATION_EVENT: EntryKind.CONFIGURATION,
     ordo_codecs.SKIP_EVENT: EntryKind.SKIP,
     ordo_codecs.VERSION_EVENT: EntryKind.VERSION,
@@ -129,10 +129,10 @@ class LogEntry(NamedTuple):
     values: EntryValues = cast("EntryValues", None)
     """The fields by name of any entry but a message, which has None: ask for those of the entry's kind."""
     is_repeat: bool | None = False
-    """Of a request or an output: True for a copy that the cluster does not execute, because the request was executed
-    before, or its session or identity was gone. None where that is not known. False for all other entries."""
+    """For a request or an output: True for a copy that the cluster does not execute, because the request was executed
+    before, or its session or identity was gone. None if that is not known. False for all other entries."""
     identity: bytes = b""
-    """Of a request, an output or an identity: the 16 bytes that name the client through all its sessions, where they
+    """For a request, an output or an identity: the 16 bytes that name the client through all its sessions, where they
     are known. With `request_number` it is what all copies of one request have in common."""
 
     @property
@@ -142,11 +142,11 @@ class LogEntry(NamedTuple):
 
     @property
     def request_id(self) -> bytes:
-        """A digest of the id that the caller chose for its request (`request(payload, id=...)`), 16 bytes.
+        """A digest of the id that the caller chose for its request or output (`id=...`), 16 bytes.
 
         Empty for all other entries. Copies have it in common even if other clients sent them.
         """
-        return ordo_codecs.request_digest(self.values) if self.kind is EntryKind.REQUEST else b""
+        return ordo_codecs.request_digest(self.values) if self.kind in (EntryKind.REQUEST, EntryKind.OUTPUT) else b""
 
 
 def decode_entry(position: int, record: bytes) -> LogEntry | None:
@@ -175,7 +175,7 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
         payload = record[codecs.HEADER_LENGTH_BYTES + block_length :]
         if block_length > ordo_codecs.REQUEST.block_length:
             longer, values = ordo_codecs.decode_request(record)
-            kind = EntryKind.OUTPUT if longer is ordo_codecs.OUTPUT else kind
+            kind = EntryKind.OUTPUT if longer in (ordo_codecs.OUTPUT, ordo_codecs.OUTPUT_BY_ID) else kind
     session_id = getattr(values, "cluster_session_id", NULL_VALUE)
     return LogEntry(position, kind, values.timestamp, values.leadership_term_id, session_id, payload, values)
 

@@ -1,4 +1,4 @@
-"""Follows the log and hands out what was executed, once: copies of requests that were sent again are left out."""
+"""Follows the log and delivers each executed request once, without repeated copies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class ExecutedFollower(LogFollower):
         goes_live: bool = False,
         cluster: KnownCluster | None = None,
     ) -> None:
-        """As LogFollower; `record_filter` lets through what decides (`filter_of`)."""
+        """Follow the log like LogFollower.
+
+        `record_filter` must admit the records that decide what is executed (`filter_of`).
+        """
         super().__init__(
             client, nodes, position, silence_s, record_filter=record_filter, goes_live=goes_live, cluster=cluster
         )

@@ -17,7 +17,7 @@ from ordo.follow.follower import LogFollower
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.position_verdict import PositionVerdict
 from ordo.follow.recordings.recording_follower import ANSWER_PATIENCE_NS, RETRY_INTERVAL_NS, Refusals
-from ordo.follow.snapshot_search import SnapshotSearch
+from ordo.follow.recordings.snapshot_search import SnapshotSearch
 from ordo.runtime.errors import OrdoError
 from ordo.transport.client.client import TransportClient
 
@@ -26,7 +26,7 @@ POLLS_PER_CYCLE_MAX = 64
 
 
 class SearchState(Enum):
-    """The state of a search; each says what is waited for."""
+    """The state of a search; each name says what the search waits for."""
 
     SURVEYING = "what a node has of the log"
     LOOKING = "its snapshots"
@@ -36,7 +36,10 @@ class SearchState(Enum):
 
 
 class ExecutionSearch:
-    """`work` once a duty cycle, until `executions` is there: the table at `position`. Never waits."""
+    """A search for the table of executions at `position`.
+
+    Call `work` once per duty cycle until `executions` is set; it never waits.
+    """
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class ExecutionSearch:
 
     @property
     def is_pending(self) -> bool:
-        """The driver still owes an answer: go on with `work`."""
+        """Whether the driver still owes an answer, so that `work` must be called."""
         return any(one.is_pending for one in self._closing)
 
     def check_allowed(self) -> None:
@@ -112,7 +115,7 @@ class ExecutionSearch:
         return self._nodes[self._next_node % len(self._nodes)]
 
     def _survey(self, now_ns: int) -> int:
-        """Ask the nodes in turn, until one has said where its log begins and ends."""
+        """Ask the nodes in turn until one has said where its log begins and ends."""
         if self._source is None:
             if now_ns - self._asked_ns < RETRY_INTERVAL_NS:
                 return 0
@@ -267,7 +270,7 @@ class ExecutionSearch:
             follower.close()
 
     def close(self) -> None:
-        """Give up what is being read. Idempotent."""
+        """Stop the search and close its source. Idempotent."""
         self._drop_source()
         self._drop_snapshots()
         self._drop_follower()

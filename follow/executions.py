@@ -1,4 +1,4 @@
-"""Which requests of the log the cluster executes, as far as the log says it: by the members' own table.
+"""Determines which requests of the log the cluster executes, with the same table as the members.
 
 A request that was sent again stands in the log twice and is executed once. What decides is nothing but earlier records
 (ordo.service_api.requests), so a reader that has them decides as the members do.
@@ -10,6 +10,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.runtime.sbe import Message
@@ -19,7 +20,13 @@ if TYPE_CHECKING:
     from ordo.service_api.requests import Identity, IdentityState
 
 REQUESTS = frozenset((EntryKind.REQUEST, EntryKind.OUTPUT))
-DECIDING_KINDS = (EntryKind.REQUEST, EntryKind.IDENTITY, EntryKind.SESSION_OPEN, EntryKind.SESSION_CLOSE)
+DECIDING_KINDS = (
+    EntryKind.REQUEST,
+    EntryKind.IDENTITY,
+    EntryKind.SESSION_OPEN,
+    EntryKind.SESSION_CLOSE,
+    EntryKind.LEVEL,
+)
 """All that it takes to decide."""
 _TEMPLATE = slice(2, 6)
 _REQUEST_FIELDS = struct.Struct("<qqqqq")
@@ -34,7 +41,15 @@ def _template(message: Message) -> bytes:
 
 _REQUEST = _template(ordo_codecs.REQUEST)
 _DECIDING = frozenset(
-    map(_template, (ordo_codecs.OPEN_IDENTITY, codecs.SESSION_OPEN_EVENT, codecs.SESSION_CLOSE_EVENT))
+    map(
+        _template,
+        (
+            ordo_codecs.OPEN_IDENTITY,
+            ordo_codecs.LEVEL_EVENT,
+            codecs.SESSION_OPEN_EVENT,
+            codecs.SESSION_CLOSE_EVENT,
+        ),
+    )
 )
 
 
@@ -57,7 +72,7 @@ class Executions:
         if snapshot is not None:
             self._sessions = {one.cluster_session_id: one.encoded_principal for one in snapshot.sessions}
             self._table.restore([_without_payloads(state) for state in snapshot.requests])
-            self._table.ids.restore(snapshot.request_ids, snapshot.takes_ids)
+            self._table.ids.restore(snapshot.request_ids, snapshot.takes_ids, snapshot.takes_output_ids)
 
     def mark(self, entry: LogEntry) -> LogEntry:
         """Return the next entry of the log, a request with its identity and whether it is a repeat."""
@@ -75,7 +90,7 @@ class Executions:
                 values.number,
                 values.confirmed,
                 entry.position,
-                entry.request_id,
+                entry.request_id if kind is EntryKind.REQUEST or self._table.ids.takes_outputs else b"",
                 entry.payload,
             )
             if found is not None:
@@ -90,10 +105,12 @@ class Executions:
             self._sessions[entry.session_id] = entry.values.encoded_principal
         elif kind is EntryKind.SESSION_CLOSE:
             self._sessions.pop(entry.session_id, None)
+        elif kind is EntryKind.LEVEL and entry.values.level >= OUTPUT_ID_LEVEL:
+            self._table.ids.takes_outputs = True
         return entry
 
     def note(self, position: int, record: bytes) -> bool:
-        """Note the next record, whose entry nobody wants: faster than `mark`. Return True for a repeat."""
+        """Note the next record without building its entry, which is faster than `mark`. Return True for a repeat."""
         template = record[_TEMPLATE]
         if template == _REQUEST and record[:2] == _PLAIN_LENGTH and len(record) >= _REQUEST_END:
             session_id, timestamp, open_position, number, confirmed = _REQUEST_FIELDS.unpack_from(record, _REQUEST_AT)
@@ -104,7 +121,7 @@ class Executions:
         return False
 
     def get(self, open_position: int) -> Identity | None:
-        """Return the identity whose requests name this open position; None when it is nobody's."""
+        """Return the identity whose requests name this open position, or None if there is none."""
         return self._table.get(open_position)
 
     def _execute(
@@ -118,7 +135,7 @@ class Executions:
         request_id: bytes = b"",
         payload: bytes = b"",
     ) -> Identity | None:
-        """Whose request is executed; None for one that is not."""
+        """Execute a request. Return its identity, or None if it is not executed."""
         principal = self._sessions.get(session_id)
         if principal is None:
             return None

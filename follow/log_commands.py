@@ -27,7 +27,7 @@ def log(
     ] = False,
     token_file: Annotated[Path | None, typer.Option(help="file with a token of the role log")] = None,
 ) -> None:
-    """Print the committed log, one line an entry, as it comes; until interrupted, or as the options say.
+    """Print the committed log, one line per entry, until interrupted or until the options end it.
 
     Requests that were sent again are printed once. Begun in the middle of the log, it first finds out which of them
     were executed before; with --repeats it does not, and prints `repeat=unknown` there.

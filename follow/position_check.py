@@ -1,4 +1,4 @@
-"""Whether the log can be read from a position, before somebody is sent there who would wait for ever, or end."""
+"""Checks whether the log can be read from a position, so that no reader waits there for ever."""
 
 from __future__ import annotations
 
@@ -98,5 +98,5 @@ class PositionCheck:
             self._closing.append(search)
 
     def close(self) -> None:
-        """Give up what is being read. Idempotent."""
+        """Stop the check and close its sources. Idempotent."""
         self._leave()

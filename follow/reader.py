@@ -105,12 +105,14 @@ class LogReader(RecordingReader[LogEntry]):
 
     @property
     def cluster(self) -> str | None:
-        """Which cluster's log it reads, to be kept with `position`; None until a node says it, or where none does."""
+        """The identity of the cluster whose log is read, to be kept with `position`; None while no node has told it."""
         origin = self._follower.cluster.origin
         return None if origin is None else identity_text(origin)
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Call `handler(entry)` for what has come, at most `limit` fragments; return how many. Does not wait.
+        """Call `handler(entry)` for entries that have arrived, at most `limit` fragments; return how many.
+
+        Does not wait.
 
         What the handler raises is raised here; the entry counts as handed out. Raises ArchiveError when no node has the
         position any more (the message names the oldest that there is), when every node refuses the credentials, and at

@@ -14,7 +14,7 @@ from ordo.follow.entries import LogEntry
 from ordo.follow.follower import LogFollower
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.recording_follower import ANSWER_PATIENCE_NS, RETRY_INTERVAL_NS, Refusals
-from ordo.follow.snapshot_search import SnapshotSearch
+from ordo.follow.recordings.snapshot_search import SnapshotSearch
 from ordo.runtime.errors import OrdoError
 from ordo.transport.client.client import TransportClient
 
@@ -22,7 +22,7 @@ FRAGMENTS_PER_CYCLE = 256
 
 
 class StartSearch:
-    """Asks one node what it has of the log.
+    """A search that asks one node which part of the log it has.
 
     For a time, it then bisects over the terms of the log buffers, and reads through one of them. `work` once a duty
     cycle, until `position` is there. Never waits.
@@ -88,7 +88,7 @@ class StartSearch:
         self._refusals.check()
 
     def _survey(self, now_ns: int) -> int:
-        """Ask the nodes in turn, until one has said what it has.
+        """Ask the nodes in turn until one has said which part of the log it has.
 
         Each is given longer than the one before, since it may be down, or far away.
         """
@@ -215,7 +215,7 @@ class StartSearch:
             self._closing.append(search)
 
     def close(self) -> None:
-        """Give up what is being read. Idempotent."""
+        """Stop the search and close its source. Idempotent."""
         follower, self._follower = self._follower, None
         source, self._source = self._source, None
         if follower is not None:

@@ -17,7 +17,7 @@ def apps(
     egress: Egress = "",
     as_json: AsJson = False,
 ) -> None:
-    """Show every instance of an application: how far it is, how far behind, which code it runs, what it has written."""
+    """Show every instance of an application: its position, its lag, its code version, and what it has written."""
     from ordo.cluster.commands.printing import print_json, show
 
     with open_orders(endpoints, token_file, egress, "ordo apps") as orders:
@@ -52,8 +52,12 @@ def make_apps_table(found: list[dict[str, Any]]) -> Any:
 
 
 def _describe_refused(one: dict[str, Any]) -> str:
-    """Return how many of an instance's outputs were refused; what an earlier release reports has no count."""
+    """Return how many of an instance's outputs were refused.
+
+    What an earlier release reports has no count, and in a log of an earlier protocol level there may be more.
+    """
     count = one.get("outputs_refused", 0)
-    if one.get("refused") and not count:
+    is_exact = one.get("refused_exact", count <= REFUSED_EXACT_MAX and bool(count) == bool(one.get("refused")))
+    if one.get("refused") and not count and not is_exact:
         return "some"
-    return f"{count}{'+' * (count > REFUSED_EXACT_MAX)}"
+    return str(count) if is_exact else f"{count}+"

@@ -66,7 +66,7 @@ def upgrade(
     egress: Egress = "",
     as_json: AsJson = False,
 ) -> None:
-    """Have all instances of a group go on with another version of their code, from one record of the log on."""
+    """Change all instances of a group to another version of their code, from one record of the log on."""
     with open_orders(endpoints, token_file, egress, "ordo app upgrade") as orders:
         position = orders.upgrade_group(group, parse_version(to))
     done = f"version {to} of group {group} is in force from position {position} on"

@@ -1,4 +1,4 @@
-"""What `ordo app run` does: an instance of an application until the process is told to end."""
+"""The body of `ordo app run`: runs an instance of an application until the process is told to end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def make_keeper(archive: str, every_s: float, token_file: Path | None, group: str) -> SnapshotKeeper | None:
-    """Leave snapshots of the group in an archive, where there is one."""
+    """Return a keeper of the group's snapshots in an archive, or None without an archive."""
     if not archive:
         return None
     token = b"" if token_file is None else credentials_from_file(token_file)
@@ -34,7 +34,7 @@ def make_keeper(archive: str, every_s: float, token_file: Path | None, group: st
 def run_application(
     services: dict[int, str], settings: ApplicationSettings, keeper: SnapshotKeeper | None = None
 ) -> None:
-    """Run the classes that are named `module:Class`, by version, as an instance until this process is told to end.
+    """Run an instance until this process is told to end. `module:Class` names the code of each version.
 
     Raises OrdoError.
     """
@@ -63,8 +63,8 @@ def run_application(
             is_in_order = True
         finally:
             application.close(save=is_in_order)
-            refused = application.outputs_refused
-            get_logger().info("app.ended", group=settings.group, position=application.position, refused=refused)
+            counts = {"refused": application.outputs_refused, "repeated": application.executor.outputs_repeated}
+            get_logger().info("app.ended", group=settings.group, position=application.position, **counts)
     finally:
         transport.close()
 
@@ -76,7 +76,7 @@ def _run(
     settings: ApplicationSettings,
     keeper: SnapshotKeeper | None,
 ) -> None:
-    trouble, is_active = "", settings.mode is AppMode.ACTIVE_ACTIVE
+    trouble, held, is_active = "", "", settings.mode is AppMode.ACTIVE_ACTIVE
     quiet_since_ns = transport.clock.now()
     while not stopping:
         if _in_words(application.work, settings):
@@ -86,6 +86,9 @@ def _run(
         if application.trouble != trouble:
             trouble = application.trouble
             get_logger().warning("app.session", group=settings.group, trouble=trouble)
+        if application.held != held:
+            held = application.held
+            get_logger().warning("app.held", group=settings.group, reason=held or "goes on")
         if application.is_active != is_active:
             is_active = application.is_active
             event = "app.active" if is_active else "app.passive"
@@ -122,7 +125,7 @@ def _show(output: Output | None) -> str | None:
 
 
 def _in_words(action: Callable[[], T], settings: ApplicationSettings) -> T:
-    """Run an action; what the service raises becomes one line."""
+    """Run an action; turn exceptions of the service into one line."""
     try:
         return action()
     except OrdoError:

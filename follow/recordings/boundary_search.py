@@ -47,7 +47,7 @@ class BoundarySearch:
 
     @property
     def allowed(self) -> str:
-        """What is allowed in place of the position, as far as it is known; a part of a sentence."""
+        """The positions that are allowed instead, as far as they are known: a part of an error's text."""
         known = [f"position={one}" for one in (self.before, self.after) if one is not None]
         return f"the nearest records begin at {' and '.join(known)}" if self.is_known and known else HINT
 
@@ -58,7 +58,7 @@ class BoundarySearch:
 
     @property
     def is_pending(self) -> bool:
-        """The driver still owes an answer: go on with `work`."""
+        """Whether the driver still owes an answer, so that `work` must be called."""
         return self.source.is_pending
 
     def work(self, now_ns: int) -> int:
@@ -78,7 +78,7 @@ class BoundarySearch:
         return count
 
     def _begin(self, source: LogSource) -> None:
-        """Where there is nothing to read, what the node has said is all that is known."""
+        """Replay from the start of the term, or finish with the node's start and end if there is nothing to read."""
         assert source.descriptor is not None
         start, end = source.start_position, source.end_position
         if not start <= self.position < end:
@@ -104,6 +104,6 @@ class BoundarySearch:
         self.close()
 
     def close(self) -> None:
-        """Give up what is being read. Idempotent."""
+        """Stop the search and close its source. Idempotent."""
         self.is_done = True
         self.source.close()

@@ -51,7 +51,7 @@ class LivePatience:
 
 
 class LiveState(Enum):
-    """The state of a shared stream, seen from a reader; each says what is waited for."""
+    """The state of a shared stream, as a reader sees it; each name says what the reader waits for."""
 
     SUBSCRIBING = "the driver's subscription"
     ASKING = "the archive's answer"

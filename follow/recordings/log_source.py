@@ -20,9 +20,10 @@ from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import told_log
 from ordo.cluster.wire.streams import LOG_STREAM_ID, topic_of
 from ordo.follow.recordings.live_stream import LivePatience, LiveStream
-from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, OrdoError
 from ordo.transport.client.client import TransportClient
 from ordo.transport.control.commands import IPC_IDENTITY
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 from ordo.transport.streams.image import Header, Image
 from ordo.transport.streams.subscription import Subscription
 from ordo.transport.uri import ChannelUri, udp
@@ -83,8 +84,8 @@ class LogSource:
         """The node has no such recording, or none yet."""
         self.is_leader = False
         """The node writes the log: it records what its own driver sends. False, too, when the log is hidden."""
-        self.is_refused = False
-        """The node does not let this client read, and would not the next time."""
+        self.error: OrdoError | None = None
+        """What the archive, or the driver, has ended it with."""
         self.is_between_frames = True
         """False when no frame begins at the position that was asked for."""
         self.descriptor: RecordingDescriptor | None = None
@@ -115,8 +116,20 @@ class LogSource:
 
     @property
     def has_answered(self) -> bool:
-        """Whether the node has said what it has."""
+        """Whether the node has answered where its recording begins and ends."""
         return self.state not in (SourceState.CONNECTING, SourceState.FINDING, SourceState.MEASURING)
+
+    @property
+    def is_refused(self) -> bool:
+        """The node does not let this client read, and would not the next time."""
+        return isinstance(self.error, ArchiveError) and self.error.code in REFUSALS
+
+    @property
+    def is_damaged(self) -> bool:
+        """Its archive has refused to send what is there, as it does with frames that are damaged."""
+        error = self.error
+        is_answer = isinstance(error, ArchiveError) and not isinstance(error, ArchiveTimeoutError)
+        return is_answer and error.code == ErrorCode.GENERIC  # type: ignore[union-attr]
 
     @property
     def is_ended(self) -> bool:
@@ -124,7 +137,7 @@ class LogSource:
 
     @property
     def is_pending(self) -> bool:
-        """The driver still owes an answer, and what it gives is to be closed."""
+        """Whether the driver still owes an answer, whose resource must be closed when it comes."""
         return self._driver.is_pending or self._session.is_pending
 
     # --- steps --------------------------------------------------------------------------------------------------------
@@ -275,7 +288,7 @@ class LogSource:
         It is asked how far it is.
         """
         error = reply.error
-        if isinstance(error, ArchiveError) and error.code == ErrorCode.INVALID_POSITION:
+        if isinstance(error, ArchiveError) and self._is_of_position(error):
             if self.position > self.end_position:
                 self._ask(control_requests.max_recorded_position(self._recording_id), self._on_measured_again)
             else:
@@ -287,6 +300,10 @@ class LogSource:
             self._replay_id = reply.relevant_id
             self._image_deadline_ns = reply.deadline_ns
             self.state = SourceState.REPLAYING
+
+    def _is_of_position(self, error: ArchiveError) -> bool:
+        """Return whether the archive refused because of the position; for one between frames it has no such code."""
+        return error.code == ErrorCode.INVALID_POSITION or self.position % FRAME_ALIGNMENT != 0
 
     def _on_measured_again(self, reply: Reply) -> None:
         if reply.error is not None:
@@ -360,7 +377,10 @@ class LogSource:
 
     @property
     def image(self) -> Image | None:
-        """The stream that is read, the own replay or the one that readers share; None until it is there."""
+        """The image that is read: of this source's replay, or of the stream that readers share.
+
+        None until it exists.
+        """
         if self.state is not SourceState.REPLAYING:
             return None
         return self._live.image if self._live is not None and self._live.is_live else self._image
@@ -391,7 +411,7 @@ class LogSource:
         return count
 
     def poll_block(self, handler: Callable[[int, memoryview], object], limit_bytes: int) -> int:
-        """Call `handler(position, frames)` once for whole frames as they stand in the log; return their bytes.
+        """Call `handler(position, frames)` once for whole frames, as the log has them; return their bytes.
 
         `position` is that of the first frame, and the view is readable inside the call only.
         """
@@ -407,11 +427,11 @@ class LogSource:
         return count
 
     def _end_with(self, error: OrdoError) -> None:
-        self.is_refused = isinstance(error, ArchiveError) and error.code in REFUSALS
+        self.error = error
         self.end(str(error))
 
     def end(self, reason: str) -> None:
-        """Give the node up, for a reason of its own or of what reads or records it."""
+        """End this source for a reason of its own, or of its reader."""
         if not self.is_ended:
             self.reason = reason
             self.close()

@@ -1,4 +1,4 @@
-"""What the nodes say of the position at which a reader wants to begin: whether it can ever be read from there.
+"""Decides, from what the nodes answer, whether the log can ever be read from a reader's first position.
 
 One node may lag, and one may be damaged. So a position counts as beyond the end once every node has said so, or most of
 them with the leader among them, and none has caught up for a while; and as inside a record once most nodes say so that
@@ -21,7 +21,7 @@ BEYOND_PATIENCE_NS = 3_000_000_000
 
 
 class EndVotes:
-    """The nodes whose recordings end before what a reader wants, and for how long they have said so."""
+    """The nodes whose recordings end before a reader's position, and how long they have answered so."""
 
     def __init__(self, nodes: Sequence[ArchiveClientSettings]) -> None:
         self._count = len({one.control_channel for one in nodes})
@@ -35,7 +35,7 @@ class EndVotes:
         return max(self._ends.values(), default=-1)
 
     def clear(self) -> None:
-        """Forget the votes: a node has what is wanted, or has come further."""
+        """Forget the votes, because a node has the position, or its log has grown."""
         self._ends.clear()
         self._leaders.clear()
 
@@ -51,7 +51,10 @@ class EndVotes:
 
 
 class PositionVerdict:
-    """`note` what a source says, `work` once a duty cycle; `check` raises what is final."""
+    """A verdict on a first position.
+
+    `note` takes a source's answers, `work` runs once per duty cycle, `check` raises what is final.
+    """
 
     def __init__(
         self,
@@ -87,11 +90,11 @@ class PositionVerdict:
             raise self._error
 
     def note_begun(self) -> None:
-        """Note that a node has begun to send: nothing that is said after that counts."""
+        """Note that a node has begun to send; later answers no longer count."""
         self._has_begun = True
 
     def note(self, source: LogSource, position: int, now_ns: int, topic: str | None = None) -> None:
-        """Note what a source says that has answered, or has ended."""
+        """Note the answer of a source that has answered or ended."""
         if self._has_begun or self._search is not None or self._error is not None:
             return
         if source.is_too_old:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ from ordo.transport.client.client_transport import ClientTransport
 from ordo.transport.frame_layout import FRAME_ALIGNMENT
 from ordo.transport.secure.settings import Encryption
 
+TOKEN_VARIABLE = "ORDO_TOKEN_FILE"
 PARK_NS = 1_000_000
 RETRY_PAUSE_NS = 100_000_000
 BLOCK_BYTES = 1 << 20
@@ -44,7 +46,8 @@ PATIENCE_S = 0.5
 class Access:
     """How nodes are reached: the caller's key and the keys it trusts, empty for ORDO_KEY_FILE and ORDO_TRUSTED_FILE.
 
-    `timeout_s` without any progress is an error. `token_file`: a token with the role log; empty for none.
+    `timeout_s` without any progress is an error. `token_file`: a token with the role log; empty for ORDO_TOKEN_FILE,
+    and for none where that is not set either.
     """
 
     key_file: str = ""
@@ -54,11 +57,12 @@ class Access:
 
     def settings(self, address: str) -> ArchiveClientSettings:
         """Raise ConfigurationError for an address that is none, or that has no host."""
+        token_file = self.token_file or os.environ.get(TOKEN_VARIABLE, "")
         return ArchiveClientSettings.at(
             address,
             message_timeout_s=min(self.timeout_s / 2, SESSION_TIMEOUT_S),
             name="range-reader",
-            credentials=credentials_from_file(self.token_file) if self.token_file else b"",
+            credentials=credentials_from_file(token_file) if token_file else b"",
             key_file=self.key_file,
             trusted_file=self.trusted_file,
         )
@@ -76,11 +80,18 @@ class Survey:
     start_position: int
     end_position: int
     answered: tuple[str, ...]
-    """The nodes that answered in time, the one with the most log first."""
+    """The nodes that answered in time, the one with the most log first, but the leader last: it has enough to do."""
     silent: dict[str, str]
     """The others, and why."""
     origin: Origin | None = None
     """Which cluster's log it is; None: no node says it."""
+    leader: str | None = None
+    """The one of those that answered that writes the log, where it was seen."""
+
+    @property
+    def followers(self) -> tuple[str, ...]:
+        """The nodes that answered, without the leader; the leader where no other did."""
+        return tuple(address for address in self.answered if address != self.leader) or self.answered
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -183,7 +194,7 @@ class _Surveyor:
         return ", ".join(f"{address} ({reason})" for address, reason in reasons.items())
 
     def _finish(self, ready: dict[str, LogSource]) -> Survey:
-        found = sorted(ready.items(), key=lambda item: -item[1].end_position)
+        found = sorted(ready.items(), key=lambda item: (item[1].is_leader, -item[1].end_position))
         descriptors = [source.descriptor for _, source in found if source.descriptor is not None]
         silent = {
             address: self._problems.get(address, "no answer in time")
@@ -197,6 +208,7 @@ class _Surveyor:
             tuple(address for address, _ in found),
             silent,
             self._cluster.origin,
+            next((address for address, source in found if source.is_leader), None),
         )
         self._close()
         return result
@@ -208,7 +220,7 @@ class _Surveyor:
 
 
 class LostRangeError(ArchiveError):
-    """No node has the position any more; `oldest_position` is where the log begins now."""
+    """No node has the position any longer; `oldest_position` is where the log begins now."""
 
     def __init__(self, position: int, oldest_position: int) -> None:
         super().__init__(
@@ -221,6 +233,24 @@ class LostRangeError(ArchiveError):
 
 class BoundaryError(ArchiveError):
     """No frame begins at the position."""
+
+
+class DamagedRangeError(ArchiveError):
+    """The node cannot send what it has at `position`; the message is what its archive says."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"position={position}: {reason}", code=ErrorCode.GENERIC)
+        self.position = position
+
+
+@dataclass(frozen=True)
+class OneNode:
+    """What a single node has itself: its log, or another of its recordings.
+
+    That its archive refuses to send a frame is a DamagedRangeError then, for no other node can give it.
+    """
+
+    recording_id: int | None = None
 
 
 class RangeReader(Closing):
@@ -243,10 +273,12 @@ class RangeReader(Closing):
         silence_s: float = 3.0,
         record_filter: Mapping[str, str] | None = None,
         origin: Origin | None = None,
+        of_node: OneNode | None = None,
     ) -> None:
         """`record_filter`: what nodes may leave out, with padding in its place (`ordo.follow.entries.record_filter`).
 
-        `origin`: of a survey; a node of another cluster is refused with an OtherClusterError.
+        `origin`: of a survey; a node of another cluster is refused with an OtherClusterError. `of_node`: the only node
+        is read for what it has itself.
 
         Raises ConfigurationError, TransportError; nodes are asked later.
         """
@@ -258,6 +290,7 @@ class RangeReader(Closing):
         """Why the reader left the last node."""
         self._access = access or Access()
         self._record_filter = record_filter
+        self._of_node = of_node
         self._settings = [self._access.settings(address) for address in addresses]
         self._silence_ns = round(silence_s * SECOND_NS)
         self._transport = self._access.transport()
@@ -323,8 +356,10 @@ class RangeReader(Closing):
         self._next_node += 1
         self._silent_ns = now_ns
         self._source = LogSource(
-            self._transport.client, settings, now_ns, record_filter=self._record_filter, cluster=self._cluster
-        )
+            self._transport.client, settings, now_ns,
+            recording_id=None if self._of_node is None else self._of_node.recording_id,
+            record_filter=self._record_filter, cluster=self._cluster,
+        )  # fmt: skip
 
     def _attend(self, source: LogSource, now_ns: int) -> None:
         """Leave a node that has ended its replay, or is silent."""
@@ -334,6 +369,8 @@ class RangeReader(Closing):
         source.close()
         self._closing.append(source)
         self._source = None
+        if self._of_node is not None and source.is_damaged:
+            raise DamagedRangeError(self.position, source.reason)
         if not source.is_between_frames:
             raise BoundaryError(f"no frame of the log begins at position={self.position}: {source.reason}")
         self._refusals.note(source)

@@ -1,4 +1,4 @@
-"""Follows what all nodes record alike, without a gap and without a repeat: the committed log, or a topic of the feeds.
+"""Follows a recording that all nodes have alike, without gaps or repeats: the committed log, or a topic of the feeds.
 
 The clock is handed in.
 """
@@ -53,7 +53,7 @@ class Refusals:
 
 
 class RecordingFollower:
-    """At most two nodes at a time: the one that is read, and one that is asked whether it has more.
+    """A follower with at most two nodes at a time: the one that it reads, and one that it asks whether it has more.
 
     Who reads the leader asks the other nodes, and goes on at one that has as much: the leader has enough to do.
 
@@ -140,7 +140,7 @@ class RecordingFollower:
 
     @property
     def is_live(self) -> bool:
-        """Whether it reads what the node sends to all its readers alike."""
+        """Whether it reads the stream that a node sends to all its readers."""
         return self._source is not None and self._source.is_live
 
     def work(self, now_ns: int) -> int:
@@ -188,7 +188,7 @@ class RecordingFollower:
         self._open_probe(now_ns, is_look=True)
 
     def _open_next(self, now_ns: int) -> LogSource | None:
-        """Open a source at the next node in turn, other than the current one where there is another."""
+        """Open a source at the next node in turn, other than the current one if there is another."""
         for _ in range(len(self._nodes)):
             settings = self._nodes[self._next_node % len(self._nodes)]
             self._next_node += 1
@@ -238,7 +238,7 @@ class RecordingFollower:
             self._last_progress_ns = now_ns
 
     def _judge(self, source: LogSource, now_ns: int) -> None:
-        """Whether this node says that nothing can ever be read from the position at which the reader begins."""
+        """Note whether this node says that the reader's first position can never be read."""
         if source.image is not None:
             self._verdict.note_begun()
         elif self.position is not None and (source.is_ended or source.is_beyond):
@@ -248,12 +248,12 @@ class RecordingFollower:
                 self.problem = self._verdict.problem or so_far
 
     def _judge_probe(self, probe: LogSource, now_ns: int) -> None:
-        """Note what the node has that was asked whether it has more."""
+        """Note the answer of the node that was asked whether it has more."""
         if self.position is not None:
             self._verdict.note(probe, self.position, now_ns, self._topic)
 
     def leave_source(self, reason: str) -> None:
-        """Leave a node that lacks what is wanted: the next one is asked in the next duty cycle."""
+        """Leave a node that lacks what the reader needs; the next duty cycle asks the next node."""
         if self._source is not None:
             self._source.end(reason)
 
@@ -262,7 +262,10 @@ class RecordingFollower:
         return source.start_position if self._is_from_start else source.end_position
 
     def _note_end(self, source: LogSource) -> None:
-        """Only when every node has lost the position is it lost, and when every node refuses is it refused."""
+        """Note why a source ended.
+
+        A position is lost when every node has lost it, and refused when every node refuses it.
+        """
         self._refusals.note(source)
         if not source.is_too_old:
             return
@@ -301,7 +304,7 @@ class RecordingFollower:
                 self._drop(probe)
 
     def _has_more(self, probe: LogSource) -> bool:
-        """Return whether a node has more than the one that is read, from which nothing has come since it was asked."""
+        """Return whether another node has more, and nothing has come from the current one since the other was asked."""
         if self.position is None:
             return True
         return self.position == self._probed_at and probe.end_position > self.position >= probe.start_position

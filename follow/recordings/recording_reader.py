@@ -1,4 +1,4 @@
-"""What programs hold of a follower, whatever it follows: the committed log, or a topic of the feeds."""
+"""The base of readers that programs hold: of the committed log, and of topics of the feeds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordingReader(Closing, Generic[Item]):
 
     @property
     def is_live(self) -> bool:
-        """Whether it reads the stream that a node sends to all its readers alike, and not a replay of its own."""
+        """Whether it reads the stream that a node sends to all its readers, and not a separate replay."""
         return self._follower.is_live
 
     @property
@@ -50,11 +50,11 @@ class RecordingReader(Closing, Generic[Item]):
         return self._transport.descriptor
 
     def poll(self, handler: Callable[[Item], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Call `handler` for what has come, at most `limit` fragments; return how many. Does not wait."""
+        """Call `handler` for what has arrived, at most `limit` fragments; return how many. Does not wait."""
         raise NotImplementedError
 
     def take(self) -> Item | None:
-        """Return what comes next, None when nothing has come. Does not wait. Raises as `poll`."""
+        """Return the next item, or None if none has arrived. Does not wait. Raises as `poll`."""
         self._transport.use.check()
         return self._polled.take_from(self.poll)
 
@@ -93,7 +93,7 @@ class RecordingReader(Closing, Generic[Item]):
         self._drive(lambda: 0)
 
     def _drive(self, hand_out: Callable[[], int]) -> int:
-        """One duty cycle. What has come is handed out before anything else is looked after: somebody waits for it."""
+        """Run one duty cycle. Delivers what has arrived before any other work, because the program waits for it."""
         with self._transport.use:
             now_ns = self._transport.drive()
             try:

@@ -18,15 +18,15 @@ class AsyncFeedReader(AsyncReader[FeedMessage]):
 
     @property
     def next_sequence(self) -> int | None:
-        """As FeedReader.next_sequence."""
+        """See FeedReader.next_sequence."""
         return self._reader.next_sequence
 
     @property
     def is_reading(self) -> bool:
-        """As FeedReader.is_reading."""
+        """See FeedReader.is_reading."""
         return self._reader.is_reading
 
     @property
     def problem(self) -> str:
-        """As FeedReader.problem."""
+        """See FeedReader.problem."""
         return self._reader.problem

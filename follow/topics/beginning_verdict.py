@@ -1,4 +1,4 @@
-"""What the nodes say of the place at which a reader of a topic wants to begin: whether it has ever been there.
+"""Decides, from what the nodes answer, whether a reader's first place in a topic has ever existed.
 
 A message number that is not yet the next one, and a position at which the log has not arrived, would be waited for
 silently and for ever. As with positions of the log, one node alone decides nothing (`EndVotes`): it may lag.
@@ -17,12 +17,15 @@ from ordo.runtime.errors import ArchiveError
 
 
 class BeginningVerdict:
-    """`note` what a node has, `note_before` what was read and is not wanted; `check` raises what is final."""
+    """A verdict on a first place.
+
+    `note` takes a node's answer, `note_before` an earlier message, `check` raises what is final.
+    """
 
     def __init__(
         self, nodes: Sequence[ArchiveClientSettings], topic: str, position: int | None, sequence: int | None
     ) -> None:
-        """`position`: of the log, behind which the reader begins; `sequence`: with which; None: not by that."""
+        """Begin after a log `position`, or with message `sequence`; None: not by that."""
         self._topic = topic
         self._position = position or None
         self._sequence = sequence if sequence is not None and sequence > 1 else None
@@ -35,7 +38,7 @@ class BeginningVerdict:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody knows yet that there is such a place."""
+        """Whether it is still unknown that the place exists."""
         return self._error is None and (self._position is not None or self._sequence is not None)
 
     @property
@@ -49,18 +52,21 @@ class BeginningVerdict:
             raise self._error
 
     def note_begun(self) -> None:
-        """Note that a message came that is wanted: nothing that is said after that counts."""
+        """Note that the first wanted message came; later answers no longer count."""
         self._position = self._sequence = None
         self._votes.clear()
 
     def note_before(self, sequence: int) -> None:
-        """Note a message before the wanted one: whoever has voted may have more by now, too."""
+        """Note a message before the wanted one.
+
+        This clears the votes, because nodes that voted may have more by now.
+        """
         if sequence > self._last:
             self._last = sequence
             self._votes.clear()
 
     def note(self, source: LogSource, position: int | None, now_ns: int) -> None:
-        """Note what a node has; `position`: of the topic's recording, up to which it was read."""
+        """Note what a node has; `position` is how far the topic's recording was read."""
         if not self.is_open:
             return
         if self._sequence is not None:
@@ -69,7 +75,10 @@ class BeginningVerdict:
             self._note_log(source, self._position, now_ns)
 
     def _note_sequence(self, source: LogSource, position: int | None, sequence: int, now_ns: int) -> None:
-        """Note whether a node has more than what was read: all record the same, so its length says so."""
+        """Note whether a node has more than what was read.
+
+        All nodes record the same, so the recording's length tells.
+        """
         has_read_all = position is not None and source.has_answered and 0 <= source.end_position <= position
         if self._last + 1 >= sequence or not (source.has_nothing or (has_read_all and self._last)):
             return

@@ -1,4 +1,4 @@
-"""Where in the recording of a topic a reader begins that wants what is behind a position, or from a number on."""
+"""Finds where to begin in a topic's recording: after a log position, or with a message number."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ class FeedSearch:
     """
 
     def __init__(self, source: LogSource, is_before: Callable[[bytes], bool]) -> None:
-        """`source` is READY. `is_before` says whether a record comes before what is wanted; may raise DecodeError."""
+        """Search a READY `source`.
+
+        `is_before` says whether a record comes before the wanted one, and may raise DecodeError.
+        """
         assert source.descriptor is not None
         self.source = source
         self._is_before = is_before
@@ -38,7 +41,7 @@ class FeedSearch:
         return None if self._low < 0 else self._begin_of(self._low)
 
     def work(self) -> bool:
-        """Take a step; whether `position` is known now. A source that ends on the way is left as it is."""
+        """Take a step; return whether `position` is known now. A source that ends meanwhile stays as it is."""
         source, middle = self.source, (self._low + self._high) // 2
         if source.state is SourceState.READY:
             if self._high - self._low <= 1:

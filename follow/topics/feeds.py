@@ -25,6 +25,7 @@ from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.recording_follower import RecordingFollower
 from ordo.follow.recordings.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from ordo.follow.topics.beginning_verdict import BeginningVerdict
+from ordo.follow.topics.emptied_topic import EmptiedTopic
 from ordo.follow.topics.feed_search import FeedSearch
 from ordo.follow.topics.topic_source import TopicSource
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, DecodeError
@@ -98,9 +99,11 @@ class FeedFollower(RecordingFollower):
             self.cluster.position = max(self.cluster.position, from_position)
         self.topic = topic
         self.next_sequence = from_sequence
-        """Of the message to be handed out next; None: any."""
+        """The number of the message to be delivered next; None: any."""
         self._from_position = from_position if isinstance(from_position, int) and from_sequence is None else None
         self._beginning = BeginningVerdict(nodes, topic, self._from_position, from_sequence)
+        self._emptied = EmptiedTopic(client, nodes, topic, self.cluster)
+        self._deleted: ArchiveError | None = None
         self._starts: dict[str, int] = {}
         self._without: set[str] = set()
         self._has_begun = False
@@ -121,6 +124,49 @@ class FeedFollower(RecordingFollower):
         """Raise ArchiveError when every node refuses these credentials, or there was never such a beginning."""
         super().check_allowed()
         self._beginning.check()
+        if self._deleted is not None:
+            raise self._deleted
+
+    def work(self, now_ns: int) -> int:
+        """Run one duty cycle, like RecordingFollower; also ask about a topic of which nothing is left."""
+        count = super().work(now_ns) + self._emptied.work(now_ns)
+        source = self._source
+        if source is not None and self._is_emptied(source):
+            last = self._emptied.look(source, now_ns)
+            if last is not None:
+                self._judge_emptied(last.sequence, last.log_position)
+        return count
+
+    def _is_emptied(self, source: LogSource) -> bool:
+        """Return whether a beginning is wanted, and the node that is read has had the topic and has nothing of it."""
+        is_wanted = not self._has_begun and (self._from_position is not None or self.next_sequence is not None)
+        is_empty = source.has_answered and 0 < source.start_position == source.end_position
+        return is_wanted and is_empty and self._deleted is None and self.position == source.end_position
+
+    def _judge_emptied(self, last_sequence: int, last_position: int) -> None:
+        """Decide whether the reader's first message was deleted, given the last message that the topic had."""
+        if self._from_position is not None:
+            what, is_deleted = f"position={self._from_position} of the log", self._from_position < last_position
+        else:
+            wanted = self.next_sequence or 1
+            what, is_deleted = f"sequence {wanted - 1}", wanted <= last_sequence
+        if not is_deleted:
+            self._beginning.note_before(last_sequence)
+        elif self._seek():
+            self._is_missing, self.position = False, None
+            self.leave_source("a node that has not answered may have more")
+        else:
+            self._deleted = ArchiveError(
+                f"feed {self.topic}: messages behind {what} were deleted at all nodes that could be reached, and none "
+                f"is left; the last one had sequence {last_sequence} and position={last_position}: begin with "
+                f'from_sequence={last_sequence + 1}, "oldest" or "live"',
+                code=INVALID_POSITION,
+            )
+
+    def close(self) -> None:
+        """Stop following and close all sources. Idempotent."""
+        super().close()
+        self._emptied.close()
 
     def _source_at(self, settings: ArchiveClientSettings, now_ns: int) -> LogSource:
         needs_log = self._beginning.needs_log
@@ -149,7 +195,7 @@ class FeedFollower(RecordingFollower):
         super()._attend_probe(now_ns)
 
     def _judge_beginning(self, source: LogSource, now_ns: int) -> None:
-        """Whether there has ever been what the reader wants to begin with, as far as this node knows."""
+        """Note whether the reader's first message has ever existed, as far as this node knows."""
         beginning = self._beginning
         if beginning.is_open:
             beginning.note(source, self.position, now_ns)
@@ -183,7 +229,7 @@ class FeedFollower(RecordingFollower):
 
     @property
     def _has_target(self) -> bool:
-        """Whether a message is wanted that may stand far behind the recording's beginning."""
+        """Whether the reader's first message may be far from the beginning of the recording."""
         is_behind = self._from_position is not None and self._from_position > 0
         return is_behind or (self.next_sequence is not None and self.next_sequence > 1)
 
@@ -194,7 +240,7 @@ class FeedFollower(RecordingFollower):
         return self.next_sequence is not None and message.sequence < self.next_sequence
 
     def _choose_position(self, source: LogSource) -> int | None:
-        """Where the search says; else the topic's first message, if it is there.
+        """Return the position that the search has found, or else the position of the topic's first message.
 
         Else the node is sought that has most of it.
         """
@@ -208,11 +254,11 @@ class FeedFollower(RecordingFollower):
         return min(self._starts.values())
 
     def _is_unheard(self) -> bool:
-        """Return whether a node has not said so far what it has of the topic."""
+        """Return whether some node has not yet answered which part of the topic it has."""
         return not self._are_all(self._starts)
 
     def _seek(self) -> bool:
-        """Look for what is missing at all nodes once more; return whether there is a search."""
+        """Search all nodes once more for the missing messages; return whether a search was started."""
         if not self._is_unheard() or self._rounds == ROUNDS_MAX:
             return False
         self._rounds += 1
@@ -228,7 +274,7 @@ class FeedFollower(RecordingFollower):
             self._is_from_start = self._is_from_start or len(self._without) == len(self._nodes)
 
     def poll_messages(self, handler: Callable[[FeedMessage], object], limit: int) -> int:
-        """Call `handler(message)` for what has come, at most `limit` fragments; return how many.
+        """Call `handler(message)` for messages that have arrived, at most `limit` fragments; return how many.
 
         Raises ArchiveError when what is wanted was deleted, ClusterError when a message is missing.
         """
@@ -346,7 +392,7 @@ class FeedReader(RecordingReader[FeedMessage]):
 
     @property
     def cluster(self) -> str | None:
-        """Which cluster's topic it reads, to be kept with a position; None until a node says it, or where none does."""
+        """The identity of the cluster whose topic is read, to be kept with a position; None while unknown."""
         origin = self._follower.cluster.origin
         return None if origin is None else identity_text(origin)
 
@@ -358,7 +404,7 @@ class FeedReader(RecordingReader[FeedMessage]):
 
     @property
     def is_reading(self) -> bool:
-        """Whether a node was found that sends the topic: what is published from then on is handed out."""
+        """Whether a node that sends the topic was found; everything published from then on is delivered."""
         return self._follower.source_address is not None
 
     @property
@@ -367,7 +413,9 @@ class FeedReader(RecordingReader[FeedMessage]):
         return self._transport.descriptor
 
     def poll(self, handler: Callable[[FeedMessage], object], limit: int = FRAGMENTS_PER_POLL) -> int:
-        """Call `handler(message)` for what has come, at most `limit` fragments; return how many. Does not wait.
+        """Call `handler(message)` for messages that have arrived, at most `limit` fragments; return how many.
+
+        Does not wait.
 
         What the handler raises is raised here; the message counts as handed out. Raises ArchiveError when no node has
         what is wanted any more, ClusterError when a message is missing.

@@ -1,4 +1,4 @@
-"""One node as the source of a topic's reader: it also says how far the node's log is committed."""
+"""One node as the source of a topic's reader; it also reports how far the node's log is committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the newest snapshot at one node that is not of a later position than the one that a reader begins at.
+"""Finds the newest snapshot at one node whose position is not above a reader's first position.
 
 Or the oldest one that is not of an earlier position: where a reader may begin whose log has lost its beginning.
 
@@ -25,7 +25,7 @@ from ordo.transport.client.client import TransportClient
 STANDSTILL_NS = 10_000_000_000
 FRAGMENTS_PER_CYCLE = 1024
 MESSAGES_MAX = 4_000_000
-"""Of what a container keeps: more than its own bounds let it have."""
+"""The most messages that a container's part may have: more than its own limits allow."""
 
 
 class SnapshotSearch:
@@ -70,7 +70,7 @@ class SnapshotSearch:
 
     @property
     def is_pending(self) -> bool:
-        """The driver still owes an answer: go on with `work`."""
+        """Whether the driver still owes an answer, so that `work` must be called."""
         return any(one.is_pending for one in self._closing)
 
     def work(self, now_ns: int) -> int:
@@ -192,7 +192,7 @@ class SnapshotSearch:
             self._closing.append(session)
 
     def close(self) -> None:
-        """Give up what is being read. Idempotent."""
+        """Stop the search and close its source. Idempotent."""
         self._close_session()
         source, self._source = self._source, None
         if source is not None:
@@ -201,5 +201,5 @@ class SnapshotSearch:
 
 
 def _is_snapshot(recording: RecordingDescriptor) -> bool:
-    """Of a service, in whichever cluster of the driver."""
+    """Return whether a recording is a service's snapshot, of any cluster of the driver."""
     return (recording.stream_id - SERVICE_SNAPSHOT_STREAM_ID) % LOCAL_STREAMS_STEP == 0
