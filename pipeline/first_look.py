@@ -1,4 +1,4 @@
-"""What a command line says wrong, found before Spark is started for it."""
+"""Errors of a command line that are found before Spark is started for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ordo.pipeline.recordings.object_store import parse_storage
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.replaying.service_names import make_service
 
@@ -24,9 +24,9 @@ def look_at_frame(folders: Sequence[str], recording: str, commit: str, storage: 
         options.open_recordings()
 
 
-def look_at_options(folders: Sequence[str], options: Mapping[str, str]) -> ReadOptions:
+def look_at_options(folders: Sequence[str], options: Mapping[str, str]) -> ReadSettings:
     """Raise PipelineError for folders that are not there, and for options that do not fit; open nothing."""
-    return ReadOptions.parse({"paths": json.dumps(list(folders)), **options})
+    return ReadSettings.parse({"paths": json.dumps(list(folders)), **options})
 
 
 def look_at_services(*names: str | None) -> None:

@@ -7,23 +7,17 @@ all that was asked for could be checked; 6 it could not be done; 7 a library is 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
-from ordo.runtime.errors import OrdoError
-from ordo.runtime.reporting.output import OutputStream
-from ordo.runtime.reporting.terminal import console_on
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.engine import AUDIT_SPARK_FROM_BYTES, REPLAY_SPARK_FROM_BYTES, Engine, choose_engine
+from ordo.pipeline.job_run import Job, needing, running
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 app = typer.Typer(
     name="pipeline",
@@ -35,85 +29,32 @@ app = typer.Typer(
 )
 
 
-class Engine(StrEnum):
-    """The engine that runs a job: Spark, or this process alone."""
-
-    SPARK = "spark"
-    LOCAL = "local"
-
-
 EXIT_FOUND = 1
 EXIT_NOT_CHECKED = 3
 
-Folders = Annotated[list[str], typer.Argument(help="archive folders, such as data/node0/archive, or copies of them")]
-Folder = Annotated[str, typer.Argument(help="archive folder of one node, such as data/node0/archive, or a copy of it")]
+Folders = Annotated[
+    list[str],
+    typer.Argument(help="archive folders, such as data/node0/archive, copies of them, or ordo://host:port,..."),
+]
+Folder = Annotated[
+    str,
+    typer.Argument(
+        help="archive folder of one node, such as data/node0/archive, a copy of it, or ordo://host:port,..."
+    ),
+]
 ReportTo = Annotated[str, typer.Option("--report", help="folder for the report")]
 Master = Annotated[str | None, typer.Option(help="Spark master, such as spark://host:7077; default this machine")]
 Cores = Annotated[int | None, typer.Option(help="cores of this machine to use; default all")]
 Commit = Annotated[str, typer.Option(help="auto, recorded, a position, or the node's aeron_dir")]
 RecordingOption = Annotated[str, typer.Option("--recording", help="log, all, or recording ids")]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="Spark, or this process alone, without a JVM")]
+EngineOption = Annotated[
+    Engine, typer.Option("--engine", help="Spark, or this process alone, without a JVM; auto: by the size of the log")
+]
 StorageOption = Annotated[str | None, typer.Option("--storage", help="of copies: fsspec options, as JSON")]
 RepeatsOption = Annotated[
     bool, typer.Option("--repeats", help="count copies of requests as well, which were sent again and not executed")
 ]
 ServiceOption = Annotated[str, typer.Option("--service", help="the service, as module:Class")]
-
-
-@dataclass
-class Job:
-    """A running job: the session, and a line that shows progress."""
-
-    spark: SparkSession
-    progress: Progress
-    task: int
-
-    def show(self, done: int, total: int, text: str) -> None:
-        self.progress.update(self.task, completed=done, total=total, description=text)  # type: ignore[arg-type]
-
-
-def plain_error(error: Exception) -> Exception:
-    """Return Ordo's own error where Spark has wrapped one in a stack trace; any other error unchanged."""
-    return error if isinstance(error, OrdoError) else own_error(error) or error
-
-
-@contextmanager
-def _terminal() -> Iterator[Any]:
-    """Open standard error by a descriptor of its own: Spark's start takes descriptor 2 for a while."""
-    file = os.fdopen(os.dup(2), "w")
-    try:
-        yield OutputStream(file, is_lossy=True)
-    finally:
-        with suppress(OSError):
-            file.close()
-
-
-@contextmanager
-def running(name: str, master: str | None, cores: int | None) -> Iterator[Job]:
-    """Open a Spark session for one job; it is stopped when the block ends."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    try:
-        with ExitStack() as stack:
-            console = console_on(stack.enter_context(_terminal()))
-            progress = stack.enter_context(Progress(*columns, console=console, transient=not console.is_terminal))
-            task = progress.add_task(f"{name}: starting Spark", total=None)
-            from ordo.pipeline.spark.session import local_session
-
-            scratch = stack.enter_context(TemporaryDirectory(prefix="ordo-spark-", ignore_cleanup_errors=True))
-            spark = local_session(name, cores, scratch, master=master, log=os.path.join(scratch, "spark.log"))
-            try:
-                progress.update(task, description=name)
-                yield Job(spark, progress, task)
-            except Exception as error:
-                raise plain_error(error) from error
-            finally:
-                spark.stop()
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("pyspark", "pyarrow", "matplotlib"):
-            raise
-        raise MissingLibraryError(
-            f"{error.name} is not installed; run: pip install 'ordo-sequencer[pipeline]'"
-        ) from error
 
 
 def _load(
@@ -131,11 +72,14 @@ def _load(
 @app.command()
 def audit(
     folders: Folders, report: ReportTo = "audit", recording: RecordingOption = "log", commit: Commit = "auto",
-    master: Master = None, cores: Cores = None, engine: EngineOption = Engine.SPARK, storage: StorageOption = None,
+    master: Master = None, cores: Cores = None, engine: EngineOption = Engine.AUTO, storage: StorageOption = None,
 ) -> None:  # fmt: skip
     """Check every byte, and that all nodes' logs agree."""
     from ordo.pipeline.jobs import audit_report
 
+    on_spark = master is not None or cores is not None
+    with needing("local"):
+        engine = choose_engine(engine, folders, AUDIT_SPARK_FROM_BYTES, recording, commit, storage, on_spark)
     run = _audit_here if engine is Engine.LOCAL else _audit
     facts, violations = run(folders, recording, commit, master, cores, storage)
     facts["session_violations"] = violations
@@ -166,9 +110,6 @@ def _audit(
     folders: list[str], recording: str, commit: str, master: str | None, cores: int | None, storage: str | None
 ) -> Audited:
     """Return the facts of the audit, and violations by sessions where the log itself is sound."""
-    with needing("pipeline"):
-        from ordo.pipeline.first_look import look_at_archives
-    look_at_archives(folders, recording, commit, storage)
     with running("audit", master, cores) as job:
         from ordo.pipeline.jobs.audit import audit as run
         from ordo.pipeline.jobs.session_order import session_violations
@@ -185,7 +126,6 @@ def _audit_here(
     folders: list[str], recording: str, commit: str, master: str | None, cores: int | None, storage: str | None
 ) -> Audited:
     """Audits recordings in this process, without Spark."""
-    _refuse_spark_options(master, cores)
     with needing("local"):
         from ordo.pipeline.jobs.audit import audit as run
         from ordo.pipeline.jobs.session_order import COLUMNS, SESSION_KINDS, find_violations
@@ -199,20 +139,9 @@ def _audit_here(
     return facts, find_violations(log.batches())
 
 
-def _refuse_spark_options(master: str | None, cores: int | None, what: str = "--engine local") -> None:
+def _refuse_spark_options(master: str | None, cores: int | None) -> None:
     if master is not None or cores is not None:
-        raise PipelineError(f"{what} runs in this process: leave out --master and --cores")
-
-
-@contextmanager
-def needing(extra: str) -> Iterator[None]:
-    """Turn a failed import of an optional dependency into one clear line."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise MissingLibraryError(
-            f"{error.name} is not installed; run: pip install 'ordo-sequencer[{extra}]'"
-        ) from error
+        raise PipelineError("--format delta runs in this process: leave out --master and --cores")
 
 
 class Lake(StrEnum):
@@ -245,7 +174,7 @@ def export(
     parts = tuple(filter(None, partition_by.split(",")))
     order = tuple(filter(None, sort_by.split(",")))
     if lake is Lake.DELTA:
-        _refuse_spark_options(master, cores, "--format delta")
+        _refuse_spark_options(master, cores)
         exported = _export_delta(folders, to, recording, commit, compact, columns, decoder, parts, order,
                                  parse_storage(to_storage), parse_storage(storage))  # fmt: skip
     elif decoder is not None or compact or to_storage is not None:
@@ -275,14 +204,14 @@ def _export_delta(
 ) -> dict[str, int]:  # fmt: skip
     with needing("local"):
         from ordo.pipeline.decoding.payloads import parse_decoder
-        from ordo.pipeline.export.lake import LakeOptions, compact, export_delta
-    options = LakeOptions(
+        from ordo.pipeline.export.lake import LakeSettings, compact, export_delta
+    settings = LakeSettings(
         columns, parse_decoder(decoder) if decoder else None, parts, order, storage=to_storage or None,
         source_storage=storage or None,
     )  # fmt: skip
-    exported = export_delta(folders, to, options, recording=recording, commit=commit)
+    exported = export_delta(folders, to, settings, recording=recording, commit=commit)
     if wants_compact:
-        before, after = compact(to, order, options.storage)
+        before, after = compact(to, order, settings.storage)
         typer.echo(f"{before} files became {after}")
     return exported
 
@@ -378,22 +307,21 @@ def replay(
     storage: StorageOption = None,
     master: Master = None,
     cores: Cores = None,
-    engine: EngineOption = Engine.SPARK,
+    engine: EngineOption = Engine.AUTO,
 ) -> None:
     """Run a service over the log again and compare its state at every snapshot, and with a baseline every message.
 
     Exit status 0: all that was replayed was compared and agrees; 1: it differs; 3: not all of it could be compared.
     """
     with needing("pipeline"):
-        from ordo.pipeline.first_look import look_at_archives, look_at_services
+        from ordo.pipeline.first_look import look_at_services
         from ordo.pipeline.jobs import replay as replay_job
         from ordo.pipeline.recordings.object_store import parse_storage
-    options = parse_storage(storage)
+    options, on_spark = parse_storage(storage), master is not None or cores is not None
+    engine = choose_engine(engine, [folder], REPLAY_SPARK_FROM_BYTES, commit=commit, storage=storage, on_spark=on_spark)
     if engine is Engine.LOCAL:
-        _refuse_spark_options(master, cores)
         facts = replay_job.replay(None, folder, service, baseline, commit, end, options, service_id)
     else:
-        look_at_archives([folder], "log", commit, storage)
         look_at_services(service, baseline)
         with running("replay", master, cores) as job:
             facts = replay_job.replay(job.spark, folder, service, baseline, commit, end, options, service_id)
@@ -482,7 +410,7 @@ def alerts(
     """Watch a log while it grows, and call a webhook: gaps in time, rates, leadership terms, members' states."""
     with needing("pipeline"):
         from ordo.pipeline.alerts.alerts import Alert, Rules
-        from ordo.pipeline.alerts.webhook import Webhook
+        from ordo.pipeline.alerts.webhook import Webhook, tell_alert
         from ordo.pipeline.first_look import look_at_options
         from ordo.pipeline.recordings.object_store import parse_storage
     rules = Rules(None if gap is None else int(gap * 1e6), rate_min, rate_max, int(window * 1e6), terms, repeats)
@@ -501,9 +429,7 @@ def alerts(
         from ordo.pipeline.alerts.watch import stream_of, watch
 
         def tell(alert: Alert) -> None:
-            typer.echo(f"{alert['kind']} {alert['log']}: {alert['text']}")
-            if call is not None:
-                call(alert)
+            tell_alert(alert, call)
             told.append(alert["id"])
 
         watched = StateWatch(folders, commit, parse_storage(storage)) if states else None
@@ -584,12 +510,13 @@ def index(folders: Folders, recording: RecordingOption = "all", commit: Commit =
 
     Status 1 where a segment is damaged.
     """
+    from ordo.pipeline.nodes.node_archives import is_network
     from ordo.pipeline.recordings.index import index_directory, index_of, kept_index
     from ordo.pipeline.recordings.recordings import is_copy, open_recordings
 
     lacking = 0
-    if any(is_copy(folder) for folder in folders):
-        raise PipelineError("indexes are of archive folders; reads of copies in object storage need none")
+    if any(is_copy(folder) or is_network(folder) for folder in folders):
+        raise PipelineError("indexes are of archive folders; reads of nodes and of copies in object storage need none")
     for entry in open_recordings(folders, recording, commit):
         segments = list(entry.segments(entry.start))
         indexes = index_of(entry, segments)

@@ -1,7 +1,7 @@
-"""Alerts: what a log shows while it grows that somebody should hear of.
+"""Alerts about a log while it grows.
 
 Gaps in its time, rates of messages outside of bounds, new leadership terms. A task summarises its part of the log in
-one small row (`summarize`); whoever follows the log puts these together in the log's order (`Watch.take`). So memory
+one small row (`summarize`); the follower of the log puts these together in the log's order (`Watch.take`). So memory
 stays the same however much of the log comes at once, and what spans two tasks or two batches is seen as well.
 """
 
@@ -187,7 +187,7 @@ class Watch:
         return {key: log.last_position for key, log in self._logs.items()}
 
     def take(self, summaries: Iterable[Summary]) -> list[Alert]:
-        """Alerts that these stretches give, which follow on what came before."""
+        """Return the alerts of these parts of the log, which follow those before."""
         return [
             alert
             for summary in sorted(summaries, key=lambda part: (part.key, part.first_position))

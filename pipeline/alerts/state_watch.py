@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Any
 
 from ordo.cluster.wire.snapshots.snapshot_digest import MessagesDigest
 from ordo.pipeline.alerts.alerts import Alert
@@ -16,18 +15,18 @@ from ordo.pipeline.recordings.recordings import Recording, check_one_cluster, op
 from ordo.pipeline.replaying.replay_cluster import snapshot_position
 
 UNKNOWN = -1
-"""Of a snapshot whose service is not known."""
+"""The service id of a snapshot whose service is not known."""
 
 
 class StateWatch:
     """Reads each whole snapshot of each node once; one that cannot be read with each look."""
 
-    def __init__(self, folders: list[str], commit: str = "auto", storage: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folders: list[str], commit: str = "auto", storage: Mapping[str, object] | None = None) -> None:
         self._folders, self._commit, self._storage = folders, commit, storage
         self._known: dict[str, tuple[int, str]] = {}
         self._told: set[tuple[int, int]] = set()
         self._damaged: dict[str, CorruptRecordingError | None] = {}
-        """By recording; None: it was told."""
+        """Keyed by recording; None: it was reported."""
 
     def look(self) -> list[Alert]:
         """Positions at which snapshots of a service differ, and snapshots that are damaged, each once.

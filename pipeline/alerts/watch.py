@@ -122,7 +122,7 @@ def watch(
 
 
 def _attend(query: StreamingQuery, batches: BatchWatch, states: StateWatch | None, tell: Tell) -> None:
-    """Until the query ends. Raises its error."""
+    """Wait until the query ends. Raises its error."""
     has_ended = False
     while not has_ended:
         has_ended = bool(query.awaitTermination(int(LOOK_INTERVAL_S)))

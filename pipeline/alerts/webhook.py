@@ -10,6 +10,8 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable
 
+import typer
+
 from ordo.pipeline.alerts.alerts import Alert
 from ordo.pipeline.decoding.errors import PipelineError
 
@@ -34,7 +36,7 @@ class Webhook:
         self._url, self._timeout_s, self._sleep, self._now = url, timeout_s, sleep, now
 
     def __call__(self, alert: Alert) -> None:
-        """Raise PipelineError when nobody took the alert in time."""
+        """Send an alert. Raises PipelineError if it was not accepted in time."""
         deadline, wait_s = self._now() + self._timeout_s, _WAIT_FIRST_S
         while True:
             problem = self._post(alert)
@@ -70,3 +72,18 @@ class Webhook:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
         return None
+
+
+def tell_alert(alert: Alert, call: Webhook | None) -> None:
+    """Give an alert to the webhook, and print it.
+
+    With a webhook, an output that cannot be written, such as one on a full disk, ends nothing: somebody was told.
+    Raises PipelineError when nobody took the alert, and without a webhook OSError when it cannot be printed.
+    """
+    if call is not None:
+        call(alert)
+    try:
+        typer.echo(f"{alert['kind']} {alert['log']}: {alert['text']}")
+    except OSError:
+        if call is None:
+            raise

@@ -7,13 +7,37 @@ still leads to one, otherwise at the next 32-byte step that holds a whole, corre
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcmp, memset
 
-from ordo.archive.segments.frames cimport (CHECKSUM_OFFSET, FAULT_ABSENT, FAULT_FLAGS, FAULT_LENGTH, FAULT_NONE, FAULT_READ,
-                             FAULT_TERM_OFFSET, FAULT_TRUNCATED, FLAG_BEGIN, FLAG_END, HEADER_LENGTH, RESERVED_OFFSET,
-                             TYPE_PAD, Layout, align_frame, body_needed, check_body, check_header)
+from ordo.archive.segments.frames cimport (
+    CHECKSUM_LENGTH,
+    CHECKSUM_OFFSET,
+    FAULT_ABSENT,
+    FAULT_FLAGS,
+    FAULT_LENGTH,
+    FAULT_NONE,
+    FAULT_READ,
+    FAULT_TERM_OFFSET,
+    FAULT_TRUNCATED,
+    Layout,
+    body_needed,
+    check_body,
+    check_header,
+)
 from ordo.cluster.wire.commit_hint cimport hinted_commit
+from ordo.cluster.wire.layout cimport (NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION, NEW_LEADERSHIP_TERM_EVENT_LEADER_ID,
+                              NEW_LEADERSHIP_TERM_EVENT_LOG_POSITION)
 from ordo.pipeline.decoding.cursor cimport MessageCursor
 from ordo.pipeline.decoding.records cimport KIND_CLUSTER_ACTION, KIND_COUNT, KIND_NEW_TERM, Record, classify
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_i64, ordo_get_u16
+from ordo.transport.streams.logbuffer cimport (
+    FLAG_BEGIN,
+    FLAG_END,
+    FRAME_FLAGS_OFFSET,
+    FRAME_TYPE_OFFSET,
+    HEADER_LENGTH,
+    RESERVED_VALUE_OFFSET,
+    TYPE_PAD,
+    align_frame,
+)
 
 from ordo.pipeline.decoding.batches import KIND_NAMES
 from ordo.pipeline.decoding.cursor import FAULT_NAMES
@@ -198,7 +222,7 @@ cdef class SegmentAudit:
         if position + HEADER_LENGTH > self.cursor.limit:
             return False
         frame = self.cursor.view(position, HEADER_LENGTH)
-        if frame == NULL or frame[5] & ~(FLAG_BEGIN | FLAG_END):
+        if frame == NULL or frame[FRAME_FLAGS_OFFSET] & ~(FLAG_BEGIN | FLAG_END):
             return False
         if check_header(frame, position, &self.cursor.layout) != FAULT_NONE:
             return False
@@ -211,41 +235,46 @@ cdef class SegmentAudit:
         cdef Record record
         cdef int64_t position = self.cursor.position
         cdef int64_t length = ordo_get_i32(frame) - HEADER_LENGTH
-        cdef bint begins = frame[5] & FLAG_BEGIN != 0
+        cdef bint begins = frame[FRAME_FLAGS_OFFSET] & FLAG_BEGIN != 0
         cdef bint in_message = self.tally.fragment_position >= 0
+        cdef int64_t reserved
         self.tally.frames += 1
-        if ordo_get_u16(frame + 6) == TYPE_PAD:
+        if ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD:
             self.tally.padding_bytes += aligned
             if in_message:
                 self.add(FINDING_INCOMPLETE, self.tally.fragment_position, 0, 0)
                 self.tally.fragment_position = -1
             return
-        if self.is_log and ordo_get_i64(frame + 24) != 0 and hinted_commit(ordo_get_i64(frame + 24), position) < 0:
-            self.add(FINDING_RESERVED, position, 0, ordo_get_i64(frame + 24))
+        reserved = ordo_get_i64(frame + RESERVED_VALUE_OFFSET)
+        if self.is_log and reserved != 0 and hinted_commit(reserved, position) < 0:
+            self.add(FINDING_RESERVED, position, 0, reserved)
         if begins == in_message:
-            self.add(FAULT_FLAGS, position, 0, frame[5])
+            self.add(FAULT_FLAGS, position, 0, frame[FRAME_FLAGS_OFFSET])
         self.tally.payload_bytes += length
         if begins:
             self.tally.messages += 1
             classify(frame + HEADER_LENGTH, length, self.is_log, &record)
             self._record(&record, frame + HEADER_LENGTH, position, aligned)
-        self.tally.fragment_position = -1 if frame[5] & FLAG_END else (position if begins else
+        self.tally.fragment_position = -1 if frame[FRAME_FLAGS_OFFSET] & FLAG_END else (position if begins else
                                                                         self.tally.fragment_position)
 
     cdef void _record(self, const Record* record, const uint8_t* message, int64_t position,
                       int64_t aligned) noexcept nogil:
         cdef Tally* tally = &self.tally
+        cdef int64_t said
         tally.kinds[record.kind] += 1
         if not record.has_term:
             return
         self._time(record.cluster_time, position)
         self._term(record, message, position)
         if record.kind == KIND_NEW_TERM or record.kind == KIND_CLUSTER_ACTION:
-            if ordo_get_i64(message + 16) != position + aligned:
-                self.add(FINDING_RECORD_POSITION, position, position + aligned, ordo_get_i64(message + 16))
+            said = ordo_get_i64(message + NEW_LEADERSHIP_TERM_EVENT_LOG_POSITION)   # a ClusterAction has it there, too
+            if said != position + aligned:
+                self.add(FINDING_RECORD_POSITION, position, position + aligned, said)
         if record.kind == KIND_NEW_TERM:
-            if ordo_get_i64(message + 32) != position:
-                self.add(FINDING_RECORD_POSITION, position, position, ordo_get_i64(message + 32))
+            said = ordo_get_i64(message + NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION)
+            if said != position:
+                self.add(FINDING_RECORD_POSITION, position, position, said)
 
     cdef void _time(self, int64_t time, int64_t position) noexcept nogil:
         """Of two neighbours that go back, the odd one is that which does not fit the record before both."""
@@ -282,7 +311,7 @@ cdef class SegmentAudit:
         run.records = 1
         run.begins = begins
         run.cluster_time = record.cluster_time
-        run.leader = ordo_get_i32(message + 40) if begins else -1
+        run.leader = ordo_get_i32(message + NEW_LEADERSHIP_TERM_EVENT_LEADER_ID) if begins else -1
 
 
 cdef struct Difference:
@@ -356,9 +385,9 @@ cdef bint differ_in_checksums(MessageCursor left, MessageCursor right, int64_t p
         left.fault = FAULT_NONE
         return False
     needed = compared = body_needed(a, &left.layout)
-    place, behind = CHECKSUM_OFFSET, CHECKSUM_OFFSET + 4
-    if ordo_get_u16(a + 6) == TYPE_PAD:
-        place, behind, compared = RESERVED_OFFSET, HEADER_LENGTH, HEADER_LENGTH
+    place, behind = CHECKSUM_OFFSET, CHECKSUM_OFFSET + CHECKSUM_LENGTH
+    if ordo_get_u16(a + FRAME_TYPE_OFFSET) == TYPE_PAD:
+        place, behind, compared = RESERVED_VALUE_OFFSET, HEADER_LENGTH, HEADER_LENGTH
     a = left.view(position, needed)
     b = right.view(position, needed)
     left.fault = right.fault = FAULT_NONE
@@ -389,7 +418,7 @@ def compare_segments(MessageCursor left, MessageCursor right, int64_t start, int
         with nogil:
             frame_position = frame_around(left, frame_position, different, &aligned)
             frame = left.view(frame_position, HEADER_LENGTH)
-            padding = frame != NULL and ordo_get_u16(frame + 6) == TYPE_PAD and ordo_get_i32(frame) > 0
+            padding = frame != NULL and ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD and ordo_get_i32(frame) > 0
             left.fault = FAULT_NONE
             both = describe(left, right, different, &found)
             same = both and differ_in_checksums(left, right, frame_position)

@@ -1,5 +1,4 @@
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
@@ -29,4 +28,4 @@ class BatchBuilder:
         batch_bytes: int = 4194304,
     ) -> None: ...
 
-def body_array(payload: pa.BinaryArray, prefix_kinds: Any) -> pa.BinaryArray: ...
+def body_array(payload: pa.BinaryArray, prefix_kinds: object) -> pa.BinaryArray: ...

@@ -9,11 +9,22 @@ from posix.unistd cimport pread
 
 from ordo.archive.segments.frames cimport (FAULT_ABSENT, FAULT_CHECKSUM, FAULT_FLAGS, FAULT_LENGTH,
                              FAULT_MISSING_FILE, FAULT_NONE, FAULT_READ, FAULT_STREAM_ID, FAULT_TERM_ID,
-                             FAULT_TERM_OFFSET, FAULT_TRUNCATED, FAULT_TYPE, FLAG_BEGIN, FLAG_END, HEADER_LENGTH,
-                             TYPE_PAD, Layout, actual_checksum, align_frame, body_needed, check_body, check_header, layout_of,
-                             stored_checksum)
+                             FAULT_TERM_OFFSET, FAULT_TRUNCATED, FAULT_TYPE, Layout, actual_checksum, body_needed,
+                             check_body, check_header, layout_of, stored_checksum)
 from ordo.runtime.native.atomics cimport ordo_get_i32, ordo_get_u16
 from ordo.runtime.native.native_vector cimport NativeVector
+from ordo.transport.streams.logbuffer cimport (
+    FLAG_BEGIN,
+    FLAG_END,
+    FRAME_FLAGS_OFFSET,
+    FRAME_TYPE_OFFSET,
+    HEADER_LENGTH,
+    STREAM_ID_OFFSET,
+    TERM_ID_OFFSET,
+    TERM_OFFSET_OFFSET,
+    TYPE_PAD,
+    align_frame,
+)
 
 from ordo.archive.segments.frames import FAULT_REASONS
 from ordo.pipeline.decoding.errors import CorruptRecordingError
@@ -66,19 +77,19 @@ cdef class MessageCursor:
             self.actual = ordo_get_i32(frame)
             self.expected = min(<int64_t> self.layout.mtu, min(self.limit - position, self.layout.term_length - offset))
         elif fault == FAULT_TERM_OFFSET:
-            self.actual = ordo_get_i32(frame + 8)
+            self.actual = ordo_get_i32(frame + TERM_OFFSET_OFFSET)
             self.expected = offset
         elif fault == FAULT_STREAM_ID:
-            self.actual = ordo_get_i32(frame + 16)
+            self.actual = ordo_get_i32(frame + STREAM_ID_OFFSET)
             self.expected = self.layout.stream_id
         elif fault == FAULT_TERM_ID:
-            self.actual = ordo_get_i32(frame + 20)
+            self.actual = ordo_get_i32(frame + TERM_ID_OFFSET)
             self.expected = <int32_t> (self.layout.initial_term_id + <int32_t> (position >> self.layout.term_shift))
         elif fault == FAULT_CHECKSUM:
             self.expected = stored_checksum(frame)
             self.actual = actual_checksum(frame)
         elif fault == FAULT_FLAGS:
-            self.actual = frame[5]
+            self.actual = frame[FRAME_FLAGS_OFFSET]
         return -1
 
     cdef const uint8_t* view(self, int64_t position, int64_t length_bytes) noexcept nogil:
@@ -122,7 +133,7 @@ cdef class MessageCursor:
         fault = check_header(frame, position, &self.layout)
         if fault == FAULT_ABSENT and not self.exact:
             return NULL
-        if fault == FAULT_NONE and frame[5] & ~(FLAG_BEGIN | FLAG_END):
+        if fault == FAULT_NONE and frame[FRAME_FLAGS_OFFSET] & ~(FLAG_BEGIN | FLAG_END):
             fault = FAULT_FLAGS
         if fault != FAULT_NONE:
             self.fail(fault, position, frame)
@@ -152,10 +163,10 @@ cdef class MessageCursor:
             frame = self.frame_at(self.position, &aligned)
             if frame == NULL:
                 return 0 if self.fault == FAULT_NONE else -1
-            if ordo_get_u16(frame + 6) != TYPE_PAD:
+            if ordo_get_u16(frame + FRAME_TYPE_OFFSET) != TYPE_PAD:
                 break
             self.position += aligned
-        flags = frame[5]
+        flags = frame[FRAME_FLAGS_OFFSET]
         if not flags & FLAG_BEGIN:
             return self.fail(FAULT_FLAGS, self.position, frame)
         if not flags & FLAG_END:
@@ -179,12 +190,12 @@ cdef class MessageCursor:
             memcpy(<uint8_t*> self.assembly.items + length, frame + HEADER_LENGTH, part)
             length += part
             position += aligned
-            if frame[5] & FLAG_END:
+            if frame[FRAME_FLAGS_OFFSET] & FLAG_END:
                 break
             frame = self.frame_at(position, &aligned)
             if frame == NULL:
                 return 0 if self.fault == FAULT_NONE else -1
-            if frame[5] & FLAG_BEGIN or ordo_get_u16(frame + 6) == TYPE_PAD:
+            if frame[FRAME_FLAGS_OFFSET] & FLAG_BEGIN or ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD:
                 return self.fail(FAULT_FLAGS, position, frame)
         out.data = <const uint8_t*> self.assembly.items
         out.length_bytes = length

@@ -10,8 +10,6 @@ class RowSelection:
         self,
         position_min: int | None = None,
         position_max: int | None = None,
-        start_position_min: int | None = None,
-        start_position_max: int | None = None,
         time_min: int | None = None,
         time_max: int | None = None,
         kinds: Iterable[str] | None = None,

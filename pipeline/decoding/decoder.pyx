@@ -18,8 +18,6 @@ cdef enum:
 cdef struct RowFilter:
     int64_t position_min                # inclusive bounds on the position after the message
     int64_t position_max
-    int64_t start_position_min
-    int64_t start_position_max
     bint by_time
     int64_t time_min                    # inclusive bounds in the unit of the cluster's clock
     int64_t time_max
@@ -46,8 +44,6 @@ cdef bint passes(const RowFilter* rows, const Record* record, const Message* mes
         return False
     if message.position < rows.position_min or message.position > rows.position_max:
         return False
-    if message.start_position < rows.start_position_min or message.start_position > rows.start_position_max:
-        return False
     if rows.by_time and (not record.has_term or record.cluster_time < rows.time_min
                          or record.cluster_time > rows.time_max):
         return False
@@ -61,13 +57,10 @@ cdef class RowSelection:
 
     cdef RowFilter rows
 
-    def __cinit__(self, object position_min=None, object position_max=None, object start_position_min=None,
-                  object start_position_max=None, object time_min=None, object time_max=None, object kinds=None,
-                  object sessions=None):
+    def __cinit__(self, object position_min=None, object position_max=None, object time_min=None, object time_max=None,
+                  object kinds=None, object sessions=None):
         self.rows.position_min = INT64_MIN if position_min is None else position_min
         self.rows.position_max = INT64_MAX if position_max is None else position_max
-        self.rows.start_position_min = INT64_MIN if start_position_min is None else start_position_min
-        self.rows.start_position_max = INT64_MAX if start_position_max is None else start_position_max
         self.rows.by_time = time_min is not None or time_max is not None
         self.rows.time_min = INT64_MIN if time_min is None else time_min
         self.rows.time_max = INT64_MAX if time_max is None else time_max

@@ -1,4 +1,4 @@
-"""Numbered messages of a named write, so that a write that is tried again is gone on with exactly, or refused.
+"""Numbered messages of a named write, so that a repeated write continues exactly, or is refused.
 
      0        4      5      8        16        24          28      32          40
     +--------+------+------+--------+---------+-----------+-------+-----------+------

@@ -29,11 +29,11 @@ class CommitUnknownError(PipelineError):
 
 
 class DataLossError(PipelineError):
-    """What a stream's checkpoint says is not what the folders have."""
+    """The folders do not have the log that a stream's checkpoint names."""
 
 
 class VersionChangesError(PipelineError):
-    """The service was upgraded in the middle of what one class is to execute."""
+    """The service was upgraded within the part of the log that one class is to execute."""
 
     def __init__(self, position: int, version: str) -> None:
         super().__init__(
@@ -47,7 +47,7 @@ class VersionChangesError(PipelineError):
 
 
 class CorruptRecordingError(PipelineError):
-    """A segment file does not hold what a recording must hold at `position`."""
+    """A segment file has invalid data at `position`."""
 
     def __init__(self, message: str, path: str = "", position: int = -1, fault: str = "") -> None:
         super().__init__(message)
@@ -68,6 +68,11 @@ class CorruptRecordingError(PipelineError):
 
     def __reduce__(self) -> tuple[type[CorruptRecordingError], tuple[str, str, int, str]]:
         return (type(self), (str(self), self.path, self.position, self.fault))
+
+
+def one_line(error: Exception) -> str:
+    """Return what a library says in one line, whatever it is laid out in."""
+    return " ".join(str(error).split())
 
 
 _OWN = re.compile(r"^ordo\.[\w.]*?(\w+Error): (.+)$", re.MULTILINE)

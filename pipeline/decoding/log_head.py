@@ -1,4 +1,4 @@
-"""Whose log it is, by its first records: for logs that lie where no member's store says so."""
+"""The cluster of a log from its first records, for logs without a member's store beside them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ordo.pipeline.decoding.errors import CorruptRecordingError
 from ordo.runtime.errors import DecodeError
 
 HEAD_BYTES = 1 << 20
-_KINDS = ("new_term", "other")
+_KINDS = ("new_term", "cluster_identity")
 
 
 def read_head(cursor: MessageCursor) -> Log | None:
-    """Return what the records below a cursor say of their cluster; None where none of them says it.
+    """Return the cluster that the records below a cursor name, or None.
 
     A cluster that was restored has another identity from where it began. Damage ends the look, and is for others to
     report.

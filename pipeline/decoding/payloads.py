@@ -31,7 +31,7 @@ def application_bytes(kind: str | None, payload: bytes) -> bytes | None:
     `kind` None: a frame without kinds.
 
     A request is kept whole, and the application's bytes come after its block, whose length its first two bytes say:
-    48 for a client's request, 72 for an application's output.
+    48 for a client's request, 72 for an application's output, and 16 more where it has an id.
     """
     if kind in (None, "message", "data"):
         return payload
@@ -140,6 +140,7 @@ class ProtobufDecoder:
 @cache
 def _protobuf(path: str, message: str) -> Any:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf.message import DecodeError
 
     try:
         with open(path, "rb") as file:
@@ -148,7 +149,7 @@ def _protobuf(path: str, message: str) -> Any:
         for entry in files.file:
             pool.Add(entry)
         return message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
-    except (OSError, KeyError, TypeError) as error:
+    except (OSError, KeyError, TypeError, DecodeError) as error:
         raise PipelineError(f"no message {message!r} in {path}: {error}; give a descriptor set with imports") from error
 
 

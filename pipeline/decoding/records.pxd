@@ -4,6 +4,9 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t
 
 from ordo.cluster.wire.layout cimport (
     CLUSTER_ACTION_REQUEST_ID,
+    CLUSTER_IDENTITY_EVENT_ID,
+    CONFIGURATION_EVENT_ID,
+    LEVEL_EVENT_ID,
     MEMBERSHIP_CHANGE_EVENT_ID,
     NEW_LEADERSHIP_TERM_EVENT_ID,
     OPEN_IDENTITY_ID,
@@ -12,6 +15,8 @@ from ordo.cluster.wire.layout cimport (
     REQUEST_LENGTH,
     REQUEST_NUMBER,
     SBE_HEADER_LENGTH,
+    SBE_SCHEMA_ID,
+    SBE_TEMPLATE_ID,
     SCHEMA_ID,
     SESSION_CLOSE_EVENT_ID,
     SESSION_CLOSE_EVENT_SESSION_ID,
@@ -24,14 +29,18 @@ from ordo.cluster.wire.layout cimport (
     SESSION_OPEN_EVENT_ID,
     SESSION_OPEN_EVENT_SESSION_ID,
     SESSION_OPEN_EVENT_TIMESTAMP,
+    SKIP_EVENT_ID,
+    STATE_HASH_EVENT_ID,
     TIMER_EVENT_CORRELATION_ID,
     TIMER_EVENT_ID,
+    VERSION_EVENT_ID,
 )
 from ordo.runtime.native.atomics cimport ordo_get_i64, ordo_get_u16
 
 cdef enum:
     LOG_STREAM_ID = 100
     RECORD_HEADER_LENGTH = 32       # SBE header and the 24 bytes every log record has at least
+    EVENT_TIMESTAMP = 16            # of the records that Ordo's module writes: term, time, and what they say
 
 cdef enum RecordKind:
     """What a log record is; the order is that of `KIND_NAMES`."""
@@ -46,10 +55,16 @@ cdef enum RecordKind:
     KIND_DATA = 8                   # a message of a recording that is not the log
     KIND_REQUEST = 9                # a client's request; sent again, it stands in the log again
     KIND_IDENTITY = 10              # a client opened the identity that its requests belong to
-    KIND_COUNT = 11
+    KIND_CONFIGURATION = 11         # who votes and who learns
+    KIND_SKIP = 12                  # a record that services leave out
+    KIND_VERSION = 13               # which code of the service executes what follows
+    KIND_STATE_HASH = 14
+    KIND_LEVEL = 15                 # which releases know what follows
+    KIND_CLUSTER_IDENTITY = 16
+    KIND_COUNT = 17
 
 cdef struct Record:
-    # The fields a log record is filtered and listed by; absent ones have their `has_` flag clear.
+    # The fields a log record is filtered and listed by; absent ones have their flag has_... clear.
     int kind
     bint has_term                   # leadership term and time
     bint has_session
@@ -73,10 +88,11 @@ cdef inline void classify(const uint8_t* message, int64_t length_bytes, bint is_
     out.kind = KIND_OTHER
     if length_bytes < RECORD_HEADER_LENGTH:
         return
-    template_id = ordo_get_u16(message + 2)
-    schema_id = ordo_get_u16(message + 4)
+    template_id = ordo_get_u16(message + SBE_TEMPLATE_ID)
+    schema_id = ordo_get_u16(message + SBE_SCHEMA_ID)
     if schema_id == ORDO_SCHEMA_ID:
         classify_request(message, length_bytes, template_id, out)
+        classify_own_event(template_id, out)
     elif schema_id == SCHEMA_ID:
         classify_event(message, length_bytes, template_id, out)
     if out.kind == KIND_OTHER:
@@ -85,6 +101,8 @@ cdef inline void classify(const uint8_t* message, int64_t length_bytes, bint is_
     out.leadership_term = ordo_get_i64(message + SESSION_HEADER_LEADERSHIP_TERM_ID)
     if out.kind == KIND_SESSION_OPEN:
         out.cluster_time = ordo_get_i64(message + SESSION_OPEN_EVENT_TIMESTAMP)
+    elif out.kind >= KIND_CONFIGURATION:
+        out.cluster_time = ordo_get_i64(message + EVENT_TIMESTAMP)
     else:
         out.cluster_time = ordo_get_i64(message + SESSION_HEADER_TIMESTAMP)
 
@@ -134,3 +152,18 @@ cdef inline void classify_request(
         return
     out.session_id = ordo_get_i64(message + SESSION_HEADER_SESSION_ID)
     out.has_session = True
+
+cdef inline void classify_own_event(uint16_t template_id, Record* out) noexcept nogil:
+    """A record that Ordo's consensus module writes, in Ordo's own schema."""
+    if template_id == CONFIGURATION_EVENT_ID:
+        out.kind = KIND_CONFIGURATION
+    elif template_id == SKIP_EVENT_ID:
+        out.kind = KIND_SKIP
+    elif template_id == VERSION_EVENT_ID:
+        out.kind = KIND_VERSION
+    elif template_id == STATE_HASH_EVENT_ID:
+        out.kind = KIND_STATE_HASH
+    elif template_id == LEVEL_EVENT_ID:
+        out.kind = KIND_LEVEL
+    elif template_id == CLUSTER_IDENTITY_EVENT_ID:
+        out.kind = KIND_CLUSTER_IDENTITY

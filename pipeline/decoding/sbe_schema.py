@@ -1,48 +1,26 @@
-"""Messages by an SBE schema in XML: types, field layout and decoding (sbe-encoding.md, FIX SBE 1.0).
+"""Messages by an SBE schema in XML: layout and decoding (sbe-encoding.md; FIX SBE 1.0, 2.0 RC3).
 
-Types become Arrow types: numbers as they are (uint64 as decimal), `char` arrays and named enum values as strings, sets
-as lists of names, composites as structs, groups as lists of structs, var-data as string or binary. Null values become
-null.
+A message becomes a struct: fields by their types (sbe_types.py), groups as lists of structs, var-data as string or
+binary. Header, group dimensions and lengths are read as the schema lays them out, by the names that the standard gives
+their parts. No length or count of a message is trusted.
 """
 
 from __future__ import annotations
 
 import struct
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.decoding.sbe_types import Encoding, IntegerRecord, TypeTable, local_name
 
-_PRIMITIVES: dict[str, tuple[str, int, pa.DataType, Any]] = {
-    "char": ("c", 1, pa.string(), b"\0"),
-    "int8": ("b", 1, pa.int8(), -(1 << 7)),
-    "uint8": ("B", 1, pa.int16(), (1 << 8) - 1),
-    "int16": ("h", 2, pa.int16(), -(1 << 15)),
-    "uint16": ("H", 2, pa.int32(), (1 << 16) - 1),
-    "int32": ("i", 4, pa.int32(), -(1 << 31)),
-    "uint32": ("I", 4, pa.int64(), (1 << 32) - 1),
-    "int64": ("q", 8, pa.int64(), -(1 << 63)),
-    "uint64": ("Q", 8, pa.decimal128(20, 0), (1 << 64) - 1),
-    "float": ("f", 4, pa.float32(), None),
-    "double": ("d", 8, pa.float64(), None),
-}
-
-Reader = Callable[[bytes, int], Any]
-
-
-@dataclass(frozen=True)
-class Encoding:
-    """How one field is laid out: its length, its Arrow type, and how to read it at an offset."""
-
-    length_bytes: int
-    arrow: pa.DataType
-    read: Reader
+EMPTY_ROWS_MAX = 65_535
+"""Rows without bytes in one message: their count is bounded by nothing that the message has to hold."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +39,12 @@ class VarData:
 
     name: str
     since: int
-    length: struct.Struct
+    length: IntegerRecord
     charset: str | None
+
+    def arrow(self) -> pa.DataType:
+        """Return the Arrow type of the values."""
+        return pa.string() if self.charset else pa.binary()
 
 
 @dataclass(frozen=True)
@@ -76,56 +58,75 @@ class Block:
     data: tuple[VarData, ...]
 
     def arrow(self) -> pa.DataType:
+        """Return the Arrow type of one message or row."""
         parts = [(entry.name, entry.encoding.arrow) for entry in self.fields]
         parts += [(group.block.name, pa.list_(group.block.arrow())) for group in self.groups]
-        parts += [(entry.name, pa.string() if entry.charset else pa.binary()) for entry in self.data]
+        parts += [(entry.name, entry.arrow()) for entry in self.data]
         return pa.struct(parts)
-
-    def decode(self, data: bytes, offset: int, block_length: int, version: int) -> tuple[dict[str, Any], int]:
-        """Return the values, and the offset behind them.
-
-        Rules of acting version and block length: sbe-encoding.md §7.
-        """
-        values: dict[str, Any] = {}
-        for entry in self.fields:
-            there = entry.since <= version and entry.offset + entry.encoding.length_bytes <= block_length
-            values[entry.name] = entry.encoding.read(data, offset + entry.offset) if there else None
-        offset += block_length
-        for group in self.groups:
-            values[group.block.name], offset = group.decode(data, offset, version)
-        for part in self.data:
-            values[part.name], offset = _var_data(part, data, offset, version)
-        return values, offset
 
 
 @dataclass(frozen=True)
 class Group:
-    """Repeated blocks behind a header of block length and count."""
+    """Repeated blocks that follow a dimension: block length and count."""
 
     block: Block
-    header: struct.Struct
-
-    def decode(self, data: bytes, offset: int, version: int) -> tuple[list[dict[str, Any]] | None, int]:
-        if self.block.since > version:
-            return None, offset
-        block_length, count = self.header.unpack_from(data, offset)
-        offset += self.header.size
-        rows = []
-        for _ in range(count):
-            row, offset = self.block.decode(data, offset, block_length, version)
-            rows.append(row)
-        return rows, offset
+    dimension: IntegerRecord
 
 
-def _var_data(part: VarData, data: bytes, offset: int, version: int) -> tuple[str | bytes | None, int]:
-    if part.since > version:
-        return None, offset
-    (length,) = part.length.unpack_from(data, offset)
-    offset += part.length.size
-    if offset + length > len(data):
-        raise ValueError(f"{part.name} of {length} bytes reaches beyond the message")
-    value = data[offset : offset + length]
-    return (value.decode(part.charset, "replace") if part.charset else value), offset + length
+class _Reading:
+    """One message while it is decoded: its bytes, the version it was written with, and how far it is read."""
+
+    def __init__(self, data: bytes, offset: int, version: int) -> None:
+        self._data = data
+        self._offset = offset
+        self._version = version
+        self._empty_rows_left = EMPTY_ROWS_MAX
+
+    def block(self, block: Block, length: int) -> dict[str, Any]:
+        """Read a block of `length` bytes, its groups and var-data (acting version and length: sbe-encoding.md §7)."""
+        start, self._offset = self._offset, self._take(length, block.name)
+        values: dict[str, Any] = {}
+        for field in block.fields:
+            there = field.since <= self._version and field.offset + field.encoding.length_bytes <= length
+            values[field.name] = field.encoding.read(self._data, start + field.offset) if there else None
+        for group in block.groups:
+            values[group.block.name] = self._group(group)
+        for part in block.data:
+            values[part.name] = self._var_data(part)
+        return values
+
+    def _take(self, length: int, name: str) -> int:
+        """Return the offset after `length` bytes. Raises ValueError when the message ends before."""
+        if self._offset + length > len(self._data):
+            raise ValueError(f"{name} of {length} bytes reaches beyond the message")
+        return self._offset + length
+
+    def _group(self, group: Group) -> list[dict[str, Any]] | None:
+        if group.block.since > self._version:
+            return None
+        length = group.dimension.value("blockLength", self._data, self._offset)
+        count = group.dimension.value("numInGroup", self._data, self._offset)
+        self._offset = self._take(group.dimension.length_bytes, group.block.name)
+        return [self._row(group.block, length) for _ in range(count)]
+
+    def _row(self, block: Block, length: int) -> dict[str, Any]:
+        start = self._offset
+        row = self.block(block, length)
+        if self._offset == start:
+            self._empty_rows_left -= 1
+            if self._empty_rows_left < 0:
+                raise ValueError(f"{block.name} has over {EMPTY_ROWS_MAX} rows without bytes")
+        return row
+
+    def _var_data(self, part: VarData) -> str | bytes | None:
+        if part.since > self._version:
+            return None
+        length = part.length.value("length", self._data, self._offset)
+        start = self._take(part.length.length_bytes, part.name)
+        self._offset = start
+        self._offset = self._take(length, part.name)
+        value = self._data[start : self._offset]
+        return value.decode(part.charset, "replace") if part.charset else value
 
 
 @dataclass
@@ -135,16 +136,17 @@ class SbeSchema:
     schema_id: int
     version: int
     messages: dict[int, Block]
-    header: struct.Struct
-    types: dict[str, ElementTree.Element] = field(default_factory=dict)
+    header: IntegerRecord
 
     @classmethod
     def load(cls, path: str) -> SbeSchema:
-        """Raise PipelineError when the file is no SBE schema."""
+        """Read a schema file, and the files it includes. Raises PipelineError when it is no SBE schema."""
         try:
             return _Loader(Path(path)).load()
-        except (ElementTree.ParseError, OSError, KeyError, ValueError) as error:
-            raise PipelineError(f"{path} cannot be read as an SBE schema: {error!r}") from error
+        except KeyError as error:
+            raise PipelineError(f"{path} cannot be read as an SBE schema: there is no {error}") from error
+        except (ElementTree.ParseError, OSError, ValueError, StopIteration) as error:
+            raise PipelineError(f"{path} cannot be read as an SBE schema: {error}") from error
 
     def columns(self) -> dict[str, pa.DataType]:
         """Return the Arrow type of each message, by its name."""
@@ -152,18 +154,18 @@ class SbeSchema:
 
     def decode(self, data: bytes) -> tuple[str, int, dict[str, Any]]:
         """(message name, version it was written with, values). Raises ValueError for what the schema does not know."""
-        if len(data) < self.header.size:
+        if len(data) < self.header.length_bytes:
             raise ValueError(f"{len(data)} bytes are no message header")
-        block_length, template_id, schema_id, version = self.header.unpack_from(data)
+        block_length, template_id, schema_id, version = (
+            self.header.value(name, data, 0) for name in ("blockLength", "templateId", "schemaId", "version")
+        )
         if schema_id != self.schema_id:
             raise ValueError(f"schema id {schema_id}, expected {self.schema_id}")
         block = self.messages.get(template_id)
         if block is None:
             raise ValueError(f"unknown template id {template_id} of version {version}")
-        if self.header.size + block_length > len(data):
-            raise ValueError(f"block of {block_length} bytes in a message of {len(data)}")
         try:
-            values, _ = block.decode(data, self.header.size, block_length, version)
+            values = _Reading(data, self.header.length_bytes, version).block(block, block_length)
         except struct.error as error:
             raise ValueError(f"cut short: {error}") from error
         return block.name, version, values
@@ -174,167 +176,55 @@ class _Loader:
 
     def __init__(self, path: Path) -> None:
         self._root = ElementTree.parse(path).getroot()
-        self._order = ">" if self._root.get("byteOrder") == "bigEndian" else "<"
-        self._types: dict[str, ElementTree.Element] = {}
-        self._collect(self._root, path)
-
-    def _collect(self, root: ElementTree.Element, path: Path) -> None:
-        for child in root:
-            name = _local(child)
-            if name == "include":
-                included = path.parent / child.attrib["href"]
-                tree = ElementTree.parse(included).getroot()
-                self._collect_types(tree) if _local(tree) == "types" else self._collect(tree, included)
-            elif name == "types":
-                self._collect_types(child)
-
-    def _collect_types(self, types: ElementTree.Element) -> None:
-        for entry in types:
-            self._types[entry.attrib["name"]] = entry
-            if _local(entry) == "composite":  # types inside a composite may be referred to from outside
-                for inner in entry:
-                    if _local(inner) in ("enum", "set", "composite"):
-                        self._types.setdefault(inner.attrib["name"], inner)
+        self._types = TypeTable(">" if self._root.get("byteOrder") == "bigEndian" else "<")
+        for types in _types_of(self._root, path):
+            self._types.add(types)
 
     def load(self) -> SbeSchema:
-        if _local(self._root) != "messageSchema":
+        if local_name(self._root) != "messageSchema":
             raise ValueError("the root element is not messageSchema")
         messages = {
-            int(element.attrib["id"]): self._block(element) for element in self._root if _local(element) == "message"
+            int(element.attrib["id"]): self._block(element)
+            for element in self._root
+            if local_name(element) == "message"
         }
-        header = self._integers(self._root.get("headerType", "messageHeader"))
+        header = self._types.integers(
+            self._root.get("headerType", "messageHeader"), "blockLength", "templateId", "schemaId", "version"
+        )
         return SbeSchema(int(self._root.attrib["id"]), int(self._root.get("version", "0")), messages, header)
 
-    def _integers(self, composite: str) -> struct.Struct:
-        """Return a composite of plain integers, such as the message header and the group dimensions."""
-        parts = [_PRIMITIVES[entry.attrib["primitiveType"]][0] for entry in self._types[composite]]
-        return struct.Struct(self._order + "".join(parts))
-
     def _block(self, element: ElementTree.Element) -> Block:
-        fields: list[Field] = []
         groups: list[Group] = []
         data: list[VarData] = []
-        offset = 0
         for child in element:
-            since, name = int(child.get("sinceVersion", "0")), child.get("name", "")
-            if _local(child) == "field":
-                encoding = self._field(child)
-                offset = int(child.get("offset", offset))
-                fields.append(Field(name, offset, since, encoding))
-                offset += encoding.length_bytes
-            elif _local(child) == "group":
-                dimension = self._integers(child.get("dimensionType", "groupSizeEncoding"))
-                groups.append(Group(self._block(child), dimension))
-            elif _local(child) == "data":
-                length, content = list(self._types[child.attrib["type"]])
-                form = struct.Struct(self._order + _PRIMITIVES[length.attrib["primitiveType"]][0])
-                data.append(VarData(name, since, form, content.get("characterEncoding")))
+            kind, since = local_name(child), int(child.get("sinceVersion", "0"))
+            if kind == "group":
+                dimension = child.get("dimensionType", "groupSizeEncoding")
+                groups.append(Group(self._block(child), self._types.integers(dimension, "blockLength", "numInGroup")))
+            elif kind == "data":
+                data.append(VarData(child.attrib["name"], since, *self._types.var_data(child.attrib["type"])))
         since = int(element.get("sinceVersion", "0"))
-        return Block(element.attrib["name"], since, tuple(fields), tuple(groups), tuple(data))
+        return Block(element.attrib["name"], since, tuple(self._fields(element)), tuple(groups), tuple(data))
 
-    def _field(self, element: ElementTree.Element) -> Encoding:
-        if element.get("presence") == "constant" and "valueRef" in element.attrib:
-            return _constant(element.attrib["valueRef"].rpartition(".")[2], pa.string())
-        return self._encoding(element.attrib["type"], element.get("presence", "required"))
-
-    def _encoding(self, name: str, presence: str = "required") -> Encoding:
-        if name in _PRIMITIVES:
-            return self._primitive(name, 1, presence, None)
-        return self._of(self._types[name], presence)
-
-    def _of(self, element: ElementTree.Element, presence: str) -> Encoding:
-        kind = _local(element)
-        if kind == "type":
-            presence = element.get("presence", presence)
-            primitive, length = element.attrib["primitiveType"], int(element.get("length", "1"))
-            if presence == "constant":
-                text = element.text or ""
-                return (
-                    _constant(text, pa.string())
-                    if primitive == "char"
-                    else _constant(
-                        float(text) if primitive in ("float", "double") else int(text), _PRIMITIVES[primitive][2]
-                    )
-                )
-            return self._primitive(primitive, length, presence, element.get("nullValue"))
-        return {"enum": self._enum, "set": self._set, "composite": self._composite}[kind](element)
-
-    def _primitive(self, primitive: str, length: int, presence: str, null_text: str | None) -> Encoding:
-        code, size, arrow, null = _PRIMITIVES[primitive]
-        if primitive == "char":
-            return Encoding(length, pa.string(), lambda data, at: _text(data[at : at + length]))
-        form = struct.Struct(f"{self._order}{length}{code}")
-        if null_text is not None:
-            null = float(null_text) if primitive in ("float", "double") else int(null_text)
-        absent = null if presence == "optional" else None
-
-        def convert(value: Any) -> Any:
-            if value == absent or (absent is None and presence == "optional" and value != value):
-                return None
-            return Decimal(value) if primitive == "uint64" else value
-
-        if length == 1:
-            return Encoding(size, arrow, lambda data, at: convert(form.unpack_from(data, at)[0]))
-        return Encoding(
-            size * length, pa.list_(arrow), lambda data, at: [convert(v) for v in form.unpack_from(data, at)]
-        )
-
-    def _enum(self, element: ElementTree.Element) -> Encoding:
-        primitive = self._primitive_of(element.attrib["encodingType"])
-        code, size, _, null = _PRIMITIVES[primitive]
-        form = struct.Struct(self._order + code)
-        names = {
-            ((value.text or "").strip().encode() if primitive == "char" else int(value.text or "0")): value.attrib[
-                "name"
-            ]
-            for value in element
-        }
-
-        def read(data: bytes, at: int) -> str | None:
-            (value,) = form.unpack_from(data, at)
-            if value in names:
-                return names[value]
-            return None if value == null else f"unknown({value!r})"
-
-        return Encoding(size, pa.string(), read)
-
-    def _set(self, element: ElementTree.Element) -> Encoding:
-        code, size, _, _ = _PRIMITIVES[self._primitive_of(element.attrib["encodingType"])]
-        form = struct.Struct(self._order + code)
-        bits = [(int(choice.text or "0"), choice.attrib["name"]) for choice in element]
-
-        def read(data: bytes, at: int) -> list[str]:
-            (value,) = form.unpack_from(data, at)
-            return [name for bit, name in bits if value >> bit & 1]
-
-        return Encoding(size, pa.list_(pa.string()), read)
-
-    def _composite(self, element: ElementTree.Element) -> Encoding:
-        parts: list[tuple[str, int, Encoding]] = []
+    def _fields(self, element: ElementTree.Element) -> Iterator[Field]:
         offset = 0
         for child in element:
-            encoding = self._encoding(child.attrib["type"]) if _local(child) == "ref" else self._of(child, "required")
-            offset = int(child.get("offset", offset))
-            parts.append((child.attrib["name"], offset, encoding))
-            offset += encoding.length_bytes
-        arrow = pa.struct([(name, encoding.arrow) for name, _, encoding in parts])
-
-        def read(data: bytes, at: int) -> dict[str, Any]:
-            return {name: encoding.read(data, at + place) for name, place, encoding in parts}
-
-        return Encoding(offset, arrow, read)
-
-    def _primitive_of(self, name: str) -> str:
-        return name if name in _PRIMITIVES else self._types[name].attrib["primitiveType"]
+            if local_name(child) == "field":
+                encoding = self._types.field(child)
+                offset = int(child.get("offset", offset))
+                yield Field(child.attrib["name"], offset, int(child.get("sinceVersion", "0")), encoding)
+                offset += encoding.length_bytes
 
 
-def _constant(value: Any, arrow: pa.DataType) -> Encoding:
-    return Encoding(0, arrow, lambda data, at: value)
-
-
-def _text(value: bytes) -> str:
-    return value.split(b"\0", 1)[0].decode("latin-1")
-
-
-def _local(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
+def _types_of(root: ElementTree.Element, path: Path) -> Iterator[ElementTree.Element]:
+    """Iterate over the `types` elements of a schema and of the files it includes."""
+    for child in root:
+        if local_name(child) == "types":
+            yield child
+        elif local_name(child) == "include":
+            included = path.parent / child.attrib["href"]
+            tree = ElementTree.parse(included).getroot()
+            if local_name(tree) == "types":
+                yield tree
+            else:
+                yield from _types_of(tree, included)

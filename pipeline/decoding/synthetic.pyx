@@ -8,10 +8,32 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from ordo.archive.segments.frames cimport FLAG_BEGIN, FLAG_END, HEADER_LENGTH, TYPE_DATA, TYPE_PAD, align_frame
-from ordo.cluster.wire.layout cimport SCHEMA_ID
+from ordo.archive.segments.frames cimport CHECKSUM_OFFSET
+from ordo.cluster.wire.layout cimport (SBE_SCHEMA_ID, SBE_TEMPLATE_ID, SBE_VERSION, SCHEMA_ID, SCHEMA_VERSION,
+                              SESSION_HEADER_LEADERSHIP_TERM_ID, SESSION_HEADER_LENGTH, SESSION_HEADER_SESSION_ID,
+                              SESSION_HEADER_TIMESTAMP, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
+from ordo.transport.streams.logbuffer cimport (
+    FLAG_BEGIN,
+    FLAG_END,
+    FRAME_ALIGNMENT,
+    FRAME_FLAGS_OFFSET,
+    FRAME_TYPE_OFFSET,
+    FRAME_VERSION_OFFSET,
+    HEADER_LENGTH,
+    RESERVED_VALUE_OFFSET,
+    SESSION_ID_OFFSET,
+    STREAM_ID_OFFSET,
+    TERM_ID_OFFSET,
+    TERM_OFFSET_OFFSET,
+    TYPE_DATA,
+    TYPE_PAD,
+    align_frame,
+)
 from ordo.pipeline.decoding.records cimport LOG_STREAM_ID
 from ordo.runtime.native.atomics cimport ordo_crc32c, ordo_put_i32, ordo_put_i64, ordo_put_u16
+
+cdef enum:
+    PAYLOAD_MAX = 4096                 # of a message of `append_messages`
 
 
 cdef class RecordingWriter:
@@ -36,7 +58,7 @@ cdef class RecordingWriter:
                   int32_t stream_id=LOG_STREAM_ID, int32_t session_id=1, int32_t mtu=1408, bint checksum=True,
                   int64_t position=0):
         """`sink(position, bytes view)` is called with what was appended, at the end of each term and on `flush`."""
-        if term_length_bytes & (term_length_bytes - 1) or position & 31:
+        if term_length_bytes & (term_length_bytes - 1) or position & (FRAME_ALIGNMENT - 1):
             raise ValueError(f"term_length_bytes={term_length_bytes} must be a power of two and position={position} a "
                              f"multiple of 32")
         self.term = <uint8_t*> calloc(term_length_bytes, 1)
@@ -75,7 +97,8 @@ cdef class RecordingWriter:
     def append_padding(self, int64_t length_bytes):
         """A padding frame of this aligned length inside the term, as an aborted claim leaves it."""
         cdef int64_t offset = self.position & (self.term_length_bytes - 1)
-        if offset + length_bytes > self.term_length_bytes or length_bytes & 31 or length_bytes < HEADER_LENGTH:
+        if (offset + length_bytes > self.term_length_bytes or length_bytes & (FRAME_ALIGNMENT - 1)
+                or length_bytes < HEADER_LENGTH):
             raise ValueError(f"length_bytes={length_bytes} must be a multiple of 32 that fits the term")
         self._frame(offset, NULL, length_bytes - HEADER_LENGTH, 0xC0, TYPE_PAD)
 
@@ -115,18 +138,18 @@ cdef class RecordingWriter:
         cdef uint8_t* frame = self.term + offset
         cdef int64_t aligned = align_frame(length + HEADER_LENGTH)
         ordo_put_i32(frame, <int32_t> (length + HEADER_LENGTH))
-        frame[4] = 0
-        frame[5] = flags
-        ordo_put_u16(frame + 6, kind)
-        ordo_put_i32(frame + 8, <int32_t> offset)
-        ordo_put_i32(frame + 12, self.session_id)
-        ordo_put_i32(frame + 16, self.stream_id)
-        ordo_put_i32(frame + 20, self.initial_term_id + <int32_t> (self.position // self.term_length_bytes))
-        ordo_put_i64(frame + 24, 0)
+        frame[FRAME_VERSION_OFFSET] = 0
+        frame[FRAME_FLAGS_OFFSET] = flags
+        ordo_put_u16(frame + FRAME_TYPE_OFFSET, kind)
+        ordo_put_i32(frame + TERM_OFFSET_OFFSET, <int32_t> offset)
+        ordo_put_i32(frame + SESSION_ID_OFFSET, self.session_id)
+        ordo_put_i32(frame + STREAM_ID_OFFSET, self.stream_id)
+        ordo_put_i32(frame + TERM_ID_OFFSET, self.initial_term_id + <int32_t> (self.position // self.term_length_bytes))
+        ordo_put_i64(frame + RESERVED_VALUE_OFFSET, 0)
         if payload != NULL:
             memcpy(frame + HEADER_LENGTH, payload, length)
             if self.checksum:
-                ordo_put_i32(frame + 12, <int32_t> ordo_crc32c(0, frame + HEADER_LENGTH,
+                ordo_put_i32(frame + CHECKSUM_OFFSET, <int32_t> ordo_crc32c(0, frame + HEADER_LENGTH,
                                                                aligned - HEADER_LENGTH))
         self.position += aligned
         return aligned
@@ -138,23 +161,25 @@ cdef class RecordingWriter:
 
         A payload begins with its index (i64) and goes on with pseudo-random bytes; its length lies between the bounds.
         """
-        cdef uint8_t record[32 + 4096]
+        cdef uint8_t record[SESSION_HEADER_LENGTH + PAYLOAD_MAX]
         cdef int64_t index = 0
         cdef uint64_t random = <uint64_t> seed * 0x9E3779B97F4A7C15ULL + 1
         cdef int64_t length, word
-        if not 8 <= payload_min <= payload_max <= 4096:
-            raise ValueError(f"payload_min={payload_min} payload_max={payload_max} must lie in order in 8..4096")
-        put_record_header(record, 24, 1)
-        ordo_put_i64(record + 8, leadership_term)
+        if not 8 <= payload_min <= payload_max <= PAYLOAD_MAX:
+            raise ValueError(
+                f"payload_min={payload_min} payload_max={payload_max} must lie in order in 8..{PAYLOAD_MAX}")
+        put_record_header(record, SESSION_MESSAGE_HEADER_BLOCK, SESSION_MESSAGE_HEADER_ID)
+        ordo_put_i64(record + SESSION_HEADER_LEADERSHIP_TERM_ID, leadership_term)
         while index < count:
             random = random * 6364136223846793005ULL + 1442695040888963407ULL
             length = payload_min + <int64_t> ((random >> 33) % <uint64_t> (payload_max - payload_min + 1))
-            ordo_put_i64(record + 16, first_session + index % session_count)
-            ordo_put_i64(record + 24, first_time + index * time_step_num // time_step_den)
-            ordo_put_i64(record + 32, index)
+            ordo_put_i64(record + SESSION_HEADER_SESSION_ID, first_session + index % session_count)
+            ordo_put_i64(record + SESSION_HEADER_TIMESTAMP, first_time + index * time_step_num // time_step_den)
+            ordo_put_i64(record + SESSION_HEADER_LENGTH, index)
             for word in range(1, (length + 7) >> 3):
-                ordo_put_i64(record + 32 + 8 * word, <int64_t> (random ^ (<uint64_t> word * 0xBF58476D1CE4E5B9ULL)))
-            if not self._append(record, 32 + length):
+                ordo_put_i64(record + SESSION_HEADER_LENGTH + 8 * word,
+                             <int64_t> (random ^ (<uint64_t> word * 0xBF58476D1CE4E5B9ULL)))
+            if not self._append(record, SESSION_HEADER_LENGTH + length):
                 self.end_term()
                 continue
             index += 1
@@ -163,6 +188,6 @@ cdef class RecordingWriter:
 
 cdef void put_record_header(uint8_t* out, int block_length, int template_id) noexcept:
     ordo_put_u16(out, block_length)
-    ordo_put_u16(out + 2, template_id)
-    ordo_put_u16(out + 4, SCHEMA_ID)
-    ordo_put_u16(out + 6, 17)
+    ordo_put_u16(out + SBE_TEMPLATE_ID, template_id)
+    ordo_put_u16(out + SBE_SCHEMA_ID, SCHEMA_ID)
+    ordo_put_u16(out + SBE_VERSION, SCHEMA_VERSION)

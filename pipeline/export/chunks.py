@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin
 from ordo.pipeline.decoding.errors import DataLossError, PipelineError
-from ordo.pipeline.recordings.recordings import Recording, check_one_cluster
+from ordo.pipeline.decoding.scanner import walk
+from ordo.pipeline.recordings.predicates import INT64_MAX
+from ordo.pipeline.recordings.recordings import Recording, check_one_cluster, open_cursor
 
 EXPORT_ELSEWHERE = "export each cluster into a folder of its own"
 
@@ -40,6 +42,26 @@ def chunks(recordings: list[Recording], exported: dict[str, int], chunk_bytes: i
             end = min(recording.limit, (position // chunk_bytes + 1) * chunk_bytes)
             yield Chunk(recording, position, end)
             position = end
+
+
+def up_to_what_is_written(recordings: list[Recording], commit: str) -> list[Recording]:
+    """Return the recordings without what lies after their last whole message, where all that is on disk was asked for.
+
+    A file goes on after that, and what is recorded there later is still to be exported.
+    """
+    if commit != "recorded":
+        return recordings
+    return [entry if entry.exact else replace(entry, limit=_written_end(entry)) for entry in recordings]
+
+
+def _written_end(recording: Recording) -> int:
+    present = [segment for segment in recording.segments(recording.start) if segment.present]
+    if not present:
+        return recording.start
+    last = present[-1]
+    cursor = open_cursor(last, recording.descriptor, last.start, last.end, False, False)
+    walk(cursor, INT64_MAX)
+    return cursor.position
 
 
 def checked_origin(

@@ -1,4 +1,4 @@
-"""Export: a log as Parquet, again and again, each time only what is new.
+"""Export: a log as Parquet, repeatedly, each time only the new part.
 
     <target>/node=node0/recording=0/from_position=0/day=2026-01-31/part-....parquet
     <target>/_ordo_export.json        how far each recording was exported, and which cluster's log it is
@@ -13,14 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
-from ordo.pipeline.export.chunks import Chunk, check_columns, checked_origin, chunks
+from ordo.pipeline.export.chunks import Chunk, check_columns, checked_origin, chunks, up_to_what_is_written
 from ordo.pipeline.export.target import open_target
+from ordo.pipeline.nodes.node_archives import is_network
 from ordo.pipeline.recordings.recordings import open_recordings
 
 STATE_NAME = "_ordo_export.json"
@@ -39,10 +39,10 @@ def read_state(spark: SparkSession, target: str) -> dict[str, int]:
 
 @dataclass
 class ExportState:
-    """What the state file says."""
+    """The content of the state file."""
 
     exported: dict[str, int]
-    """By recording, the position up to which it was exported."""
+    """Keyed by recording: the position up to which it was exported."""
     origin: Origin | None = None
     """Which cluster's log it is; None: no folder has said it."""
 
@@ -71,7 +71,7 @@ def export(
     transform: Callable[[DataFrame], DataFrame] = with_day,
     partition_by: tuple[str, ...] = ("day",),
     sort_by: tuple[str, ...] = (),
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
     on_progress: Callable[[Chunk, int, int], None] = lambda chunk, done, total: None,
 ) -> dict[str, int]:
     """Write what is new below `target`, a folder or what Hadoop's file systems reach.
@@ -86,7 +86,7 @@ def export(
     file = open_target(spark, target, STATE_NAME)
     state = ExportState.parse(file.read())
     exported = state.exported
-    recordings = open_recordings(directories, recording, commit, storage=storage)
+    recordings = up_to_what_is_written(open_recordings(directories, recording, commit, storage=storage), commit)
     before, state.origin = state.origin, checked_origin(recordings, exported, state.origin, target)
     pending = list(chunks(recordings, exported, chunk_bytes))
     if exported and state.origin != before:
@@ -107,10 +107,12 @@ def export(
 
 
 def _read(
-    spark: SparkSession, chunk: Chunk, columns: str | None, commit: str, storage: Mapping[str, Any] | None
+    spark: SparkSession, chunk: Chunk, columns: str | None, commit: str, storage: Mapping[str, object] | None
 ) -> DataFrame:
     """Return the rows of a chunk, without what its path says already."""
-    reader = spark.read.format("ordo").option("commit", commit).option("recording", chunk.recording.recording_id)
+    reader = spark.read.format("ordo").option("commit", commit)
+    if not is_network(chunk.recording.directory):
+        reader = reader.option("recording", chunk.recording.recording_id)
     reader = reader.option("startPosition", chunk.start).option("endPosition", chunk.end)
     reader = reader.option("nodes", chunk.recording.node)
     if columns:

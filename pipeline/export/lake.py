@@ -1,4 +1,4 @@
-"""A log into a Delta table (delta-rs), again and again, each time only what is new; without Spark.
+"""A log into a Delta table (delta-rs), repeatedly, each time only the new part; without Spark.
 
 Each chunk is one commit, and the commit says up to which position of which recording the table goes (a transaction
 identifier of Delta, `ordo:<node>/<recording>`), and the first one which cluster's log it is, as numbers of such
@@ -12,27 +12,36 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ordo.cluster.wire.log_identity import Origin
-from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
+from ordo.pipeline.decoding.errors import PipelineError, own_error
 from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
-from ordo.pipeline.export.chunks import Chunk, check_columns, checked_origin, chunks
+from ordo.pipeline.export.chunks import Chunk, check_columns, checked_origin, chunks, up_to_what_is_written
+from ordo.pipeline.nodes.node_archives import is_network
 from ordo.pipeline.recordings.reading import Scans
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.sql.local import LocalLog, load_library, read_part
 
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+
 CLUSTER_PARTS = (*(f"ordo.cluster:{part}" for part in range(4)), "ordo.cluster:position")
 _IDENTITY = struct.Struct(">4I")
+LAKE_POSITION = "ordo.lake:position"
+"""Identifier in a table that `ordo lake run` feeds: up to where it has the log."""
 CHUNK_BYTES = 128 << 20
-"""Of the log; a commit is in memory, decoded and once more as Parquet, before its files are whole."""
+"""Bytes of the log per commit; a commit is in memory, decoded and again as Parquet, before its files are complete."""
+HISTORY_MAX = 100
+"""Commits that are looked at for one that has set the table back."""
 
 
 @dataclass(frozen=True)
-class LakeOptions:
+class LakeSettings:
     """How the table is laid out. `sort_by` sorts each chunk, so that files tell in their statistics what they lack."""
 
     columns: str | None = None
@@ -41,15 +50,15 @@ class LakeOptions:
     sort_by: tuple[str, ...] = ()
     chunk_bytes: int = CHUNK_BYTES
     storage: dict[str, str] | None = None
-    """Of the table's object store."""
-    source_storage: Mapping[str, Any] | None = None
-    """Of the file system of copies in object storage that are read."""
+    """Options of the table's object store."""
+    source_storage: Mapping[str, object] | None = None
+    """Options of the file system of copies in object storage that are read."""
 
 
 def export_delta(
     folders: list[str],
     table: str,
-    options: LakeOptions,
+    settings: LakeSettings,
     *,
     recording: str = "log",
     commit: str = "auto",
@@ -61,14 +70,15 @@ def export_delta(
     OtherClusterError for the log of another cluster than that of the table.
     """
     delta = load_delta()
-    recordings = open_recordings(folders, recording, commit, storage=options.source_storage)
-    known = _positions(delta, table, [entry.key for entry in recordings], options)
-    origin = checked_origin(recordings, known, _read_origin(_find(delta, table, options.storage)), table)
-    pending = list(chunks(recordings, known, options.chunk_bytes))
+    recordings = open_recordings(folders, recording, commit, storage=settings.source_storage)
+    recordings = up_to_what_is_written(recordings, commit)
+    known = _positions(delta, table, [entry.key for entry in recordings], settings)
+    origin = checked_origin(recordings, known, read_origin(find_table(delta, table, settings.storage)), table)
+    pending = list(chunks(recordings, known, settings.chunk_bytes))
     total, done = sum(chunk.end - chunk.start for chunk in pending), 0
     scans: Scans = {}
     for chunk in pending:
-        _append(delta, table, chunk, options, commit, scans, origin)
+        _append(delta, table, chunk, settings, commit, scans, origin)
         known[chunk.recording.key] = chunk.end
         done += chunk.end - chunk.start
         on_progress(chunk, done, total)
@@ -76,41 +86,41 @@ def export_delta(
 
 
 def load_delta() -> Any:
-    """Import the library. Raises PipelineError that says how to get it."""
-    try:
-        return load_library("deltalake")
-    except PipelineError as error:
-        raise MissingLibraryError("deltalake is not installed; run: pip install 'ordo-sequencer[delta]'") from error
+    """Import the library. Raises PipelineError that says how to install it."""
+    return load_library("deltalake", "delta")
 
 
-def _positions(delta: Any, table: str, keys: Iterable[str], options: LakeOptions) -> dict[str, int]:
-    there = _find(delta, table, options.storage)
+def _positions(delta: Any, table: str, keys: Iterable[str], settings: LakeSettings) -> dict[str, int]:
+    there = find_table(delta, table, settings.storage)
     if there is None:
         return {}
+    if there.transaction_version(LAKE_POSITION) is not None:
+        raise PipelineError(f"{table} is fed by `ordo lake run`: an export needs a table of its own")
+    check_not_restored(there, table)
     parted = there.metadata().partition_columns
-    if tuple(parted) != options.partition_by:
+    if tuple(parted) != settings.partition_by:
         raise PipelineError(f"{table} is partitioned by {','.join(parted) or 'nothing'}: say --partition-by so again")
     found = {key: there.transaction_version(_application(key)) for key in keys}
     return {key: position for key, position in found.items() if position is not None}
 
 
-def _read_origin(there: Any) -> Origin | None:
+def read_origin(there: Any) -> Origin | None:
     """Return which cluster's log a table has, as its commits say; None: those of an earlier release do not."""
     numbers = [None if there is None else there.transaction_version(name) for name in CLUSTER_PARTS]
     found = [number for number in numbers if number is not None]
     return Origin(_IDENTITY.pack(*found[:-1]), found[-1]) if len(found) == len(numbers) else None
 
 
-def _transactions(delta: Any, there: Any, chunk: Chunk, origin: Origin | None) -> list[Any]:
-    """Return what a chunk's commit says of the table from then on."""
-    found = [delta.Transaction(_application(chunk.recording.key), chunk.end)]
-    if origin is not None and origin != _read_origin(there):
+def transactions(delta: Any, there: Any, application: str, end: int, origin: Origin | None) -> list[Any]:
+    """Return what a commit says of the table from then on: it goes up to `end`, and which cluster's log it has."""
+    found = [delta.Transaction(application, end)]
+    if origin is not None and origin != read_origin(there):
         numbers = (*_IDENTITY.unpack(origin.identity), origin.position)
         found += [delta.Transaction(name, number) for name, number in zip(CLUSTER_PARTS, numbers, strict=True)]
     return found
 
 
-def _find(delta: Any, table: str, storage: dict[str, str] | None) -> Any:
+def find_table(delta: Any, table: str, storage: dict[str, str] | None) -> Any:
     """Return the table as it is now; None where there is none."""
     is_there = delta.DeltaTable.is_deltatable(table, storage)
     return delta.DeltaTable(table, storage_options=storage) if is_there else None
@@ -124,27 +134,59 @@ def _append(
     delta: Any,
     table: str,
     chunk: Chunk,
-    options: LakeOptions,
+    settings: LakeSettings,
     commit: str,
     scans: Scans,
     origin: Origin | None,
 ) -> None:
     application = _application(chunk.recording.key)
-    there = _find(delta, table, options.storage)
-    properties = delta.CommitProperties(app_transactions=_transactions(delta, there, chunk, origin))
+    there = find_table(delta, table, settings.storage)
+    properties = delta.CommitProperties(app_transactions=transactions(delta, there, application, chunk.end, origin))
     if there is not None and (there.transaction_version(application) or chunk.recording.start) != chunk.start:
         raise _overtaken(table, chunk)
-    how = {"mode": "error"} if there is None else {"mode": "append", "schema_mode": "merge"}
+    write_commit(
+        delta, table, there, _rows(chunk, settings, commit, scans), settings, properties, _overtaken(table, chunk)
+    )
+
+
+def write_commit(
+    delta: ModuleType,
+    table: str,
+    there: DeltaTable | None,
+    rows: pa.RecordBatchReader | pa.Table,
+    settings: LakeSettings,
+    properties: CommitProperties,
+    overtaken: PipelineError,
+) -> None:
+    """Append rows to the table `there`, or make it where that is None, in one commit with these properties.
+
+    Raises `overtaken` when another writer has come between, PipelineError for what delta-rs refuses.
+    """
+    how: dict[str, str] = {"mode": "error"} if there is None else {"mode": "append", "schema_mode": "merge"}
     try:
         delta.write_deltalake(
-            table if there is None else there, _rows(chunk, options, commit, scans), **how,
-            partition_by=list(options.partition_by) or None,
-            storage_options=options.storage, commit_properties=properties,
+            table if there is None else there, rows, **how, partition_by=list(settings.partition_by) or None,
+            storage_options=settings.storage, commit_properties=properties,
         )  # fmt: skip
     except delta.exceptions.CommitFailedError as error:
-        raise _overtaken(table, chunk) from error
+        raise overtaken from error
     except delta.exceptions.DeltaError as error:
         raise own_error(error) or PipelineError(f"{table}: {str(error).splitlines()[0]}") from error
+
+
+def check_not_restored(there: DeltaTable, table: str) -> None:
+    """Raise PipelineError where the table was set back to an earlier version after it was last written.
+
+    Delta sets back the rows and not the transaction identifiers, which say up to where the table goes.
+    """
+    for entry in there.history(HISTORY_MAX):
+        if entry.get("operation") == "RESTORE":
+            raise PipelineError(
+                f"{table} was restored to an earlier version, and says nothing of which rows it has since: begin a "
+                f"new table"
+            )
+        if entry.get("operation") == "WRITE":
+            return
 
 
 def _overtaken(table: str, chunk: Chunk) -> PipelineError:
@@ -154,21 +196,22 @@ def _overtaken(table: str, chunk: Chunk) -> PipelineError:
     )
 
 
-def _rows(chunk: Chunk, options: LakeOptions, commit: str, scans: Scans) -> pa.RecordBatchReader:
+def _rows(chunk: Chunk, settings: LakeSettings, commit: str, scans: Scans) -> pa.RecordBatchReader:
     """Return the rows of a chunk, read as they are asked for; all at once where they are to be sorted."""
     entry = chunk.recording
     log = read_part(
-        entry.directory, scans, recording=entry.recording_id, commit=commit, nodes=entry.node, columns=options.columns,
+        entry.directory, scans, commit=commit, recording=None if is_network(entry.directory) else entry.recording_id,
+        nodes=entry.node, columns=settings.columns,
         start_position=chunk.start, end_position=chunk.end,
-        storage_options=options.source_storage if entry.copied else None,
+        storage_options=settings.source_storage if entry.copied else None,
     )  # fmt: skip
-    schema = table_schema(log.schema, options.decoder)
-    check_columns(schema.names, options.partition_by, options.sort_by)
-    batches = _with_day(log, schema, options.decoder)
-    if not options.sort_by:
+    schema = table_schema(log.schema, settings.decoder)
+    check_columns(schema.names, settings.partition_by, settings.sort_by)
+    batches = with_day(log, schema, settings.decoder)
+    if not settings.sort_by:
         return pa.RecordBatchReader.from_batches(schema, batches)
     table = pa.Table.from_batches(batches, schema)
-    order = [(name, "ascending") for name in options.sort_by]
+    order = [(name, "ascending") for name in settings.sort_by]
     return table.sort_by(order).to_reader(max_chunksize=65_536)
 
 
@@ -180,7 +223,8 @@ def table_schema(log: pa.Schema, decoder: PayloadDecoder | None) -> pa.Schema:
     return dated if decoder is None else decoded_schema(dated, decoder)
 
 
-def _with_day(log: LocalLog, schema: pa.Schema, decoder: PayloadDecoder | None) -> Iterator[pa.RecordBatch]:
+def with_day(log: LocalLog, schema: pa.Schema, decoder: PayloadDecoder | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a log as `table_schema` has them."""
     dated = pa.schema(list(schema)[: len(log.schema) + 1])
     batches = (
         pa.RecordBatch.from_arrays([*batch.columns, pc.cast(batch["timestamp"], pa.date32())], schema=dated)
@@ -195,7 +239,7 @@ def compact(table: str, sort_by: tuple[str, ...] = (), storage: dict[str, str] |
     The rows stay the same, and so does how far the table goes. The old files stay until they are vacuumed.
     """
     delta = load_delta()
-    there = _find(delta, table, storage)
+    there = find_table(delta, table, storage)
     if there is None:
         raise PipelineError(f"{table} is no Delta table")
     check_columns([field.name for field in there.schema().fields], sort_by)

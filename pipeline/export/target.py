@@ -14,6 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ordo.pipeline.decoding.errors import PipelineError
+from ordo.runtime.io.durable_files import write_durably
 
 _NEW = ".new"
 
@@ -56,12 +57,7 @@ class LocalFile:
         return self._path.read_text() if self._path.exists() else None
 
     def write(self, text: str) -> None:
-        new = self._path.with_suffix(_NEW)
-        with new.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._path)
+        write_durably(self._path, text)
 
 
 class HadoopFile:

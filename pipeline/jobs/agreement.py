@@ -114,7 +114,7 @@ def field_name(offset: int) -> str:
 
 
 def named_odd(differences: list[dict[str, Any]], log_count: int) -> list[dict[str, Any]]:
-    """Add `odd`: the node that is alone with what it has, where a majority shows it."""
+    """Add `odd`: the node whose log differs from a majority's."""
     others = log_count - 1
     at = Counter(difference["position"] for difference in differences)
     for difference in differences:
@@ -190,7 +190,7 @@ def shorter(logs: list[AuditedLog], ends: list[dict[str, Any]]) -> list[dict[str
 
 
 def not_proven(logs: list[AuditedLog]) -> list[str]:
-    """Return what the folders given cannot show, in sentences."""
+    """Return, in sentences, what the given folders cannot show."""
     said = []
     if len(logs) == 1:
         said.append(
@@ -229,7 +229,7 @@ def _uncommitted_end(logs: list[AuditedLog], log: AuditedLog, position: int) -> 
 
 
 def _record_at(recording: Recording, position: int) -> dict[str, Any] | None:
-    """Return the first whole and intact record at or behind a frame position, padding passed over; None without one."""
+    """Return the first complete and intact record at or after a frame position, or None; padding is skipped."""
     columns = ("kind", "leadership_term", "start_position", "position", "cluster_time", "payload")
     for segment in recording.segments(position):
         start = max(segment.start, position)

@@ -1,4 +1,4 @@
-"""The audit: checks that every byte of the logs is what was written, and that all nodes' logs agree.
+"""The audit: checks that every byte of the logs is as it was written, and that all nodes' logs agree.
 
 Every frame is checked (header fields, checksum, order of fragments), every record (terms and times never go back, new
 terms and actions stand where they say), every segment is there, sessions send only between open and close, and all
@@ -12,15 +12,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ordo.archive.segments.frames import FAULT_REASONS
+from ordo.archive.segments.segments import segment_name
 from ordo.pipeline.decoding.auditor import SegmentAudit
 from ordo.pipeline.jobs import agreement
 from ordo.pipeline.jobs.agreement import AuditedLog
 from ordo.pipeline.jobs.order import check_holes, check_terms, check_times
+from ordo.pipeline.nodes.node_archives import is_network
 from ordo.pipeline.recordings.recordings import Recording, Segment, check_one_cluster, open_cursor, open_recordings
 from ordo.pipeline.spark.tasks import collect_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+NOT_WRITTEN = FAULT_REASONS[1]
+NOT_SENT = "damaged: the node does not send it"
+"""What a hole is in what a node has sent of its own log."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ def audit(
     directories: list[str],
     recording: str = "log",
     commit: str = "auto",
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
 ) -> dict[str, Any]:
     """Return the facts of the report.
 
@@ -45,12 +53,13 @@ def audit(
     Findings and differences are in order of position and name node, segment file and position. `uncommitted` has the
     ends of logs that differ from the others' without being damage (`pipeline/jobs/agreement.py`), `shorter` the members
     whose log ends before the longest, and `not_proven` what these folders cannot show. `storage` has the options of the
-    file system of copies in object storage; a task fetches the segment that it checks.
+    file system of copies in object storage; a task fetches the segment that it checks. Of addresses (`ordo://...`)
+    each node's own log is checked.
 
     Raises OtherClusterError for folders of members of two clusters, as their stores say; logs that begin differently
     are for the audit to compare.
     """
-    recordings = open_recordings(directories, recording, commit, storage=storage)
+    recordings = open_recordings(directories, recording, commit, storage=storage, by_member=True)
     check_one_cluster(recordings, looks_into_logs=False)
     tasks = [AuditTask(entry.lean, segment) for entry in recordings for segment in entry.segments(entry.start)]
     results = iter(collect_tasks(spark, tasks, audit_segment))
@@ -109,9 +118,13 @@ def audit_segment(task: AuditTask) -> dict[str, Any]:
     recording, segment = task.recording, task.segment
     cursor = open_cursor(segment, recording.descriptor, segment.start, segment.end, True, recording.exact)
     result = SegmentAudit(cursor, recording.is_log).run().result()
+    is_remote = is_network(recording.directory)
+    name = segment_name(recording.recording_id, segment.base) if is_remote else os.path.basename(segment.path)
     for finding in result["findings"]:
-        finding.update(node=recording.node, recording=recording.recording_id, segment=os.path.basename(segment.path))
-    result["segment"] = os.path.basename(segment.path)
+        finding.update(node=recording.node, recording=recording.recording_id, segment=name)
+        if is_remote and finding["fault"] == NOT_WRITTEN:
+            finding["fault"] = NOT_SENT
+    result["segment"] = name
     result["bytes"] = segment.end - segment.start
     result["limit"], result["end"] = segment.end, cursor.position
     return result

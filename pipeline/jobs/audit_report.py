@@ -81,7 +81,7 @@ def describe_status(facts: dict[str, Any]) -> str:
 
 
 def describe_shorter(member: dict[str, Any]) -> str:
-    """One line for a member whose log ends before the longest."""
+    """Return one line for a member whose log ends before the longest."""
     committed = member["committed_bytes"]
     part = "none of them committed" if not committed else f"{committed:,} of them committed"
     return (f"{member['node']} is shorter: it ends at position {member['position']:,}, {member['bytes']:,} bytes "
@@ -131,7 +131,7 @@ def _map(facts: dict[str, Any]) -> Any:
 
 
 def _marks(axis: Any, facts: dict[str, Any], row: int, node: str) -> None:
-    """Only at the node that a problem lies with: marks at every node of a difference would accuse the good ones."""
+    """Mark only the node at which a problem lies: marks at every node of a difference would accuse the good ones."""
     known = [finding["position"] for finding in facts["findings"] if finding["node"] == node]
     known += [one["position"] for one in facts["differences"] if one["odd"] == node]
     unknown = [one["position"] for one in facts["differences"] if not one["odd"] and node in one["nodes"]]

@@ -9,7 +9,7 @@ looked for in the application's bytes. Copies of requests, which the cluster doe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -64,7 +64,7 @@ def columns_for(sent: str | None, repeats: bool = False) -> tuple[str, ...]:
 
 
 def with_latency(log: DataFrame, sent: str | None = None, repeats: bool = False) -> DataFrame:
-    """Messages and requests with (*KEYS, is_repeat, value_us); where there is no value they are left out.
+    """Return messages and requests with (*KEYS, is_repeat, value_us), without those that have no value.
 
     `repeats` takes copies that were not executed as well; without it the log needs its column `is_repeat`.
     """
@@ -119,7 +119,10 @@ def _gather(data: np.ndarray, places: np.ndarray, present: np.ndarray, size: int
 def latency(
     log: DataFrame, sent: str | None = None, by: tuple[str, ...] = ("minute",), repeats: bool = False
 ) -> DataFrame:
-    """By any of `minute`, `session_id`, `kind`, `node`: (*by, count, p50, p90, p99, p999, max, mean), in us."""
+    """Return latencies by any of `minute`, `session_id`, `kind`, `node`.
+
+    Columns: *by, count, p50, p90, p99, p999, max, mean, in us.
+    """
     allowed = {"minute", "session_id", "kind", "node", "recording"}
     if not by or not set(by) <= allowed:
         raise PipelineError(f"by={','.join(by)!r}: allowed are {', '.join(sorted(allowed))}")
@@ -182,6 +185,12 @@ def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
     report = Report(f"Latency: {what}", facts)
     if facts["unknown"]:
         report.line(describe_unknown(facts["unknown"]), good=False)
+    if are_whole_milliseconds(views["kind"].first):
+        facts["resolution_us"] = 1000
+        report.line(
+            "Every value is a whole number of milliseconds, which the cluster's clock counts here: 0.000 stands for "
+            "less than 1,000 microseconds."
+        )
     if views["minute"].first:
         _draw_minutes(report, views["minute"], what)
     else:
@@ -192,6 +201,12 @@ def write_page(views: dict[str, KeptRows], what: str, folder: str) -> str:
         report.table(columns, [[row[column] for column in columns] for row in views[name].first])
         report.cut(views[name].count, len(views[name].first), views[name].file_name)
     return str(report.write(folder, "latency"))
+
+
+def are_whole_milliseconds(rows: Iterable[Mapping[str, float]]) -> bool:
+    """Return whether no value shows anything below a millisecond; False where there are no values."""
+    values = [row[name] for row in rows for name in ("p50", "p90", "p99", "p999", "max")]
+    return bool(values) and all(value % 1000 == 0 for value in values)
 
 
 def _draw_minutes(report: Report, rows: KeptRows, what: str) -> None:

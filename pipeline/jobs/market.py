@@ -72,7 +72,7 @@ def events(
     service: str,
     commit: str = "auto",
     depth: int = DEPTH_LEVELS,
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Trades and quotes in one frame, told apart by `what`; the engine runs once for both. Cache it to use it twice."""
     return observed(spark, directory, service, partial(_observe, depth), _SCHEMA, _SQL, commit, storage)
@@ -216,7 +216,11 @@ def _write_bars(report: Report, bars: list[dict[str, Any]], shares: int) -> None
     axis.set_ylabel("price")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.yaxis.set_major_formatter(StrMethodFormatter("{x:,.2f}"))
-    report.picture(figure, f"Low, high and close (dot) of each volume bar of {shares:,} shares.")
+    report.picture(
+        figure,
+        f"Low, high and close (dot) of each volume bar of {shares:,} shares. A trade is in the bar in which it begins, "
+        f"so a bar may have more or fewer shares, and one in which no trade begins is left out.",
+    )
     prices = ("open", "high", "low", "close", "vwap")
     names = ("bar", "start", "end", *prices, "quantity", "trades")
     rows = [[price(bar[name], PRICE_SCALE) if name in prices else bar[name] for name in names] for bar in bars]

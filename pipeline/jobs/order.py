@@ -104,7 +104,7 @@ def check_times(recording: Recording, results: list[dict[str, Any]]) -> list[dic
 
 
 def check_holes(recording: Recording, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Segments that end too early for what the next ones hold, in a recording whose end is not known."""
+    """Find segments that end too early for the next ones, in a recording whose end is not known."""
     filled = [result for result in results if result["frames"]]
     if recording.exact or not filled:
         return []

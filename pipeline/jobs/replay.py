@@ -1,4 +1,4 @@
-"""Replay: run a service over the log again, in parallel, and say where it comes out differently.
+"""Replay: runs a service over the log again, in parallel, and reports where the result differs.
 
 A snapshot cuts the log: each stretch from one snapshot to the next is a task of its own that starts from the snapshot
 before it (pipeline/jobs/stretches.py). Each ends in a verdict (pipeline/jobs/verdict.py).
@@ -36,7 +36,7 @@ def replay(
     baseline: str | None = None,
     commit: str = "auto",
     end: str | None = None,
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
     service_id: int | None = None,
 ) -> dict[str, Any]:
     """Facts of the report.
@@ -90,7 +90,7 @@ def observed(
     schema: pa.Schema,
     sql: str,
     commit: str = "auto",
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Rows that `observe` makes of each record, in parallel by stretch, in no order."""
     import pickle
@@ -106,7 +106,7 @@ def emitted(
     directory: str,
     service: str,
     commit: str = "auto",
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """Everything the service does over the log: (position, timestamp, kind, key, payload)."""
     return observed(spark, directory, service, emit_effects, _EMITTED, EMITTED_SCHEMA, commit, storage)
@@ -153,7 +153,7 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
     """`replay.html`, `replay.json`; returns the page's path."""
     report = Report(f"Replay of {facts['service']}", facts)
     first = facts["first_difference"]
-    report.line(describe_status(facts), good=facts["status"] == AGREES)
+    report.line(describe_status(facts), good={AGREES: True, DIFFERS: False}.get(facts["status"]))
     if first is not None:
         report.mapping({"position": first["position"], "expected": first["expected"], "actual": first["actual"],
                         "record": first["record"]})  # fmt: skip
@@ -167,5 +167,5 @@ def write_report(facts: dict[str, Any], folder: str) -> str:
     report.heading("Stretches")
     columns = ("start", "end", "records", "emitted", "verdict", "state", "reason", "emitted_hash")
     shown = [{**result, "emitted_hash": result["emitted_hash"][:12]} for result in facts["stretches"]]
-    report.table(columns, [[result[name] for name in columns] for result in shown], bad=lambda row: row[4] != AGREES)
+    report.table(columns, [[result[name] for name in columns] for result in shown], bad=lambda row: row[4] == DIFFERS)
     return str(report.write(folder, "replay"))

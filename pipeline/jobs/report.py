@@ -6,7 +6,6 @@ import base64
 import html
 import io
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ordo.pipeline.decoding.errors import PipelineError
+from ordo.runtime.io.durable_files import write_durably
 
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem;color:#222;
 overflow-wrap:anywhere}h1{font-size:1.6rem;line-height:1.25}table{border-collapse:collapse}
@@ -84,7 +84,7 @@ class Report:
         )
 
     def write(self, folder: str, name: str) -> Path:
-        """Write the page and return its path. Raises PipelineError where it cannot be written."""
+        """Write the page and return its path. Raises PipelineError if it cannot be written."""
         target = Path(folder)
         page = (
             f"<!doctype html><html lang=en><meta charset=utf-8>"
@@ -94,8 +94,8 @@ class Report:
         )
         try:
             target.mkdir(parents=True, exist_ok=True)
-            _replace(target / f"{name}.json", json.dumps(self.facts, indent=2, default=str) + "\n")
-            _replace(target / f"{name}.html", page)
+            write_durably(target / f"{name}.json", json.dumps(self.facts, indent=2, default=str) + "\n")
+            write_durably(target / f"{name}.html", page)
         except OSError as error:
             raise PipelineError(f"the report {target / name}.html cannot be written: {error.strerror}") from None
         return target / f"{name}.html"
@@ -137,12 +137,6 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.3f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(text)
-    os.replace(temporary, path)
 
 
 def new_figure(width: float = 7, height: float = 3) -> tuple[Any, Any]:

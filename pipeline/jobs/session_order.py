@@ -1,4 +1,4 @@
-"""Sessions that do what the log's order forbids, on Spark or here.
+"""Finds sessions that violate the order of the log, on Spark or here.
 
 A message before its session's open or after its close, a session opened or closed twice. Sessions whose open lies
 before the beginning of the log count as open from there.

@@ -43,13 +43,16 @@ class Stretch:
     feeds: dict[str, tuple[Run, ...]] = field(default_factory=dict)
     """The recordings of what was published, by topic."""
     service_id: int | None = None
-    """Of several services the one that is run; None: not said."""
+    """The service to run, if there are several; None: not given."""
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """In the order of the log. Raises VersionChangesError where the service was upgraded before the end."""
+        """Yield records in the order of the log.
+
+        Raises VersionChangesError if the service was upgraded before the end.
+        """
         predicates = Predicates().narrowed("position", self.start + 1, self.end)
         for record in iterate(read_runs(self.log, predicates, COLUMNS, 8192, True)):
-            is_executed = record["kind"] == "other" and record["position"] not in self.skips
+            is_executed = record["kind"] == "version" and record["position"] not in self.skips
             if is_executed and record["position"] < self.end:
                 refuse_version_event(bytes(record["payload"]), record["position"], self.service_id)
             yield record
@@ -70,7 +73,7 @@ class Snapshots:
 
 
 def snapshots(recordings: list[Recording], service_id: int = 0) -> Snapshots:
-    """Those of one service, without evidence. Reads no more than the head of each snapshot: the tasks read the rest."""
+    """Return one service's snapshots, without evidence. Reads only their heads; the tasks read the rest."""
     known: dict[int, tuple[Run, ...]] = {}
     strays: dict[int, dict[int, tuple[Run, ...]]] = defaultdict(dict)
     unreadable = []
@@ -118,7 +121,7 @@ def cut_log(
     commit: str = "auto",
     end: str | None = None,
     spark: SparkSession | None = None,
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
     service_id: int | None = None,
 ) -> Cut:
     """How a node's log is cut, up to `end`: a position, `snapshot` for the last one, or None for all that may be read.
@@ -153,9 +156,9 @@ def cut_log(
 
 
 def _find_skips(runs: tuple[Run, ...]) -> list[tuple[int, str]]:
-    """(position, text). Up to the first damage: whoever reads the stretch finds that, too, and says so."""
+    """(position, text). Up to the first damage, which the reader of the stretch finds and reports, too."""
     found: dict[int, str] = {}
-    records = iterate(read_runs(runs, Predicates(kind=frozenset({"other"})), ("payload",), 1024, True))
+    records = iterate(read_runs(runs, Predicates(kind=frozenset({"skip"})), ("payload",), 1024, True))
     try:
         for record in records:
             for position, text in find_skips([record]).items():

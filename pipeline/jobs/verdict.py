@@ -38,7 +38,7 @@ class ServiceRaisedError(PipelineError):
 
 
 def guarded(which: str, position: int, call: Callable[[], T]) -> T:
-    """Guard calls into a service's code: whatever it raises becomes a ServiceRaisedError."""
+    """Guard calls of a service's code: any exception becomes a ServiceRaisedError."""
     try:
         return call()
     except Exception as error:
@@ -120,7 +120,7 @@ class StretchRun:
     def _difference(
         self, record: dict[str, Any], effects: list[Effect], theirs: list[Effect] | None
     ) -> dict[str, Any] | None:
-        """Where this record shows that the service is not the one that ran: against the log, then the baseline."""
+        """Return where this record shows that another service ran: against the log, then the baseline."""
         if record["kind"] == "message" and record["session_id"] < 0:
             expected = self._offers.unexpected(record["payload"])
             if expected is not None:
@@ -137,7 +137,7 @@ class StretchRun:
         return described(record, record["position"], "what the service did", left, right)
 
     def _hash_difference(self, record: dict[str, Any], cluster: ReplayCluster) -> dict[str, Any] | None:
-        if record["kind"] != "other":
+        if record["kind"] != "state_hash":
             return None
         found = guarded("service", record["position"], lambda: self._hashes.look(record, cluster.service))
         if found is None:
@@ -196,12 +196,12 @@ def compare_answers(expected: SnapshotState, actual: SnapshotState) -> tuple[int
 
 
 def _answers(state: SnapshotState) -> dict[tuple[bytes, int], tuple[int, int, bytes]]:
-    """By identity and number: log position, status and payload."""
+    """Return log position, status and payload of each answer, by identity and number."""
     return {(entry.identity, answer[0]): answer[1:] for entry in state.requests for answer in entry.answers}
 
 
 def compare_state(expected: SnapshotState, actual: SnapshotState) -> str:
-    """`agrees`, or in what the state differs from the snapshot at the end of the stretch."""
+    """Return `agrees`, or how the state differs from the snapshot at the end of the stretch."""
     if expected.sessions != actual.sessions:
         first, second = ([entry[0] for entry in state.sessions] for state in (expected, actual))
         return f"sessions differ: {first} and {second}"

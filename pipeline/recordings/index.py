@@ -25,7 +25,7 @@ from ordo.pipeline.decoding.scanner import BLOCK_DTYPE, scan_blocks
 from ordo.pipeline.recordings.recordings import Recording, Segment, open_cursor
 
 BLOCK_BYTES = 1 << 20
-_FORMAT = 1
+_FORMAT = 2
 _TAIL_BYTES = 4096
 _ANY = np.iinfo(np.int64)
 
@@ -100,7 +100,7 @@ def _extend(recording: Recording, segment: Segment, known: SegmentIndex) -> Segm
 
 
 def _clipped(index: SegmentIndex, segment: Segment) -> SegmentIndex:
-    """Only what begins before the segment's end, and a block that passes every test over what is damaged."""
+    """Return the blocks of a segment that begin before its end, with an unknown block in place of damage."""
     blocks = index.blocks[index.blocks["start"] < segment.end]
     damaged = index.fault_position >= 0 or not segment.present
     if damaged:

@@ -24,14 +24,14 @@ _STORE = Path("cluster", "state.mdb")
 
 
 class SnapshotOwner(NamedTuple):
-    """Whose state a recording is. `is_evidence`: it was not that of a quorum, and is kept to be looked at."""
+    """The service whose state a recording is. `is_evidence`: a quorum had another state, and this one is kept."""
 
     service_id: int
     is_evidence: bool = False
 
 
 def snapshot_owners(directory: str) -> dict[int, SnapshotOwner]:
-    """By recording id; nothing where no store is seen beside.
+    """Return the owners of snapshots by recording id; empty without a store beside the archive.
 
     Raises PipelineError for a store that cannot be read.
     """
@@ -60,11 +60,26 @@ def stored_origin(directory: str) -> Origin | None:
 
     A store that cannot be read says nothing: what reads the log alone needs none.
     """
+    if not has_store(directory):
+        return None
     try:
         with _open(directory) as store:
             return store.folder.origin
     except (OrdoError, struct.error):
         return None
+
+
+def tells_identities(directory: str) -> bool:
+    """Return whether the member's release writes down which cluster's log it has, once that is committed.
+
+    A store that an earlier release has left says nothing, and what the log begins with does. One that cannot be read is
+    taken for one that would have told.
+    """
+    try:
+        with _open(directory) as store:
+            return store.folder.owner is not None
+    except (OrdoError, struct.error):
+        return True
 
 
 def _path_of(directory: str) -> Path:

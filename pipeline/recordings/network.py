@@ -18,20 +18,17 @@ from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.cluster.wire.log_identity import Origin
 from ordo.follow.entries import EntryKind, record_filter
 from ordo.follow.recordings.log_source import REPLAY_STREAM_ID
-from ordo.follow.recordings.ranges import Access, BoundaryError, LostRangeError, RangeReader, Survey, survey
+from ordo.follow.recordings.ranges import Access, BoundaryError, LostRangeError, RangeReader, Survey
 from ordo.pipeline.decoding.batches import BatchBuilder
 from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
-from ordo.pipeline.decoding.errors import DataLossError, PipelineError
+from ordo.pipeline.decoding.errors import DataLossError
 from ordo.pipeline.decoding.scanner import scan_blocks
+from ordo.pipeline.nodes.node_archives import CLUSTER, RECORDING_ID, ask_nodes
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.time_unit import time_unit_of_cursors
-from ordo.runtime.errors import OrdoError, OtherClusterError
 from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
-SCHEME = "ordo://"
-RECORDING_ID = -1
-"""What column `recording` says: each node has an id of its own for the log, so none is given."""
 CHUNK_BYTES = 4 << 20
 _PROBE_BYTES = 1 << 20
 _FLAGS_OFFSET, _TYPE_OFFSET, _FLAG_BEGIN, _TYPE_PAD = 5, 6, 0x80, 0
@@ -43,23 +40,16 @@ _ENTRY_KINDS = {
     "session_close": EntryKind.SESSION_CLOSE,
     "timer": EntryKind.TIMER,
     "new_term": EntryKind.NEW_TERM,
-    "cluster_action": EntryKind.ACTION,
+    "cluster_action": EntryKind.CLUSTER_ACTION,
+    "configuration": EntryKind.CONFIGURATION,
+    "skip": EntryKind.SKIP,
+    "version": EntryKind.VERSION,
+    "state_hash": EntryKind.STATE_HASH,
+    "level": EntryKind.LEVEL,
+    "cluster_identity": EntryKind.CLUSTER_IDENTITY,
 }
 _MOST = {"message", "request"}
 ANYWAY = "; failOnDataLoss=false goes on with what is there"
-
-
-def parse_addresses(path: str) -> tuple[str, ...]:
-    """`ordo://host:port,host:port` as addresses. Raises PipelineError for what is none."""
-    listed = [part.strip().removeprefix(SCHEME) for part in path.removeprefix(SCHEME).split(",")]
-    for address in listed:
-        host, separator, port = address.rpartition(":")
-        if not separator or not host or not port.isdigit() or "/" in address:
-            raise PipelineError(
-                f"{path!r}: {address!r} is no address; give the archive endpoints of the members, such as "
-                f"ordo://node0:9014,node1:9014"
-            )
-    return tuple(dict.fromkeys(listed))
 
 
 @dataclass(frozen=True)
@@ -67,19 +57,14 @@ class NetworkLog:
     """A cluster's log: where its nodes are, and what it is called in column `node`."""
 
     addresses: tuple[str, ...]
-    name: str = "cluster"
+    name: str = CLUSTER
     access: Access = field(default_factory=Access)
     lenient: bool = False
     """What was purged is passed over."""
 
     def survey(self, unawaited: tuple[str, ...] = ()) -> Survey:
         """Raise PipelineError when no node answers, OtherClusterError when they are of two clusters."""
-        try:
-            return survey(self.addresses, self.access, unawaited)
-        except OtherClusterError:
-            raise
-        except OrdoError as error:
-            raise PipelineError(f"{SCHEME}{','.join(self.addresses)}: {error}") from error
+        return ask_nodes(self.addresses, self.access, unawaited)
 
 
 @dataclass(frozen=True)
@@ -128,7 +113,7 @@ def plan_network(
 ) -> list[NetworkRun]:
     """Ranges for tasks: whole terms, at least one, of about `partition_bytes`; messages that end in (after, upto].
 
-    Each task begins with another node, so that the load is spread.
+    Each task begins with another follower, so that the load is spread; the leader is the last that is asked.
     """
     layout = layout_of(found)
     first = max(after, found.start_position)
@@ -141,11 +126,11 @@ def plan_network(
     edges = [first, *range((first // term_length) * term_length + step, upto, step), upto]
     runs = []
     for index, (start, end) in enumerate(pairwise(edges)):
-        turn = index % len(found.answered)
-        addresses = (*found.answered[turn:], *found.answered[:turn], *found.silent)
+        turn = index % len(found.followers)
+        addresses = dict.fromkeys((*found.followers[turn:], *found.followers[:turn], *found.addresses))
         runs.append(
             NetworkRun(
-                replace(log, addresses=addresses),
+                replace(log, addresses=tuple(addresses)),
                 layout,
                 start - start % FRAME_ALIGNMENT,
                 start,

@@ -9,18 +9,29 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ordo.archive.segments.catalog import Catalog
 from ordo.archive.segments.segments import segment_name
 from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.log_identity import Origin
 from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.decoding.scanner import walk
+from ordo.pipeline.nodes.node_archives import is_network
 from ordo.pipeline.recordings.object_store import MANIFEST, Store, StoredRecording, StoredSegment
 from ordo.pipeline.recordings.predicates import INT64_MAX
-from ordo.pipeline.recordings.recordings import Recording, Segment, is_copy, open_recordings, with_owners
+from ordo.pipeline.recordings.recordings import (
+    Recording,
+    Segment,
+    check_one_cluster,
+    is_copy,
+    open_recordings,
+    whose_log,
+    with_owners,
+)
 from ordo.runtime.io.storage import FileStorage
 
 _IDENTITY = ("start_timestamp", "initial_term_id", "segment_length", "term_length", "mtu", "stream_id")
@@ -31,13 +42,15 @@ FETCHING = ".fetching"
 def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[StoredSegment]:
     """Copy what is new, checked, and give each segment when the manifest has it.
 
-    Raises CorruptRecordingError, and PipelineError when the place has the copy of another archive, or log was purged
-    before it was copied.
+    Raises CorruptRecordingError, OtherClusterError when the place has the copy of another cluster's archive, and
+    PipelineError when it has that of another archive, or log was purged before it was copied.
     """
-    if is_copy(folder):
+    if is_copy(folder) or is_network(folder):
         raise PipelineError(f"{folder}: only an archive folder can be copied; give one, such as data/node0/archive")
     known = {entry.descriptor.recording_id: entry for entry in store.manifest()}
-    for recording in with_owners(open_recordings([folder], "all", commit)):
+    recordings = with_owners(open_recordings([folder], "all", commit))
+    origin = _checked_origin(recordings, known, store)
+    for recording in recordings:
         entry = known.get(recording.recording_id) or StoredRecording(recording.node, recording.descriptor)
         if recording.owner is not None:
             entry = replace(entry, owner=recording.owner)
@@ -53,8 +66,22 @@ def copy_archive(folder: str, store: Store, commit: str = "auto") -> Iterator[St
                 continue
             entry = known[recording.recording_id] = _with_segment(entry, stored, store)
             store.put(name, data)
-            store.write_manifest([known[recording_id] for recording_id in sorted(known)])
+            store.write_manifest([known[recording_id] for recording_id in sorted(known)], origin)
             yield stored
+
+
+def _checked_origin(recordings: list[Recording], known: Mapping[int, StoredRecording], store: Store) -> Origin | None:
+    """Return which cluster's log the copy is of from now on. Raises OtherClusterError for one of another cluster."""
+    origin = store.cluster()
+    if origin is None and any(entry.segments for entry in known.values()):
+        told = whose_log(store.url, open_recordings([store.url], "all", storage=store.options))
+        origin = None if told is None else Origin(told.identity, told.position)
+    whose = "" if origin is None else f"the copy in {store.url}"
+    cluster = KnownCluster(origin, whose, "copy each cluster to a place of its own")
+    logs = {entry.recording_id for entry in recordings if entry.is_log}
+    cluster.position = max((entry.end for recording_id, entry in known.items() if recording_id in logs), default=0)
+    check_one_cluster(recordings, cluster)
+    return cluster.origin
 
 
 def _closed_segments(recording: Recording) -> Iterator[Segment]:

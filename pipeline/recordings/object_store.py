@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any
 
 from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
 from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError
+from ordo.pipeline.decoding.fetched import fetched_file
 from ordo.pipeline.recordings.member_store import SnapshotOwner
+from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.io.durable_files import make_folder_durably, write_durably
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -49,7 +52,7 @@ class StoredRecording:
     descriptor: RecordingDescriptor
     segments: tuple[StoredSegment, ...] = ()
     owner: SnapshotOwner | None = None
-    """Of a service's snapshot, where it is known whose it is."""
+    """The owner of a service's snapshot, if known."""
 
     @property
     def end(self) -> int:
@@ -82,9 +85,8 @@ class Store:
             if "file" not in self._files.protocol:
                 self._files.pipe_file(f"{self._root}/{name}", data)
                 return
-            self._files.makedirs(self._root, exist_ok=True)
-            self._files.pipe_file(f"{self._root}/{name}.part", data)
-            self._files.mv(f"{self._root}/{name}.part", f"{self._root}/{name}")
+            make_folder_durably(self._root)
+            write_durably(f"{self._root}/{name}", data)
         except Exception as error:  # whatever the libraries of many providers raise
             raise self._failure(name, "written", error) from error
 
@@ -121,13 +123,7 @@ class Store:
 
         Raises PipelineError for one that cannot be understood.
         """
-        text = self.find(MANIFEST)
-        if text is None:
-            return []
         try:
-            content = json.loads(text)
-            if content["format"] != FORMAT:
-                raise PipelineError(f"{self.url}: the copy has format {content['format']}, this reads {FORMAT}")
             return [
                 StoredRecording(
                     entry["node"],
@@ -135,12 +131,40 @@ class Store:
                     tuple(StoredSegment(**segment) for segment in entry["segments"]),
                     SnapshotOwner(**entry["owner"]) if "owner" in entry else None,
                 )
-                for entry in content["recordings"]
+                for entry in self._content().get("recordings", ())
             ]
         except (KeyError, TypeError, ValueError) as error:
-            raise PipelineError(f"{self.url}/{MANIFEST} is no manifest of a copy: {error}") from error
+            raise self._no_manifest(error) from error
 
-    def write_manifest(self, recordings: list[StoredRecording]) -> None:
+    def cluster(self) -> Origin | None:
+        """Return which cluster's log was copied; None where that was not known, or by an earlier release.
+
+        Raises PipelineError for a manifest that cannot be understood.
+        """
+        text = self._content().get("cluster")
+        try:
+            return None if text is None else parse_identity(str(text))
+        except ConfigurationError as error:
+            raise self._no_manifest(error) from error
+
+    def _content(self) -> dict[str, Any]:
+        text = self.find(MANIFEST)
+        if text is None:
+            return {}
+        try:
+            content = json.loads(text)
+            found = content["format"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._no_manifest(error) from error
+        if found != FORMAT:
+            raise PipelineError(f"{self.url}: the copy has format {found}, this reads {FORMAT}")
+        return dict(content)
+
+    def _no_manifest(self, error: Exception) -> PipelineError:
+        return PipelineError(f"{self.url}/{MANIFEST} is no manifest of a copy: {error}")
+
+    def write_manifest(self, recordings: list[StoredRecording], origin: Origin | None = None) -> None:
+        """Write what the copy has, and which cluster's log it is of, where that is known. Raises PipelineError."""
         entries = [
             {
                 "node": entry.node,
@@ -150,7 +174,8 @@ class Store:
             }
             for entry in recordings
         ]
-        self.put(MANIFEST, json.dumps({"format": FORMAT, "recordings": entries}, indent=1).encode())
+        cluster = {} if origin is None else {"cluster": identity_text(origin)}
+        self.put(MANIFEST, json.dumps({"format": FORMAT, **cluster, "recordings": entries}, indent=1).encode())
 
 
 @dataclass(frozen=True)
@@ -161,6 +186,10 @@ class ObjectFile:
     name: str
     start: int
 
+    def cluster(self) -> Origin | None:
+        """Return which cluster's log it is of, as the manifest says. Raises PipelineError."""
+        return self.store.cluster()
+
     def cursor(
         self, descriptor: RecordingDescriptor, base: int, start: int, end: int, verify: bool, exact: bool
     ) -> MessageCursor:
@@ -169,20 +198,14 @@ class ObjectFile:
         Raises PipelineError. An object that is not there is a fault of the cursor, as a missing segment file is.
         """
         path = f"{self.store.url}/{self.name}"
-        try:
-            with tempfile.TemporaryFile() as file:
-                for position in range(start, end, _FETCH_BYTES):
-                    upto = min(position + _FETCH_BYTES, end)
-                    found = self.store.find(self.name, position - self.start, upto - self.start)
-                    if found is None:
-                        return MessageCursor(path, descriptor, base, start, end, verify, exact)
-                    os.pwrite(file.fileno(), found, position - base)
-                return MessageCursor(path, descriptor, base, start, end, verify, exact, file.fileno())
-        except OSError as error:
-            raise PipelineError(
-                f"{tempfile.gettempdir()}: {error.strerror}; a task of a read keeps what it fetches there, at most a "
-                f"segment: free space, or choose another folder with $TMPDIR"
-            ) from error
+        with fetched_file() as file:
+            for position in range(start, end, _FETCH_BYTES):
+                upto = min(position + _FETCH_BYTES, end)
+                found = self.store.find(self.name, position - self.start, upto - self.start)
+                if found is None:
+                    return MessageCursor(path, descriptor, base, start, end, verify, exact)
+                os.pwrite(file.fileno(), found, position - base)
+            return MessageCursor(path, descriptor, base, start, end, verify, exact, file.fileno())
 
 
 def parse_storage(text: str | None) -> dict[str, Any]:

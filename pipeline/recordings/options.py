@@ -8,12 +8,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ordo.follow.recordings.ranges import Access
 from ordo.pipeline.decoding.batches import ALL_COLUMN_NAMES, KIND_NAMES
 from ordo.pipeline.decoding.errors import PipelineError
-from ordo.pipeline.recordings.network import SCHEME, NetworkLog, parse_addresses
+from ordo.pipeline.nodes.node_archives import CLUSTER, is_network, parse_addresses
+from ordo.pipeline.recordings.network import NetworkLog
 from ordo.pipeline.recordings.object_store import parse_storage
 from ordo.pipeline.recordings.predicates import INT64_MAX, Predicates, micros
 from ordo.pipeline.recordings.recordings import Recording, check_one_cluster, is_copy, open_recordings
@@ -46,7 +47,8 @@ DESCRIPTIONS = {
     "storageoptions": 'object storage: options of its fsspec file system as JSON, such as {"anon": true}',
     "timeout": "over the network: seconds without any progress after which a read fails, default 60",
     "keyfile": "over the network: key file of the reader, where the cluster encrypts; default ORDO_KEY_FILE",
-    "tokenfile": "over the network: file with a token of the role log, where the cluster authenticates",
+    "tokenfile": "over the network: file with a token of the role log, where the cluster authenticates; default "
+    "ORDO_TOKEN_FILE",
     "trustedfile": "over the network: keys that the reader trusts; default ORDO_TRUSTED_FILE",
 }
 
@@ -56,7 +58,7 @@ NETWORK_OPTIONS = ("timeout", "keyfile", "trustedfile", "tokenfile")
 
 
 @dataclass(frozen=True)
-class ReadOptions:
+class ReadSettings:
     """Checked options of a read."""
 
     directories: list[str]
@@ -77,11 +79,11 @@ class ReadOptions:
     start_position: int | None = None
     network: NetworkLog | None = None
     """Set instead of `directories` when the nodes are asked."""
-    storage: Mapping[str, Any] | None = None
+    storage: Mapping[str, object] | None = None
     """Options of the file system of the copies in object storage among `directories`."""
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> ReadOptions:
+    def parse(cls, given: Mapping[str, str]) -> ReadSettings:
         """Raise PipelineError for an unknown option or a value that is not allowed."""
         values = {name.lower(): value for name, value in given.items()}
         for name in values:
@@ -133,12 +135,12 @@ class ReadOptions:
 def _network(values: dict[str, str]) -> NetworkLog | None:
     """Where the nodes are, if the path says so. Raises PipelineError for what does not fit it, or fits only it."""
     paths: list[str] = json.loads(values["paths"]) if "paths" in values else [values.get("path", "")]
-    if not any(path.strip().startswith(SCHEME) for path in paths):
+    if not any(is_network(path) for path in paths):
         for name in NETWORK_OPTIONS:
             if name in values:
                 raise PipelineError(f"option {name!r} is for reading over the network: load('ordo://host:port,...')")
         return None
-    if not all(path.strip().startswith(SCHEME) for path in paths):
+    if not all(is_network(path) for path in paths):
         raise PipelineError(f"{','.join(paths)!r}: give addresses or folders, not both")
     addresses = parse_addresses(",".join(path.strip() for path in paths))
     if values.get("recording", "log") != "log":
@@ -158,7 +160,7 @@ def _network(values: dict[str, str]) -> NetworkLog | None:
         values.get("tokenfile", ""),
     )
     lenient = not _choice(values, "failondataloss", {"true": True, "false": False}, True)
-    return NetworkLog(addresses, nodes[0] if nodes else "cluster", access, lenient)
+    return NetworkLog(addresses, nodes[0] if nodes else CLUSTER, access, lenient)
 
 
 def _directories(values: dict[str, str]) -> list[str]:

@@ -31,9 +31,8 @@ from ordo.pipeline.recordings.index import (
     segment_index,
     unknown_block,
 )
-from ordo.pipeline.recordings.object_store import ObjectFile
 from ordo.pipeline.recordings.predicates import INT64_MAX, Predicates
-from ordo.pipeline.recordings.recordings import Recording, Segment
+from ordo.pipeline.recordings.recordings import Recording, Segment, StoredFile
 from ordo.pipeline.recordings.time_unit import time_unit_of
 
 DRIVER_BYTES_MAX = 32 << 20
@@ -59,8 +58,8 @@ class Run:
     begins at `start` up to that which contains `end` are meant, without the latter."""
     index_end: int = NO_INDEX
     """The end of the segment, when its index is to be built by who reads this."""
-    stored: ObjectFile | None = None
-    """Where the segment is when it is an object in object storage."""
+    stored: StoredFile | None = None
+    """Where the segment is when it is an object in object storage, or at nodes."""
 
     @property
     def length_bytes(self) -> int:
@@ -78,7 +77,6 @@ def plan(
     chosen = [
         (recording, time_unit if time_unit is not None else time_unit_of(recording), _segments(recording, predicates))
         for recording in recordings
-        if _wanted(recording, predicates)
     ]
     may_scan = _unindexed_bytes(chosen) <= DRIVER_BYTES_MAX
     needed = [
@@ -114,14 +112,8 @@ class _Part:
     has_index: bool
 
 
-def _wanted(recording: Recording, predicates: Predicates) -> bool:
-    by_id = predicates.recording is None or recording.recording_id in predicates.recording
-    return by_id and (predicates.node is None or recording.node in predicates.node)
-
-
 def _segments(recording: Recording, predicates: Predicates) -> list[Segment]:
-    low = max(predicates.position[0], predicates.start_position[0], 0)
-    high = min(predicates.position[1], predicates.start_position[1])
+    low, high = max(predicates.position[0], 0), predicates.position[1]
     return [
         segment
         for segment in recording.segments(max(low, recording.start))

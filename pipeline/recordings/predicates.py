@@ -1,4 +1,4 @@
-"""What a read wants: options and pushed filters as one conjunction, tested against index blocks and against rows."""
+"""What a read wants: options as one conjunction, tested against index blocks and against rows."""
 
 from __future__ import annotations
 
@@ -42,13 +42,9 @@ class Predicates:
     """All must hold. Ranges are inclusive; `None` for a list means any value."""
 
     position: Bounds = (INT64_MIN, INT64_MAX)
-    start_position: Bounds = (INT64_MIN, INT64_MAX)
     timestamp: Bounds = (INT64_MIN, INT64_MAX)
-    cluster_time: Bounds = (INT64_MIN, INT64_MAX)
     kind: Values = None
     session_id: Values = None
-    recording: Values = None
-    node: Values = None
 
     def narrowed(self, column: str, low: int, high: int) -> Predicates:
         """Return the predicates with one more range."""
@@ -65,8 +61,7 @@ class Predicates:
 
     def times(self, time_unit: int) -> Bounds:
         """Return the range of times, in the unit of the cluster's timestamps."""
-        low, high = cluster_bounds(self.timestamp, time_unit)
-        return max(low, self.cluster_time[0]), min(high, self.cluster_time[1])
+        return cluster_bounds(self.timestamp, time_unit)
 
     def row_selection(self, time_unit: int) -> RowSelection:
         """Return the selection that the native decoder applies to the rows of one recording."""
@@ -75,8 +70,6 @@ class Predicates:
         return RowSelection(
             position_min=self.position[0],
             position_max=self.position[1],
-            start_position_min=self.start_position[0],
-            start_position_max=self.start_position[1],
             time_min=low if timed else None,
             time_max=high if timed else None,
             kinds=self.kind,
@@ -86,7 +79,6 @@ class Predicates:
     def blocks(self, blocks: npt.NDArray[Any], time_unit: int) -> npt.NDArray[np.bool_]:
         """Which blocks of an index can have a row that passes."""
         keep = (blocks["end"] >= self.position[0]) & (blocks["start"] < self.position[1])
-        keep &= (blocks["end"] > self.start_position[0]) & (blocks["start"] <= self.start_position[1])
         low, high = self.times(time_unit)
         if (low, high) != (INT64_MIN, INT64_MAX):
             keep &= (blocks["time_max"] >= low) & (blocks["time_min"] <= high)

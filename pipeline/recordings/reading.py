@@ -17,7 +17,7 @@ from ordo.pipeline.recordings.network import (
     plan_network,
     read_network,
 )
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.planner import Run, plan, read_runs
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import Recording
@@ -37,7 +37,7 @@ from ordo.pipeline.recordings.repeats import (
 Task = tuple[Run, ...] | NetworkRun
 
 
-def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
+def plan_read(options: ReadSettings, predicates: Predicates) -> list[Task]:
     """Return the tasks of a batch read, in the order of the log (of each node).
 
     Raises DataLossError when positions that were asked for are not there any more.
@@ -51,7 +51,7 @@ def plan_read(options: ReadOptions, predicates: Predicates) -> list[Task]:
 
 def read_task(
     task: Task,
-    options: ReadOptions,
+    options: ReadSettings,
     predicates: Predicates,
     columns: tuple[str, ...],
     repeats: Repeats | None = None,
@@ -66,11 +66,11 @@ def read_task(
 
 
 Scans = dict[str, RepeatScan | None]
-"""Of logs in folders and copies, by their keys; None: nothing is known of that log's beginning."""
+"""Scans of logs in folders and copies, by their keys; None: nothing is known about that log's beginning."""
 
 
 def find_repeats(
-    options: ReadOptions, predicates: Predicates, columns: tuple[str, ...], scans: Scans | None = None
+    options: ReadSettings, predicates: Predicates, columns: tuple[str, ...], scans: Scans | None = None
 ) -> dict[str, Repeats]:
     """Return the repeats of each log that is read, by `key_of` its tasks; none where the columns do not want them.
 
@@ -81,7 +81,7 @@ def find_repeats(
         return {}
     upto = predicates.position[1]
     if options.network is not None:
-        return {NETWORK_KEY: _find_network_repeats(options.network, upto, options)}
+        return {NETWORK_KEY: _find_network_repeats(options.network, upto, options, scans)}
     found = {}
     for recording in options.open_recordings():
         if recording.is_log:
@@ -94,18 +94,18 @@ def find_repeats(
     return found
 
 
-def _find_network_repeats(log: NetworkLog, upto: int, options: ReadOptions) -> Repeats:
+def _find_network_repeats(log: NetworkLog, upto: int, options: ReadSettings, scans: Scans) -> Repeats:
     found = log.survey()
-    if found.start_position > 0:
+    if NETWORK_KEY not in scans:
+        scans[NETWORK_KEY] = RepeatScan(Executions(), 0) if found.start_position == 0 else None
+    scan = scans[NETWORK_KEY]
+    if scan is None:
         return UNKNOWN
-    scan = RepeatScan(Executions(), 0)
     advance_network(scan, log, found, min(upto, found.end_position), options.partition_bytes)
     return scan.repeats()
 
 
-def _plan_network(options: ReadOptions, log: NetworkLog, predicates: Predicates) -> list[NetworkRun]:
-    if predicates.node is not None and log.name not in predicates.node:
-        return []
+def _plan_network(options: ReadSettings, log: NetworkLog, predicates: Predicates) -> list[NetworkRun]:
     found = log.survey()
     if options.start_position is not None:
         check_not_lost(options.start_position, found, log.lenient)
@@ -117,7 +117,7 @@ def _plan_network(options: ReadOptions, log: NetworkLog, predicates: Predicates)
     return plan_network(log, found, after, upto, unit or 0, options.partition_bytes, options.partitions)
 
 
-def _check_start(options: ReadOptions, recordings: list[Recording]) -> None:
+def _check_start(options: ReadSettings, recordings: list[Recording]) -> None:
     position = options.start_position
     for recording in recordings:
         if position is not None and position < recording.start and options.fail_on_data_loss:

@@ -32,7 +32,7 @@ class RecordedHashes:
         """Up to here the state is known to be that of the cluster."""
 
     def look(self, record: dict[str, Any], service: Service) -> HashDifference | None:
-        """To be called with each record of kind `other`, after its execution. Returns what differs."""
+        """To be called with each record of kind `state_hash`, after its execution. Returns what differs."""
         event = _event_of(bytes(record["payload"]))
         if event is None or not implements_state_hash(type(service)):
             return None

@@ -7,19 +7,32 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ordo.archive.segments.catalog import CATALOG_NAME, Catalog, RecordingDescriptor, RecordingState
 from ordo.archive.segments.segments import parse_segment_name, segment_name
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.wire.known_cluster import KnownCluster
-from ordo.cluster.wire.log_identity import Log
+from ordo.cluster.wire.log_identity import Log, Origin
 from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
+from ordo.follow.recordings.ranges import Access
 from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.decoding.log_head import HEAD_BYTES, read_head
+from ordo.pipeline.nodes.node_archives import (
+    NodeFile,
+    NodeRecording,
+    cluster_recordings,
+    is_network,
+    member_recordings,
+)
 from ordo.pipeline.recordings.commit import live_commit_position
-from ordo.pipeline.recordings.member_store import SnapshotOwner, has_store, snapshot_owners, stored_origin
+from ordo.pipeline.recordings.member_store import (
+    SnapshotOwner,
+    has_store,
+    snapshot_owners,
+    stored_origin,
+    tells_identities,
+)
 from ordo.pipeline.recordings.object_store import ObjectFile, Store, StoredRecording
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.sentinels import NULL_POSITION
@@ -27,11 +40,15 @@ from ordo.runtime.native.sentinels import NULL_POSITION
 LOG_STREAM_ID = 100
 
 
+StoredFile = ObjectFile | NodeFile
+"""What is no file of this machine: `cursor` fetches what is read of it, and `cluster` says whose log it is of."""
+
+
 @dataclass(frozen=True)
 class Segment:
     """One file: positions [base, end) of its recording, end at most the recording's limit.
 
-    `stored`: it is an object in object storage, and `path` is its address.
+    `stored`: it is an object in object storage, or nodes have it, and `path` is its address.
     """
 
     path: str
@@ -39,7 +56,7 @@ class Segment:
     start: int
     end: int
     present: bool
-    stored: ObjectFile | None = None
+    stored: StoredFile | None = None
 
 
 def open_cursor(
@@ -67,9 +84,9 @@ class Recording:
     limit: int
     exact: bool
     copied: tuple[Segment, ...] = ()
-    """Of a copy in object storage: all its segments, whatever the limit."""
+    """All segments of a copy in object storage, or of nodes over the network, whatever the limit."""
     owner: SnapshotOwner | None = None
-    """Of a service's snapshot in a copy, and after `with_owners`, where it is known whose it is."""
+    """The owner of a service's snapshot in a copy, and after `with_owners`, if known."""
 
     @property
     def recording_id(self) -> int:
@@ -172,19 +189,21 @@ def open_recordings(
     wanted: str = "log",
     commit: str = "auto",
     names: dict[str, str] | None = None,
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
+    *,
+    by_member: bool = False,
 ) -> list[Recording]:
     """Return the recordings asked for in these folders or copies, with the limit that `commit` gives each.
 
-    `storage` has the options of the copies' file system.
+    `storage` has the options of the copies' file system. Addresses of nodes (`ordo://host:port,...`) give the one log
+    of their cluster, or with `by_member` what each of them has itself.
 
     `commit`: `auto` (stop position of a stopped recording, otherwise the live node's commit position), `recorded`
     (whatever is on disk), a position, or the folder or file of the node's counters (cnc.dat); for several folders also
     one of these for each, with commas.
     """
-    for directory in directories:
-        if directory.startswith("ordo://"):
-            raise PipelineError(f"{directory}: this reads archive folders, not nodes over the network; give folders")
+    if any(is_network(directory) for directory in directories):
+        return _open_nodes(directories, wanted, commit, storage, by_member)
     names = names or node_names(path for path in directories if not is_copy(path))
     commits = [commit] if len(directories) == 1 else commit.split(",")
     if len(commits) == 1:
@@ -238,15 +257,26 @@ def check_one_cluster(
 
 
 def whose_log(directory: str, entries: Iterable[Recording], *, looks_into_logs: bool = True) -> Log | None:
-    """Return which cluster's log a folder or copy has: what its member wrote down, or else what the log begins with."""
+    """Return which cluster's log a folder or copy has: what its member wrote down, or else what the log begins with.
+
+    The manifest of a copy has what the member wrote down. A member whose release writes it down, and did not yet, has
+    nothing that is known to be committed.
+    """
     listed = list(entries)
-    if not listed[0].copied and has_store(directory):
-        origin = stored_origin(directory)
-        return None if origin is None else Log(origin.identity, origin.position, origin.position)
+    origin = _copied_origin(listed[0]) if listed[0].copied else stored_origin(directory)
+    if origin is not None:
+        return Log(origin.identity, origin.position, origin.position)
+    if not listed[0].copied and has_store(directory) and tells_identities(directory):
+        return None
     if not looks_into_logs:
         return None
     heads = (_head_of(entry) for entry in listed if entry.is_log)
     return next((head for head in heads if head is not None), None)
+
+
+def _copied_origin(recording: Recording) -> Origin | None:
+    stored = recording.copied[0].stored
+    return None if stored is None else stored.cluster()
 
 
 def _head_of(recording: Recording) -> Log | None:
@@ -259,7 +289,11 @@ def _head_of(recording: Recording) -> Log | None:
 
 def is_copy(path: str) -> bool:
     """Is this the address of a copy? `file:/data/node0/archive` is not: so Spark names a folder of this machine."""
-    return "://" in path and not os.path.exists(os.path.join(path.removeprefix("file:"), CATALOG_NAME))
+    return (
+        "://" in path
+        and not is_network(path)
+        and not os.path.exists(os.path.join(path.removeprefix("file:"), CATALOG_NAME))
+    )
 
 
 def _told_apart(recordings: list[Recording]) -> list[Recording]:
@@ -277,7 +311,7 @@ def _open_folder(directory: str, wanted: str, commit: str, node: str) -> Iterato
 
 
 def _open_copy(
-    url: str, wanted: str, commit: str, node: str | None, storage: Mapping[str, Any] | None
+    url: str, wanted: str, commit: str, node: str | None, storage: Mapping[str, object] | None
 ) -> Iterator[Recording]:
     """Yield recordings of a copy; what is in it was committed or stopped, and is all there."""
     if commit != "auto" and not commit.isdigit():
@@ -294,6 +328,37 @@ def _open_copy(
         segments = tuple(_copied_segments(store, entry, names))
         exact = not commit.isdigit()
         yield Recording(node or entry.node, store.url, shown, end, exact, segments, entry.owner)
+
+
+def _open_nodes(
+    paths: list[str], wanted: str, commit: str, storage: Mapping[str, object] | None, by_member: bool
+) -> list[Recording]:
+    """Return recordings of nodes, which know how far their log is committed. Raises PipelineError."""
+    joined = ",".join(paths)
+    if not all(is_network(path) for path in paths):
+        raise PipelineError(f"{joined!r}: give addresses or folders, not both")
+    if wanted not in ("log", "all"):
+        raise PipelineError(f"recording={wanted!r}: of nodes only log or all; their ids say nothing about the log")
+    if commit != "auto" and not commit.isdigit():
+        raise PipelineError(f"option commit={commit!r}: of nodes only auto or a position; they know what is committed")
+    if storage:
+        raise PipelineError("the options of a file system are for copies in object storage; leave them out")
+    find = member_recordings if by_member else cluster_recordings
+    return [_of_nodes(entry, commit) for entry in find(joined, Access(), wanted == "all")]
+
+
+def _of_nodes(found: NodeRecording, commit: str) -> Recording:
+    is_bounded = commit.isdigit() and found.descriptor.stream_id == LOG_STREAM_ID
+    limit = min(int(commit), found.limit) if is_bounded else found.limit
+    descriptor, length = found.descriptor, found.descriptor.segment_length
+    first = descriptor.start_position - descriptor.start_position % descriptor.term_length
+    segments = tuple(
+        Segment(
+            found.place, base, max(base, descriptor.start_position), min(base + length, found.limit), True, found.file
+        )
+        for base in range(first, found.limit, length)
+    )
+    return Recording(found.node, found.place, descriptor, limit, not is_bounded, segments)
 
 
 def _copied_segments(store: Store, entry: StoredRecording, names: frozenset[str]) -> Iterator[Segment]:

@@ -6,7 +6,7 @@ so the records that decide are read once, in order, where a read is planned; tas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from ordo.runtime.errors import DecodeError, SnapshotError
 
 DERIVED = {BODY: ("payload", "kind"), IS_REPEAT: ("position", "kind")}
 """What each is made of."""
-DECIDING = frozenset(("request", "identity", "session_open", "session_close"))
+DECIDING = frozenset(("request", "identity", "session_open", "session_close", "level"))
 NETWORK_KEY = "network"
 
 
@@ -132,7 +132,7 @@ class RepeatScan:
 UNKNOWN = Repeats(np.empty(0, dtype=np.int64), INT64_MAX, INT64_MAX)
 
 
-def begin_scan(recording: Recording, storage: Any = None) -> RepeatScan | None:
+def begin_scan(recording: Recording, storage: Mapping[str, object] | None = None) -> RepeatScan | None:
     """From the beginning of the log, or the oldest snapshot where the beginning was deleted; None: there is neither."""
     if recording.start == 0:
         return RepeatScan(Executions(), 0)
@@ -142,8 +142,10 @@ def begin_scan(recording: Recording, storage: Any = None) -> RepeatScan | None:
     return None
 
 
-def _snapshots(recording: Recording, storage: Any) -> Iterator[container_snapshot.ServiceSnapshot]:
-    """Of the node whose log this is; what is no whole snapshot is left out."""
+def _snapshots(
+    recording: Recording, storage: Mapping[str, object] | None
+) -> Iterator[container_snapshot.ServiceSnapshot]:
+    """Yield the snapshots of the node whose log this is, without incomplete ones."""
     try:
         found = open_recordings([recording.directory], "all", "recorded", None, storage)
     except PipelineError:

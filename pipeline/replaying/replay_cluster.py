@@ -16,8 +16,9 @@ from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.decoding.session_records import parse_event
 from ordo.pipeline.recordings.recorded_feeds import FeedState
 from ordo.pipeline.replaying import replay_requests
-from ordo.runtime.errors import DecodeError, Reject, ServiceError, SnapshotError
+from ordo.runtime.errors import DecodeError, Reject, ServiceCallError, ServiceError, SnapshotError
 from ordo.runtime.payloads import to_bytes
+from ordo.service_api.cluster import ID_OF_SERVICE
 from ordo.service_api.feeds import check_publication
 from ordo.service_api.native import Header, SinkSession
 from ordo.service_api.request_ids import PrincipalIds
@@ -36,7 +37,6 @@ from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 from ordo.service_api.timers import ServiceTimers
 
 SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
-SNAPSHOT_ACTION = 2
 _NEW_TERM = struct.Struct("<qqqqiiii")
 
 
@@ -67,6 +67,8 @@ class SnapshotState(NamedTuple):
     request_ids: tuple[PrincipalIds, ...] = ()
     takes_ids: bool = False
     """The log may have requests with ids: it has protocol level 3."""
+    takes_output_ids: bool = False
+    """The same of outputs, from level 5 on."""
 
     @property
     def data(self) -> bytes:
@@ -86,8 +88,9 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
         for entry in head.sessions
     )
     feeds = tuple(FeedState(entry.topic, entry.sequence, entry.position) for entry in head.feeds)
-    parts = (sessions, tuple(stream), head.timers, head.requests, feeds, head.request_ids, head.takes_ids)
-    return SnapshotState(head.log_position, head.leadership_term_id, int(head.time_unit), *parts)
+    parts = (sessions, tuple(stream), head.timers, head.requests, feeds)
+    ids = (head.request_ids, head.takes_ids, head.takes_output_ids)
+    return SnapshotState(head.log_position, head.leadership_term_id, int(head.time_unit), *parts, *ids)
 
 
 def snapshot_position(messages: Iterable[bytes]) -> int:
@@ -160,12 +163,12 @@ class ReplayCluster:
             "new_term": self._on_new_term,
             "identity": self._on_request,
             "request": self._on_request,
-            "other": self._on_other,
+            "level": self._on_level,
         }
         self._requests = RequestTable()
         if snapshot:
             self._requests.restore(snapshot.requests)
-            self._requests.ids.restore(snapshot.request_ids, snapshot.takes_ids)
+            self._requests.ids.restore(snapshot.request_ids, snapshot.takes_ids, snapshot.takes_output_ids)
         for session_id, stream_id, channel, principal in snapshot.sessions if snapshot else ():
             self._sessions[session_id] = ReplaySession(self, session_id, stream_id, channel, principal)
         self.service.on_start(self, SnapshotReader(snapshot.messages) if snapshot else None)
@@ -205,6 +208,7 @@ class ReplayCluster:
             *parts,
             request_ids=tuple(ids.snapshot()),
             takes_ids=ids.is_in_force,
+            takes_output_ids=ids.takes_outputs,
         )
 
     # What a service sees
@@ -235,7 +239,9 @@ class ReplayCluster:
         self._timers.cancel(correlation_id)
         return True
 
-    def offer(self, payload: Payload) -> int:
+    def offer(self, payload: Payload, *, id: bytes | None = None) -> int:
+        if id is not None:
+            raise ServiceCallError(ID_OF_SERVICE)
         self._note("offer", 0, to_bytes(payload))
         return 1
 
@@ -271,10 +277,11 @@ class ReplayCluster:
             return  # as the container: a message of a session that is not open is not delivered
         self._call(session, record["payload"])
 
-    def _on_other(self, record: dict[str, Any]) -> None:
-        """Take a record of another kind; the protocol level says what is kept of answers."""
-        if replay_requests.parse_level(bytes(record["payload"] or b"")) >= replay_requests.REQUEST_ID_LEVEL:
-            self._requests.ids.is_in_force = True
+    def _on_level(self, record: dict[str, Any]) -> None:
+        """Take a protocol level, which says what is kept of answers, and whether outputs have ids."""
+        level, ids = replay_requests.parse_level(bytes(record["payload"] or b"")), self._requests.ids
+        ids.is_in_force = ids.is_in_force or level >= replay_requests.REQUEST_ID_LEVEL
+        ids.takes_outputs = ids.takes_outputs or level >= replay_requests.OUTPUT_ID_LEVEL
 
     def _on_request(self, record: dict[str, Any]) -> None:
         """Execute what a client asks for by requests."""
@@ -294,7 +301,7 @@ class ReplayCluster:
             message.number,
             message.confirmed,
             self.time,
-            message.request_id,
+            message.request_id if not message.is_output or self._requests.ids.takes_outputs else b"",
             message.payload,
         )
         if judged is None:

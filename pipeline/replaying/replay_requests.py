@@ -6,8 +6,9 @@ import struct
 
 SCHEMA_ID = 901
 OPEN_IDENTITY, REQUEST, LEVEL = 40, 41, 75
-REQUEST_ID_LEVEL = 3
-"""Of a log that may have requests with ids."""
+REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL = 3, 5
+"""The levels of a log that may have requests with ids, and outputs of applications with ids."""
+_DIGEST_BYTES = 16
 OK, REJECTED, TOO_LONG = 0, 1, 2
 _HEADER = struct.Struct("<HHHH")
 _REQUEST = struct.Struct("<qqqqqq")
@@ -30,12 +31,18 @@ class Request:
         _, self.session_id, self.time, self.open_position, self.number, self.confirmed = _REQUEST.unpack_from(record, 8)
         block_length = _HEADER.unpack_from(record)[0]
         self.payload = record[8 + block_length :]
-        self.request_id = record[block_length - 8 : block_length + 8] if _has_request_id(block_length) else b""
+        self.is_output = block_length >= 72
+        """Whether an application asks."""
+        start = _digest_offset(block_length)
+        self.request_id = record[start : start + _DIGEST_BYTES] if start else b""
         """A digest of the id that the caller chose; empty without one."""
 
 
-def _has_request_id(block_length: int) -> bool:
-    return 64 <= block_length < 72
+def _digest_offset(block_length: int) -> int:
+    """Where a request of this length has the digest of its id; 0 where it has none."""
+    if block_length >= 88:
+        return 80
+    return 56 if 64 <= block_length < 72 else 0
 
 
 def join_identity(high: int, low: int) -> bytes:

@@ -15,7 +15,7 @@ _LEFT_OUT = "left out: "
 def find_skips(records: Iterable[dict[str, Any]]) -> dict[int, str]:
     """Return what a service is told instead of executing the record that ends at each position.
 
-    Of rows of kind `other`.
+    Of rows of kind `skip`.
     """
     found: dict[int, str] = {}
     for record in records:

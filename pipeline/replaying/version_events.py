@@ -9,7 +9,7 @@ from ordo.runtime.errors import DecodeError
 
 
 def refuse_version_event(message: bytes, position: int, service_id: int | None) -> None:
-    """Raise VersionChangesError for a record of kind `other` after which other code executes.
+    """Raise VersionChangesError for a record of kind `version` after which other code executes.
 
     A service of None means that nobody says which of several services it is.
     """

@@ -27,7 +27,7 @@ from ordo.pipeline.recordings.network import (
     find_time_unit,
     plan_network,
 )
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.reading import read_task
 from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance_network, wants_repeats
 from ordo.pipeline.spark.offsets import Offset, check_survey, positions_of, with_cluster
@@ -55,7 +55,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     while none has anything new, and asks those that its options name when it is started again.
     """
 
-    def __init__(self, log: NetworkLog, options: ReadOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, log: NetworkLog, options: ReadSettings, columns: tuple[str, ...]) -> None:
         self._log = log
         self._options = options
         self._columns = columns
@@ -90,7 +90,7 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @staticmethod
     def _of_checkpoint(offset: Offset, position: int, found: Survey) -> Survey:
-        """Return what was found, with the cluster that the checkpoint is of from now on.
+        """Return what was found, with the identity of the cluster that the checkpoint belongs to from now on.
 
         Raises OtherClusterError where the nodes are of another one.
         """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 
 
-def default_read_limit(options: ReadOptions) -> ReadLimit:
+def default_read_limit(options: ReadSettings) -> ReadLimit:
     """`maxBytesPerTrigger` or `maxRecordsPerTrigger`; without them everything there is."""
     if options.bytes_per_trigger_max is not None:
         return ReadMaxBytes(options.bytes_per_trigger_max)

@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class WriteOptions:
+class WriteSettings:
     """Checked options of a write."""
 
     endpoints: dict[int, str]
@@ -57,7 +57,7 @@ class WriteOptions:
     trusted_file: str = ""
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteOptions:
+    def parse(cls, given: Mapping[str, str], schema: StructType, overwrite: bool) -> WriteSettings:
         """Raise PipelineError for what is missing or not allowed."""
         values = {
             name.lower(): value for name, value in given.items() if name.lower() not in ("path", "checkpointlocation")
@@ -108,7 +108,7 @@ class Written(WriterCommitMessage):
     sent: Sent
 
 
-def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
+def write_partition(options: WriteSettings, batches: Iterator[pa.RecordBatch]) -> Written:
     """Publish one partition; comes back when the service has applied all of it."""
     from ordo.cluster.client.session import ClusterClient
 
@@ -118,10 +118,24 @@ def write_partition(options: WriteOptions, batches: Iterator[pa.RecordBatch]) ->
     part = Part(options.writer, options.attempt, partition, batch)
     with ClusterClient(options.endpoints, settings=options.client_settings()) as client:
         writer = SequencedWriter(client, part, WriterSettings(options.window, options.timeout_s))
-        return Written(writer.write(payload for found in batches for payload in found["payload"].to_pylist()))
+        return Written(writer.write(payloads_of(batches, partition)))
 
 
-def tell_refusals(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+def payloads_of(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[bytes]:
+    """Yield the payloads of a partition. Raises PipelineError for a row that has none."""
+    row = 0
+    for found in batches:
+        for payload in found["payload"].to_pylist():
+            row += 1
+            if payload is None:
+                raise PipelineError(
+                    f"row {row} of partition {partition} has null as its payload, which is no message: leave such rows "
+                    f"out (where payload is not null), or write an empty payload"
+                )
+            yield payload
+
+
+def tell_refusals(options: WriteSettings, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Log how many messages the service refused. They are in the log all the same, and are not sent again."""
     sent = [message.sent for message in messages if isinstance(message, Written)]
     if refused := sum(one.refused for one in sent):
@@ -146,7 +160,7 @@ def local_egress(endpoints: Mapping[int, str]) -> str:
 class ClusterWriter(DataSourceArrowWriter):
     """Writes a data frame to a cluster as one batch."""
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteSettings) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -159,7 +173,7 @@ class ClusterWriter(DataSourceArrowWriter):
 class ClusterStreamWriter(DataSourceStreamArrowWriter):
     """Streaming writes; a batch that is tried again is recognised by its number."""
 
-    def __init__(self, options: WriteOptions) -> None:
+    def __init__(self, options: WriteSettings) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

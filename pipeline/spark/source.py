@@ -12,8 +12,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -23,7 +21,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceWriter,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -47,7 +44,7 @@ from pyspark.sql.types import (
 from ordo.pipeline.decoding.errors import CommitUnknownError, DataLossError, PipelineError
 from ordo.pipeline.recordings.index import index_of, scan_range
 from ordo.pipeline.recordings.network import ANYWAY, NetworkRun
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.planner import Run, plan
 from ordo.pipeline.recordings.predicates import INT64_MAX
 from ordo.pipeline.recordings.reading import Task, find_repeats, plan_read, read_task
@@ -55,10 +52,8 @@ from ordo.pipeline.recordings.recordings import Recording
 from ordo.pipeline.recordings.repeats import UNKNOWN, Repeats, RepeatScan, advance, begin_scan, key_of, wants_repeats
 from ordo.pipeline.spark.network_stream import NetworkStreamReader, check_start, describe_beyond
 from ordo.pipeline.spark.offsets import Offset, check_folders, positions_of, with_cluster
-from ordo.pipeline.spark.pushdown import push
 from ordo.pipeline.spark.read_limit import default_read_limit
 
-PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
 OPTIONS_KEY = "ordo.options"
 """Metadata of a schema's first column. Spark (4.3) shows a Python source a table's options when the table is made, and
 none of them when it is read; what it does give back is the schema."""
@@ -96,16 +91,11 @@ def log_schema(columns: Iterable[str]) -> StructType:
     return StructType([StructField(name, SPARK_TYPES[name], True) for name in columns])
 
 
-def register(spark: SparkSession, pushdown: bool = False) -> SparkSession:
+def register(spark: SparkSession) -> SparkSession:
     """Make format `ordo` known to a session.
 
-    With `pushdown`, filters are handed to the source, and segments they rule out are not read. Spark (4.1 to 4.3) keeps
-    what was pushed with the loaded frame (`PythonDataSourceV2.readInfo`) and not with the query: a frame that was
-    filtered once gives only those rows from then on, to every query. So with push-down call `load` anew for each query
-    and do not join a frame with itself; or leave it off and use the options `startTime`, `kinds` and so on, which skip
-    as much and are safe.
+    Spark's filters are evaluated by Spark. The options `startTime`, `kinds` and so on skip what they rule out.
     """
-    spark.conf.set(PUSHDOWN_SETTING, "true" if pushdown else "false")
     spark.dataSource.register(OrdoLog)
     return spark
 
@@ -119,7 +109,7 @@ class OrdoLog(DataSource):
 
     def schema(self) -> StructType:
         given = dict(self.options)
-        schema = log_schema(ReadOptions.parse(without_catalog_properties(given)).columns)
+        schema = log_schema(ReadSettings.parse(without_catalog_properties(given)).columns)
         schema.fields[0].metadata = {OPTIONS_KEY: json.dumps(without_catalog_properties(given))}
         return schema
 
@@ -133,19 +123,19 @@ class OrdoLog(DataSource):
         return LogStreamReader(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from ordo.pipeline.spark.sink import ClusterWriter, WriteOptions
+        from ordo.pipeline.spark.sink import ClusterWriter, WriteSettings
 
-        return ClusterWriter(WriteOptions.parse(self.options, schema, overwrite))
+        return ClusterWriter(WriteSettings.parse(self.options, schema, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        from ordo.pipeline.spark.sink import ClusterStreamWriter, WriteOptions
+        from ordo.pipeline.spark.sink import ClusterStreamWriter, WriteSettings
 
-        return ClusterStreamWriter(WriteOptions.parse(self.options, schema, overwrite))
+        return ClusterStreamWriter(WriteSettings.parse(self.options, schema, overwrite))
 
-    def _options(self, schema: StructType) -> ReadOptions:
+    def _options(self, schema: StructType) -> ReadSettings:
         """Return the options of this read; of a table those that it was made with, unless the query says otherwise."""
         kept = next((field.metadata[OPTIONS_KEY] for field in schema.fields if OPTIONS_KEY in field.metadata), "{}")
-        return ReadOptions.parse({**json.loads(kept), **without_catalog_properties(dict(self.options))})
+        return ReadSettings.parse({**json.loads(kept), **without_catalog_properties(dict(self.options))})
 
 
 def _columns_of(schema: StructType) -> tuple[str, ...]:
@@ -167,39 +157,13 @@ class TaskPartition(InputPartition):
     repeats: Repeats | None = None
 
 
-class _OptionalPushdown:
-    """`pushFilters` of a reader that also works where filter push-down is off.
-
-    Spark refuses a reader that overrides `pushFilters` unless its setting is on, and the setting is off by default. A
-    method that passes for the inherited one is called when the setting is on, and left alone when it is off.
-    """
-
-    def __get__(self, reader: LogReader | None, owner: type[LogReader]) -> Any:
-        if reader is None:
-            return self
-        bound = partial(owner.take_filters, reader)
-        bound.__func__ = DataSourceReader.pushFilters  # type: ignore[attr-defined]
-        return bound
-
-
 class LogReader(DataSourceReader):
-    """Batch reads. Filters on position, time, kind, session, recording and node are taken over from Spark."""
+    """Batch reads: what the options want is planned once, when the first query of a frame runs."""
 
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadSettings, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
         self._predicates = options.predicates
-
-    pushFilters = _OptionalPushdown()
-
-    def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take over the filters that can be evaluated natively; answer the others."""
-        for condition in filters:
-            narrowed = push(self._predicates, condition)
-            if narrowed is None:
-                yield condition
-            else:
-                self._predicates = narrowed
 
     def partitions(self) -> Sequence[InputPartition]:
         tasks = plan_read(self._options, self._predicates)
@@ -219,7 +183,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     commit position, there is nothing new.
     """
 
-    def __init__(self, options: ReadOptions, columns: tuple[str, ...]) -> None:
+    def __init__(self, options: ReadSettings, columns: tuple[str, ...]) -> None:
         self._options = options
         self._columns = columns
         self._frozen: dict[str, int] | None = None
@@ -366,7 +330,7 @@ class StreamPartition(InputPartition):
 
 
 def _part_of(found: dict[str, Repeats], task: Task) -> Repeats | None:
-    """Those that a task may meet."""
+    """Return the repeats that a task may meet."""
     repeats = found.get(key_of(task))
     if repeats is None:
         return None
@@ -426,10 +390,3 @@ def position_after(recording: Recording, start: int, end: int, rows_max: int) ->
                     return int(message["start"]), taken
                 taken += int(message["messages"])
     return end, taken
-
-
-def describe_options() -> dict[str, Any]:
-    """Option names with what they mean, for `--help` and the documentation."""
-    from ordo.pipeline.recordings.options import DESCRIPTIONS
-
-    return dict(DESCRIPTIONS)

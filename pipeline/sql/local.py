@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ordo.pipeline.decoding.batches import arrow_schema
-from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, own_error
-from ordo.pipeline.recordings.options import STREAM_OPTIONS, ReadOptions
+from ordo.pipeline.decoding.errors import MissingLibraryError, PipelineError, one_line, own_error
+from ordo.pipeline.recordings.options import STREAM_OPTIONS, ReadSettings
 from ordo.pipeline.recordings.reading import Scans, Task, find_repeats, plan_read, read_task
 from ordo.pipeline.recordings.repeats import Repeats, key_of, wants_repeats
 from ordo.pipeline.sql.sql_columns import check, columns_of
@@ -39,12 +39,12 @@ Folders = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 class LocalLog:
     """A log, or a part of it. Every call reads the files anew, up to where they ended when it was opened."""
 
-    def __init__(self, options: ReadOptions, scans: Scans | None = None) -> None:
+    def __init__(self, options: ReadSettings, scans: Scans | None = None) -> None:
         self._options = options
         self._scans = scans
         self._tasks = plan_read(options, options.predicates)
         self._repeats: list[dict[str, Repeats]] = []
-        """Of each log, once a read has asked for them; shared with selections of columns."""
+        """The repeats of each log, once a read has asked for them; shared with selections of columns."""
         self._lock = Lock()
 
     @property
@@ -98,7 +98,7 @@ class LocalLog:
                 connection.register("log", (self if columns is None else self.select(columns)).to_arrow())
                 return connection.sql(query).to_arrow_table()
             except duckdb.Error as error:
-                raise own_error(error) or PipelineError(f"query: {str(error).strip()}") from error
+                raise own_error(error) or PipelineError(f"query: {one_line(error)}") from error
 
     def _read(self, task: Task) -> Iterator[pa.RecordBatch]:
         options, repeats = self._options, None
@@ -118,7 +118,7 @@ class LocalLog:
         return find_repeats(options, options.predicates, options.columns, self._scans)
 
 
-def read(folders: Folders, **options: Any) -> LocalLog:
+def read(folders: Folders, **options: object) -> LocalLog:
     """Return the log in one archive folder, several, or a pattern such as `/data/*/archive`.
 
     Or of a cluster's nodes, over the network: `ordo://node0:9014,node1:9014,node2:9014`, with their archive endpoints;
@@ -130,14 +130,14 @@ def read(folders: Folders, **options: Any) -> LocalLog:
     return read_part(folders, None, **options)
 
 
-def read_part(folders: Folders, scans: Scans | None, **options: Any) -> LocalLog:
+def read_part(folders: Folders, scans: Scans | None, **options: object) -> LocalLog:
     """Return a part of a log as `read` does, where parts are read one after the other with the same `scans`."""
     listed = [folders] if isinstance(folders, str | os.PathLike) else list(folders)
     given = {name.replace("_", "").lower(): _text(value) for name, value in options.items() if value is not None}
     for name in given:
         if name in STREAM_OPTIONS:
             raise PipelineError(f"option {name!r} is for streams, which need Spark: spark.readStream.format('ordo')")
-    return LocalLog(ReadOptions.parse({**given, **_paths(listed)}), scans)
+    return LocalLog(ReadSettings.parse({**given, **_paths(listed)}), scans)
 
 
 def _paths(folders: list[str | os.PathLike[str]]) -> dict[str, str]:
@@ -158,9 +158,10 @@ def _text(value: Any) -> str:
     return ",".join(str(part) for part in value)
 
 
-def load_library(name: str) -> Any:
-    """Import a library that not everybody has. Raises PipelineError that says how to get it."""
+def load_library(module: str, extra: str = "local") -> Any:
+    """Import a library that not everybody has, or a module of one. Raises PipelineError that says how to get it."""
     try:
-        return import_module(name)
+        return import_module(module)
     except ModuleNotFoundError as error:
-        raise MissingLibraryError(f"{name} is not installed; run: pip install 'ordo-sequencer[local]'") from error
+        library = module.partition(".")[0]
+        raise MissingLibraryError(f"{library} is not installed; run: pip install 'ordo-sequencer[{extra}]'") from error

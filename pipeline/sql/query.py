@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from ordo.pipeline.decoding.errors import PipelineError, own_error
+from ordo.pipeline.decoding.errors import PipelineError, one_line, own_error
 from ordo.pipeline.decoding.payloads import PayloadDecoder, decode_batches, decoded_schema
 from ordo.pipeline.sql.local import LocalLog, load_library
 from ordo.pipeline.sql.sql_columns import check, columns_of
@@ -27,7 +27,7 @@ from ordo.runtime.reporting.output import unescaped
 FORMATS = ("table", "csv", "json")
 TABLE_ROWS_MAX = 1000
 MEMORY_MAX = "1GB"
-"""Of the database; what needs more goes through files beside it."""
+"""The memory of the database; what needs more goes through files beside it."""
 
 
 def decoded(log: LocalLog, decoder: PayloadDecoder | None) -> pa.RecordBatchReader:
@@ -48,11 +48,11 @@ def query(log: LocalLog, sql: str, decoder: PayloadDecoder | None = None) -> Ite
             _offer(database, log, sql, decoder)
             yield database.sql(sql).to_arrow_reader(65_536)
         except duckdb.Error as error:
-            raise own_error(error) or PipelineError(f"query: {str(error).strip()}") from error
+            raise own_error(error) or PipelineError(f"query: {one_line(error)}") from error
 
 
 def _offer(database: Any, log: LocalLog, sql: str, decoder: PayloadDecoder | None) -> None:
-    """Make table `log`: a stream where the query asks for each row once, else rows in the database's file."""
+    """Give the database a table `log`: streamed if the query reads each row once, otherwise copied into its file."""
     rows = decoded(log, decoder)
     check(database, sql, rows.schema.empty_table())
     columns = columns_of(database, sql, tuple(rows.schema.names))
