@@ -1,0 +1,1 @@
+"""A service executed over a recorded log, outside of a cluster, up to any record."""
