@@ -29,7 +29,7 @@ CALM = Faults(
 )
 
 
-MANNERS = {"killed": SimulatedNode.crash, "closed in good order": SimulatedNode.close, "handed over": hand_over}
+MANNERS = {"killed": SimulatedNode.crash, "closed properly": SimulatedNode.close, "handed over": hand_over}
 
 
 def measure_ms(seed: int, member_count: int, manner: str) -> float:

@@ -4,7 +4,6 @@ from typing import TypeVar
 
 from ordo.consensus.core import ConsensusCore
 from ordo.consensus.state import commands
-from ordo.consensus.state.config import ConsensusConfig, DurableState
 from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import (
@@ -16,6 +15,7 @@ from ordo.consensus.state.messages import (
     RequestVote,
     Vote,
 )
+from ordo.consensus.state.settings import ConsensusSettings, DurableState
 from ordo.consensus.state.states import ElectionState, Role
 from ordo.runtime.native.sentinels import NULL_POSITION
 
@@ -50,8 +50,9 @@ class Harness:
         configuration: Configuration | None = None,
         distrust: Distrust = Distrust.NONE,
         known_position: int = 0,
+        last_lead: tuple[int, int] | None = None,
     ) -> None:
-        self.config = ConsensusConfig(
+        self.config = ConsensusSettings(
             member_id,
             tuple(range(member_count)),
             learner_ids,
@@ -59,7 +60,14 @@ class Harness:
             app_version=app_version,
         )
         durable = DurableState(
-            candidate_term_id, list(terms), append_position, commit_position, configuration, distrust, known_position
+            candidate_term_id,
+            list(terms),
+            append_position,
+            commit_position,
+            configuration,
+            distrust,
+            known_position,
+            last_lead,
         )
         self.core = ConsensusCore(self.config, durable, FixedInts())
         self.now_ns = 0

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from ordo.consensus.core import ConsensusCore
 from ordo.consensus.state import commands
-from ordo.consensus.state.config import ConsensusConfig, DurableState
 from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.messages import (
     NULL_TERM,
@@ -20,6 +19,7 @@ from ordo.consensus.state.messages import (
     NewLeadershipTerm,
     TrustAnswer,
 )
+from ordo.consensus.state.settings import ConsensusSettings, DurableState
 from ordo.consensus.state.states import ElectionState, Role
 from tests.consensus.disk import Disk, Entry
 
@@ -71,7 +71,7 @@ class NodeWorld(Protocol):
 class SimulatedNode:
     """Survives crashes as its disk; everything else is made anew by a restart."""
 
-    def __init__(self, world: NodeWorld, config: ConsensusConfig) -> None:
+    def __init__(self, world: NodeWorld, config: ConsensusSettings) -> None:
         self.world = world
         self.config = config
         self.member_id = config.member_id

@@ -9,18 +9,18 @@ from ordo.consensus.deadlines import FAR_FUTURE_NS
 from ordo.consensus.handlers.election import canvass_deadline_ns
 from ordo.consensus.read_index import ReadIndex
 from ordo.consensus.state.commands import TruncateLog
-from ordo.consensus.state.config import ConsensusConfig, DurableState
 from ordo.consensus.state.configuration import Configuration, ConfigurationTable
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import AppendPosition, RequestVote, StandsBack, TimeoutNow
 from ordo.consensus.state.quorum import Member, is_unanimous_leader
+from ordo.consensus.state.settings import ConsensusSettings, DurableState
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import ConfigurationError, ConsensusError
 from tests.consensus.harness import FIRST_RECORD, MS, FixedInts, Harness
 
 
 def test_a_position_has_one_configuration_before_the_start_as_well() -> None:
-    core = ConsensusCore(ConsensusConfig(0, (0, 1, 2)), DurableState(-1, [(0, 0)], 96, 0), FixedInts())
+    core = ConsensusCore(ConsensusSettings(0, (0, 1, 2)), DurableState(-1, [(0, 0)], 96, 0), FixedInts())
     core.on_configuration(64, Configuration((0, 1)))
     with pytest.raises(ConsensusError, match="after the one at 64"):
         core.on_configuration(64, Configuration((0, 2)))
@@ -212,7 +212,7 @@ def test_a_leader_that_serves_before_its_first_record_contradicts_itself() -> No
 
 
 def test_times_are_above_zero_and_an_interval_is_at_most_half_of_its_timeout() -> None:
-    config = ConsensusConfig(0, (0, 1, 2))
+    config = ConsensusSettings(0, (0, 1, 2))
     for name in ("leader_heartbeat_interval_ns", "election_status_interval_ns", "termination_timeout_ns"):
         with pytest.raises(ConfigurationError, match="must be above 0"):
             replace(config, **{name: 0})  # type: ignore[arg-type]

@@ -14,7 +14,6 @@ from ordo.consensus.state.commands import (
     PrepareLog,
     TruncateLog,
 )
-from ordo.consensus.state.config import ConsensusConfig
 from ordo.consensus.state.messages import (
     AppendPosition,
     CanvassPosition,
@@ -23,6 +22,7 @@ from ordo.consensus.state.messages import (
     RequestVote,
     Vote,
 )
+from ordo.consensus.state.settings import ConsensusSettings
 from ordo.consensus.state.states import STATE_DOCS, TRANSITIONS, ElectionState, Role, describe_transitions
 from ordo.runtime.errors import ConfigurationError, ConsensusError
 from tests.consensus.failover import measure_ms
@@ -465,6 +465,21 @@ def test_a_term_that_two_have_led_is_not_followed() -> None:
         node.announce(1, 5, 300, log_term=5)
 
 
+@pytest.mark.parametrize("last_lead", [(1, 77), None])
+def test_a_term_of_the_leader_that_led_it_is_followed(last_lead: tuple[int, int] | None) -> None:
+    node = Harness(terms=((0, 0), (5, 400)), append_position=800, last_lead=last_lead).canvassing()
+    assert node.announce(1, 5, 400, log_term=5, next_term=-1, next_base=-1).of(JoinLog)
+
+
+@pytest.mark.parametrize("last_lead", [(2, 77), (1, 78)])
+def test_a_term_that_two_have_led_from_the_same_position_is_not_followed(last_lead: tuple[int, int]) -> None:
+    """Their tables of terms are the same, and so would be the positions of other records."""
+    node = Harness(terms=((0, 0), (5, 400)), append_position=800, last_lead=last_lead).canvassing()
+    text = f"has that term from there on as member {last_lead[0]} led it: two members have led it"
+    with pytest.raises(ConsensusError, match=text):
+        node.announce(1, 5, 400, log_term=5, next_term=-1, next_base=-1)
+
+
 def test_row_whose_record_did_not_survive_is_removed_first() -> None:
     node = Harness(terms=((0, 0), (3, 800)), append_position=800)
     assert node.core.log_term_id == 0
@@ -497,7 +512,7 @@ def test_contradictions_on_disk_are_refused(terms: tuple[tuple[int, int], ...], 
 )
 def test_settings_that_cannot_work_are_refused(change: dict[str, int], match: str) -> None:
     with pytest.raises(ConfigurationError, match=match):
-        ConsensusConfig(**{"member_id": 1, "member_ids": (0, 1, 2), **change})  # type: ignore[arg-type]
+        ConsensusSettings(**{"member_id": 1, "member_ids": (0, 1, 2), **change})  # type: ignore[arg-type]
 
 
 def test_describe_is_one_stable_line() -> None:
@@ -559,5 +574,5 @@ def test_documented_states_are_the_table() -> None:
 
 @pytest.mark.parametrize("member_count", [3, 5])
 def test_leader_that_closes_is_replaced_within_its_heartbeat_timeout(member_count: int) -> None:
-    assert all(measure_ms(seed, member_count, "closed in good order") < 300 for seed in range(5))
+    assert all(measure_ms(seed, member_count, "closed properly") < 300 for seed in range(5))
     assert all(500 <= measure_ms(seed, member_count, "killed") < 1200 for seed in range(5))

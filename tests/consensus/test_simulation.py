@@ -1,7 +1,7 @@
 """Cores with an honest shell in virtual time: any faults, then none; safety at every step, then full recovery.
 
-`ORDO_CONSENSUS_SEEDS=5000 pytest tests/consensus/test_simulation.py` runs more; a failure names its seed, which
-`ORDO_CONSENSUS_FIRST=<seed> ORDO_CONSENSUS_SEEDS=1` runs again.
+`ORDO_CONSENSUS_SEEDS=5000 pytest tests/consensus/test_simulation.py` runs more, as `make nightly` does; a failure names
+its seed, which `ORDO_CONSENSUS_FIRST=<seed> ORDO_CONSENSUS_SEEDS=1` runs again.
 """
 
 import os
@@ -13,10 +13,11 @@ from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 from tests.consensus.world import World
 
 FIRST_SEED = int(os.environ.get("ORDO_CONSENSUS_FIRST", "0"))
-SEEDS = int(os.environ.get("ORDO_CONSENSUS_SEEDS", "120"))
+SEEDS = int(os.environ.get("ORDO_CONSENSUS_SEEDS", "60"))
 SEEDS_PER_TEST = 10
 FAULTS_NS = 12 * SECOND_NS
 RECOVERY_NS = 20 * SECOND_NS
+IN_TABLE = frozenset((old, new) for old, targets in TRANSITIONS.items() for new in targets)
 
 
 def run_seed(seed: int) -> World:
@@ -30,6 +31,7 @@ def run_seed(seed: int) -> World:
             world.run_until(end_ns * step // 60)
             world.check_log_matching()
         recover(world)
+        assert world.transitions <= IN_TABLE, f"not in the table: {sorted(world.transitions - IN_TABLE)}"
     except Exception as error:
         raise AssertionError(f"seed {seed} at {world.now_ns / 1e6:.1f} ms: {error!r}; {world.faults}") from error
     return world
@@ -66,9 +68,11 @@ def test_same_seed_same_trace() -> None:
 
 
 @pytest.mark.slow
-def test_every_transition_the_simulation_takes_is_in_the_table_and_few_are_missed() -> None:
-    """The table is what happens, not what was once planned."""
-    taken = set().union(*(run_seed(seed).transitions for seed in range(40, 110)))
-    table = {(old, new) for old, targets in TRANSITIONS.items() for new in targets}
-    assert taken <= table
-    assert len(table - taken) <= 6, f"never seen: {sorted(table - taken)}"
+def test_few_transitions_of_the_table_are_missed_by_the_simulation() -> None:
+    """The table is what happens, not what was once planned; that nothing else happens is checked in every run."""
+    missed = set(IN_TABLE)
+    for seed in range(40, 110):
+        missed -= run_seed(seed).transitions
+        if len(missed) <= 6:
+            return
+    raise AssertionError(f"never seen: {sorted(missed)}")

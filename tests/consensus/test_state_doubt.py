@@ -1,5 +1,7 @@
 """Members whose service's state is in doubt: they vote, and stand back from leading (docs/CONSENSUS.md, Trust)."""
 
+from itertools import accumulate
+
 from ordo.consensus.state.commands import PersistDistrust
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import AppendPosition, RequestVote, StandsBack, TimeoutNow, TrustRequest, Vote
@@ -108,4 +110,4 @@ def test_an_only_voter_has_nobody_to_stand_back_for() -> None:
 
 
 def test_doubt_happens_in_the_simulation_of_faults() -> None:
-    assert sum(run_seed(seed).doubts for seed in range(200, 225)) >= 4
+    assert any(count >= 4 for count in accumulate(run_seed(seed).doubts for seed in range(200, 225)))

@@ -1,5 +1,7 @@
 """Handing the leadership over: Raft §3.10 (dissertation)."""
 
+from itertools import accumulate
+
 from ordo.consensus.state.commands import LeaveLog, PersistCandidateTerm, PrepareLog
 from ordo.consensus.state.messages import AppendPosition, RequestVote, TimeoutNow, Vote
 from ordo.consensus.state.states import ElectionState, Role
@@ -197,4 +199,4 @@ def test_target_serves_long_before_any_timeout() -> None:
 
 
 def test_transfers_happen_in_the_simulation_of_faults() -> None:
-    assert sum(run_seed(seed).transfers for seed in range(200, 225)) >= 4
+    assert any(count >= 4 for count in accumulate(run_seed(seed).transfers for seed in range(200, 225)))

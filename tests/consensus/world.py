@@ -5,10 +5,10 @@ from collections.abc import Callable
 from hashlib import blake2b
 from random import Random
 
-from ordo.consensus.state.config import ConsensusConfig
 from ordo.consensus.state.configuration import MEMBERS_MAX, Configuration, changed
 from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.messages import Message
+from ordo.consensus.state.settings import ConsensusSettings
 from ordo.consensus.state.states import ElectionState, Role
 from ordo.runtime.native.time_units import MILLISECOND_NS
 from tests.consensus.disk import Entry
@@ -45,12 +45,12 @@ class World:
         self.trace = blake2b(digest_size=16)
         self.nodes = [SimulatedNode(self, self.config(member_id, count)) for member_id in range(count + spares)]
 
-    def config(self, member_id: int, count: int) -> ConsensusConfig:
+    def config(self, member_id: int, count: int) -> ConsensusSettings:
         """The first `count` begin as voters; a spare knows them all, and is known to none."""
         ids, canvass_ns = tuple(range(count)), self.faults.startup_canvass_ns
         if member_id < count:
-            return ConsensusConfig(member_id, ids, startup_canvass_timeout_ns=canvass_ns)
-        return ConsensusConfig(member_id, (*ids, member_id), (member_id,), startup_canvass_timeout_ns=canvass_ns)
+            return ConsensusSettings(member_id, ids, startup_canvass_timeout_ns=canvass_ns)
+        return ConsensusSettings(member_id, (*ids, member_id), (member_id,), startup_canvass_timeout_ns=canvass_ns)
 
     # -- time -----------------------------------------------------------------------------------------------------
 

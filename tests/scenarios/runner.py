@@ -392,7 +392,7 @@ class Scenario:
         self.world.network.pending_names.add(host)
         session = self.world.clients[0].session
         assert session is not None
-        publication = session._ingress_publications.get(session.leader_member_id)
+        publication = session._current.publications.get(session.leader_member_id)
         assert publication is not None
         taken = 0
         for number in range(count):

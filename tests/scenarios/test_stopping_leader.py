@@ -21,7 +21,7 @@ def test_a_leader_that_ends_asks_its_successor_for_no_replay_of_the_log() -> Non
         def has_ended() -> bool:
             follows = module.core.leader_member_id not in (-1, former.member_id)
             joined.append(follows and module.log.is_open)
-            return bool(module.has_ended)
+            return bool(module.member.has_ended)
 
         module.end()
         assert scenario.world.run(END_NS_MAX, has_ended)

@@ -48,6 +48,21 @@ class Numbered(ClusteredService):
         writer.write(json.dumps([self.length_bytes, self.messages, self.came_back]).encode())
 
 
+class Settling(Ordering):
+    """Settles each order of a client once, whoever asks for it, and however often."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        word, _, name = payload.partition(b" ")
+        if session is not None and word == b"order":
+            self.cluster.offer(b"settle " + name, id=b"settlement " + name)
+        return None
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        self.cluster = cluster
+
+
 class Renumbered(Numbered):
     """The next version: its outputs say so."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,9 +15,10 @@ import pytest
 from ordo.cli import run
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.settings.config import load_config
-from ordo.deploy.launcher import LocalCluster
+from ordo.deploy.launcher import LocalCluster, NodeProcess
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
+from tests.forks import COMMAND, FORKS
 from tests.patience import patient
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +33,7 @@ class Instances:
         self._service = service
         self._root = root
         self._options = options
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, NodeProcess] = {}
 
     def start(self, name: str, *options: str, service: str = "") -> None:
         """Returns when the instance has read its checkpoint."""
@@ -53,9 +52,9 @@ class Instances:
         """Starts an instance without waiting for it."""
         log = self._root / f"{name}.log"
         with log.open("ab") as output:
-            self._processes[name] = subprocess.Popen(
+            self._processes[name] = FORKS.spawn(
                 [
-                    *(sys.executable, "-P", "-m", "ordo.cli", "app"),
+                    *(*COMMAND, "app"),
                     *("--service", service or self._service, "--group", "tested", "--folder", str(self._root / name)),
                     *("--endpoints", ",".join(self._cluster.ingress_endpoints.values()), "--checkpoint", "0.3"),
                     *("--instance", name, "--app-version", "1.2.0", *self._options, *options),

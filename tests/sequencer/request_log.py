@@ -100,6 +100,11 @@ class RequestLog:
         fields = {"open_position": open_position, "number": number, **self._stamp()}
         confirmed = max(0, executed - self.rng.choice((0, 1, 3, 9)))
         payload = b"request %d" % self.requests
+        if self.rng.random() < 0.1:
+            chosen = self.rng.randrange(40)
+            digest = ordo_codecs.split_request_digest(digest_request_id(b"%d" % chosen))
+            output = ordo_codecs.OUTPUT_BY_ID.encode(confirmed=confirmed, target_session_id=-1, **digest, **fields)
+            return self._append(output + b"for id %d" % chosen)
         if self.rng.random() < 0.2:
             return self._append(
                 ordo_codecs.OUTPUT.encode(confirmed=confirmed, target_session_id=-1, **fields) + payload

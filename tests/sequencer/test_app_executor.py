@@ -10,8 +10,11 @@ from ordo.applications.app_executor import AppExecutor
 from ordo.applications.canary import CanaryExecutor, Difference
 from ordo.applications.outputs import GROUP_INCARNATION, NULL_SESSION_ID, Output, group_identity
 from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL
+from ordo.cluster.wire.sessions.difference_codec import DifferenceKind
 from ordo.follow.entries import decode_entry
-from ordo.runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
+from ordo.runtime.errors import ConfigurationError, Reject, ServiceCallError, ServiceError, SnapshotError
+from ordo.service_api.request_ids import digest_request_id
 from ordo.service_api.requests import NO_IDENTITY
 from ordo.service_api.service import CloseReason, ClusteredService
 from tests.sequencer.applications import Changed, Numbered
@@ -70,13 +73,15 @@ class Log:
         )
 
     def write(self, session_id: int, open_position: int, number: int, output: Output, confirmed: int = 0) -> int:
-        record = ordo_codecs.OUTPUT.encode(
+        digest = ordo_codecs.split_request_digest(output.id_digest) if output.id_digest else {}
+        record = (ordo_codecs.OUTPUT_BY_ID if digest else ordo_codecs.OUTPUT).encode(
             open_position=open_position,
             number=number,
             confirmed=confirmed,
             input_position=output.input_position,
             target_session_id=output.target_session_id,
             output_index=output.output_index,
+            **digest,
             **self.stamp(session_id),
         )
         return self.append(record + output.payload)
@@ -315,3 +320,84 @@ def test_what_an_application_may_not_do() -> None:
         one.cluster.close_client_session(CLIENT)
     with pytest.raises(ServiceError, match="unknown session"):
         one.cluster.close_client_session(99)
+
+
+# -- ids ---------------------------------------------------------------------------------------------------------------
+
+
+class Paying(Numbered):
+    """Each message is an output for the id that its first word names."""
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        if session is None:
+            self.came_back += 1
+        else:
+            self.cluster.offer(payload, id=payload.split(b" ")[0])
+        return None
+
+
+def paying(**options: Any) -> AppExecutor:
+    return AppExecutor(Paying(), "tested", **options)
+
+
+def test_an_output_whose_id_was_used_has_its_number_and_is_not_executed() -> None:
+    one, reader = paying(), AppExecutor(Numbered(), "other")
+    log = Log(one, reader)
+    for payload in (b"a 1", b"a 1", b"a 2", b"b 1"):
+        log.message(payload)
+    opened = log.open_identity(FIRST)
+    outputs = list(one.cluster.pending)
+    assert [output.id_digest for output in outputs] == [digest_request_id(name) for name in (b"a", b"a", b"a", b"b")]
+    for number, output in enumerate(outputs, start=1):
+        for session_id in (FIRST, SECOND):
+            log.write(session_id, opened, number, output, confirmed=number - 1)
+    assert isinstance(one.service, Paying) and isinstance(reader.service, Numbered)
+    assert (one.outputs_accepted, one.outputs_repeated, one.service.came_back) == (4, 2, 2)
+    assert reader.service.messages == 6, "four messages, and what was executed of the outputs"
+
+
+def test_a_checkpoint_keeps_the_ids_of_outputs_under_way_and_those_that_were_used() -> None:
+    one = paying()
+    log = Log(one)
+    log.message(b"a 1")
+    opened = log.open_identity(FIRST)
+    log.write(FIRST, opened, 1, one.cluster.pending[0])
+    log.message(b"a 1")
+    restored = paying(snapshot=iter(list(one.take_snapshot())))
+    assert restored.cluster.pending == one.cluster.pending
+    log.executors.append(restored)
+    log.write(SECOND, opened, 2, one.cluster.pending[1])
+    assert [executor.outputs_repeated for executor in log.executors] == [1, 1]
+
+
+def test_an_output_with_another_id_is_another_one() -> None:
+    seen: list[Difference] = []
+    one = paying()
+    canary = CanaryExecutor(Paying(), "tested", on_difference=seen.append)
+    log = Log(canary, one)
+    log.message(b"a 1")
+    opened = log.open_identity(FIRST)
+    with pytest.raises(ServiceError, match=r"with another id: the service is not deterministic"):
+        log.write(FIRST, opened, 1, one.cluster.pending[0]._replace(id_digest=digest_request_id(b"b")))
+    assert [difference.kind for difference in seen] == [DifferenceKind.PAYLOAD]
+
+
+def test_an_id_must_be_one_that_clients_may_use() -> None:
+    class Wrong(Paying):
+        def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+            self.cluster.offer(payload, id=payload)
+            return None
+
+    for payload in (b"", bytes(65)):
+        with pytest.raises(ConfigurationError, match="from 1 to 64"):
+            Log(AppExecutor(Wrong(), "tested")).message(payload)
+
+
+def test_an_instance_reads_in_the_log_that_outputs_may_have_ids() -> None:
+    """It may have opened its identity before, when the cluster could not say so."""
+    one = paying()
+    log = Log(one)
+    for level, is_there in ((OUTPUT_ID_LEVEL - 1, False), (OUTPUT_ID_LEVEL, True)):
+        stamp = {"leadership_term_id": 1, "timestamp": log.time}
+        log.append(ordo_codecs.LEVEL_EVENT.encode(level=level, member_id=0, **stamp))
+        assert one.takes_output_ids is is_there

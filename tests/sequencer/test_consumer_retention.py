@@ -13,6 +13,7 @@ from ordo.consumers.consumer import Consumer
 from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError
+from tests.clusters import ready_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -51,14 +52,13 @@ def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -
     cluster_options = {"log_term_length": "64k", "segment_length": "64k"}
     snapshot = {"every_bytes": "128k", "keep": 1}
     retention = {"bytes": 0, "consumer_bytes": "1m"}
-    with LocalCluster(
+    with ready_cluster(
         "ordo:Ordering",
         root=tmp_path / "cluster",
         member_count=1,
         cluster=cluster_options,
-        tables={"snapshot": snapshot, "retention": retention},  # type: ignore[dict-item]
+        tables={"snapshot": snapshot, "retention": retention},
     ) as cluster:
-        cluster.await_leader(60)
         endpoints = list(cluster.ingress_endpoints.values())
         with ClusterClient(cluster.ingress_endpoints) as client:
             write(client, 2 * SNAPSHOT)
@@ -100,14 +100,13 @@ def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -
 
 def test_a_consumer_of_requests_goes_on_from_before_the_oldest_snapshot_that_is_kept(tmp_path: Path) -> None:
     """It learns which requests were executed from a snapshot that stays for it, for the log's beginning is gone."""
-    with LocalCluster(
+    with ready_cluster(
         "ordo:Ordering",
         root=tmp_path / "cluster",
         member_count=1,
         cluster={"log_term_length": "64k", "segment_length": "64k"},
         tables={"snapshot": {"every_bytes": "128k", "keep": 1}, "retention": {"bytes": 0, "consumer_bytes": "8m"}},
     ) as cluster:
-        cluster.await_leader(60)
         endpoints = list(cluster.ingress_endpoints.values())
         with ClusterClient(cluster.ingress_endpoints) as client:
             for _ in range(4):

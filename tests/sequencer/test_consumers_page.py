@@ -12,6 +12,7 @@ import pytest
 
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
+from tests.clusters import ready_cluster
 from tests.snippets import texts_of
 
 ROOT = Path(__file__).parents[2]
@@ -50,8 +51,7 @@ class Shop:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("page") / "cluster"
-    with LocalCluster("ordo:Ordering", root=root, member_count=1) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("ordo:Ordering", root=root, member_count=1) as cluster:
         yield cluster
 
 

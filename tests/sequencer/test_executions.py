@@ -9,7 +9,7 @@ import pytest
 
 from ordo.applications.outputs import group_identity
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.follow.executions import REQUESTS, Executions
@@ -54,7 +54,8 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
         records.append((node.append(record), record))
         return records[-1][0]
 
-    append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=999, level=REQUEST_ID_LEVEL, member_id=0))
+    level = (REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL)[seed % 2]
+    append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=999, level=level, member_id=0))
     log = RequestLog(seed, append)
     for _ in range(300):
         log.write()
@@ -88,8 +89,12 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
     assert again == [one for one in marked if one.position > middle]
 
 
-def test_an_output_is_compared_with_no_id_of_a_client(tmp_path: Path) -> None:
-    """Its group and its number are its id: what a client asked for by an id is executed for an application, too."""
+@pytest.mark.parametrize("level", [REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL])
+@pytest.mark.parametrize("has_id", [False, True])
+def test_an_output_is_compared_with_the_ids_of_clients_where_it_has_one(
+    tmp_path: Path, level: int, has_id: bool
+) -> None:
+    """Without one, or in a log below the level of such ids, its group and its number are its id."""
     node, service = ServiceNode(tmp_path), Noting()
     node.set_recovery()
     node.begin_term(0, leads=True)
@@ -100,7 +105,7 @@ def test_an_output_is_compared_with_no_id_of_a_client(tmp_path: Path) -> None:
         records.append((node.append(record), record))
         return records[-1][0]
 
-    append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=999, level=REQUEST_ID_LEVEL, member_id=0))
+    append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=999, level=level, member_id=0))
     log = RequestLog(1, append)
     log._open_session()
     client, groups = b"c" * 16, (group_identity("risk"), group_identity("pricing"))
@@ -116,14 +121,19 @@ def test_an_output_is_compared_with_no_id_of_a_client(tmp_path: Path) -> None:
     for _ in range(2):
         append(ordo_codecs.REQUEST_BY_ID.encode(**digest, **{**by_id, "number": 2}) + b"buy 40")
         for one in outputs:
-            append(ordo_codecs.OUTPUT.encode(target_session_id=-1, **one) + b"buy 40")
+            fields = {"target_session_id": -1, **one}
+            by_digest = ordo_codecs.OUTPUT_BY_ID.encode(**digest, **fields)
+            append((by_digest if has_id else ordo_codecs.OUTPUT.encode(**fields)) + b"buy 40")
     node.commit()
     node.run(container)
-    assert [identity for _, identity in service.executed] == [client, *groups]
+    executed = [client] if has_id and level == OUTPUT_ID_LEVEL else [client, *groups]
+    assert [identity for _, identity in service.executed] == executed
     table = Executions()
     marked = [one for one in map(table.mark, entries_of(records)) if one.kind in REQUESTS]
-    assert [one.identity for one in marked if not one.is_repeat] == [client, *groups]
-    assert len(marked) == 7
+    assert [one.identity for one in marked if not one.is_repeat] == executed
+    assert len(marked) == 7 and [one.kind for one in marked].count(EntryKind.OUTPUT) == 4
+    ids = [one.request_id for one in marked if one.kind is EntryKind.OUTPUT]
+    assert ids == [digest_request_id(b"order 4711") if has_id else b""] * 4
 
 
 def test_of_what_is_not_known_nothing_is_said() -> None:

@@ -265,7 +265,7 @@ def test_a_reader_that_comes_and_goes(world: SharedWorld) -> None:
         hostile.join()
         if turn % 30 == 0:
             world.log(5)
-    endpoint = next(one for one in hostile.server.node.driver.conductor.publications.endpoints if one.is_manual)
+    endpoint = next(one for one in hostile.server.node.driver.conductor.publications.endpoints.all if one.is_manual)
     assert endpoint.destination_count == world.live_of(0).client_count == 3
     world.until_all_have()
     demand_undisturbed(world)

@@ -7,7 +7,7 @@ import pytest
 from ordo.applications.app_versions import AppVersions
 from ordo.applications.application import ApplicationSettings
 from ordo.applications.instance_reports import InstanceReports, InstanceState
-from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, decode_report
+from ordo.cluster.wire.sessions.instance_codec import NOT_COUNTED, InstanceReport, ReportFlag, decode_report
 from ordo.ordering import Ordering
 from ordo.runtime.errors import ConfigurationError
 
@@ -41,10 +41,19 @@ def test_changes_are_reported_once_an_interval() -> None:
     one.work(session, SECOND, 220, 999)
     assert len(session.sent) == 1 and one.reported == FIRST
     one.work(session, SECOND, 220, 1000)
-    assert session.sent[-1][4:] == (220, 3, 3, 3, ReportFlag.NONE, 3)
+    assert session.sent[-1][4:] == (220, 3, 3, 3, ReportFlag.NONE, 3, NOT_COUNTED)
     for now_ns in (2000, 9000):
         one.work(session, SECOND, now_ns, now_ns)
     assert len(session.sent) == 2, "reports are entries of the log, and must not lead to more of them"
+
+
+def test_refused_outputs_are_counted_exactly_where_the_log_has_such_reports() -> None:
+    one, session = reports(), Session()
+    refused = FIRST._replace(outputs_refused=70)
+    one.work(session, refused, 120, 0)
+    assert (session.sent[-1].refused, session.sent[-1].is_refused_exact) == (64, False)
+    one.work(session, refused._replace(counts_refused=True), 120, 1000)
+    assert (session.sent[-1].refused, session.sent[-1].is_refused_exact) == (70, True)
 
 
 def test_a_new_term_and_a_new_session_are_told_at_once() -> None:

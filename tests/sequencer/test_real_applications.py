@@ -12,10 +12,13 @@ import pytest
 
 from ordo.cli import run
 from ordo.cluster.client.session import ClusterClient
+from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster
-from ordo.runtime.errors import ClusterTimeoutError
+from ordo.follow.reader import LogReader
+from ordo.runtime.errors import ClusterError, ClusterTimeoutError, RequestIdError
 from tests.archive.served import Served
 from tests.cluster.integration.agreement import await_that
+from tests.clusters import STEADY, ready_cluster
 from tests.patience import patient
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look, look_until
 
@@ -24,8 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster") as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster", heartbeat=STEADY) as cluster:
         yield cluster
 
 
@@ -124,26 +126,65 @@ def test_outputs_that_the_service_refuses_are_counted_and_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They were counted among the others, and nobody heard of it."""
-    with LocalCluster("tests.sequencer.applications:Strict", root=tmp_path / "cluster") as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("tests.sequencer.applications:Strict", root=tmp_path / "cluster", heartbeat=STEADY) as cluster:
         instances = Instances(cluster, "tests.sequencer.applications:Numbered", tmp_path)
         try:
             instances.start("a")
             with ClusterClient(cluster.ingress_endpoints) as client:
-                for _ in range(3):
-                    client.request(b"xx", timeout_s=30)
-            (found,) = look_until(lambda rows: [refusals_of(row) for row in rows] == [(6, 3)], cluster, capsys)
-            assert found["outputs_made"] == 6
+                client.request_many([b"xx"] * 20, timeout_s=30)
+            (found,) = look_until(lambda rows: [refusals_of(row) for row in rows] == [(40, 20)], cluster, capsys)
+            assert found["outputs_made"] == 40 and found["refused_exact"], "beyond 15, too"
             assert run(["apps", "--endpoints", ",".join(cluster.ingress_endpoints.values())]) == 0
             head, row = capsys.readouterr().out.splitlines()
-            assert row[head.index("refused") :].split()[0] == "3" and "writes" in row
+            assert row[head.index("refused") :].split()[0] == "20" and "writes" in row
             assert instances.end("a") == 0
         finally:
             instances.close()
         lines = [json.loads(line) for line in instances.log("a").splitlines() if line.startswith("{")]
         refused = [(one["output"], one["reason"]) for one in lines if one["event"] == "app.refused"]
-        assert refused == [(number, "no second ones") for number in (2, 4, 6)]
-        assert [one["refused"] for one in lines if one["event"] == "app.ended"] == [3]
+        assert refused == [(number, "no second ones") for number in range(2, 41, 2)]
+        assert [one["refused"] for one in lines if one["event"] == "app.ended"] == [20]
+
+
+def test_an_id_is_executed_once_whether_a_client_or_an_application_asks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ready_cluster("ordo:Ordering", root=tmp_path / "cluster", heartbeat=STEADY) as cluster:
+        instances = Instances(cluster, "tests.sequencer.applications:Settling", tmp_path)
+        try:
+            with ClusterClient(cluster.ingress_endpoints) as client:
+                await_that(lambda: takes_ids(client), "the level of ids")
+                client.request(b"settle 1", id=b"settlement 1", timeout_s=30)
+                instances.start("a")
+                for name in (b"1", b"2", b"2", b"3"):
+                    client.request(b"order " + name, timeout_s=30)
+                look_until(lambda rows: [row["outputs_executed"] for row in rows] == [4], cluster, capsys)
+                answer = client.request(b"settle 3", id=b"settlement 3", timeout_s=30)
+                again = client.request(b"settle 3", id=b"settlement 3", timeout_s=30)
+                assert answer == again
+                with pytest.raises(RequestIdError, match="used for another payload"):
+                    client.request(b"settle 4", id=b"settlement 3", timeout_s=30)
+                end = client.request(b"end", timeout_s=30).log_position
+            with LogReader([load_config(cluster.config_path(0)).own_member.archive], repeats=True) as reader:
+                settled = [one for one in reader.entries(until_position=end) if one.payload.startswith(b"settle ")]
+            executed = [(one.payload, one.kind.value) for one in settled if not one.is_repeat]
+            assert executed == [(b"settle 1", "request"), (b"settle 2", "output"), (b"settle 3", "output")]
+            assert len(settled) > len(executed)
+            assert instances.end("a") == 0
+        finally:
+            instances.close()
+        lines = [json.loads(line) for line in instances.log("a").splitlines() if line.startswith("{")]
+        assert [(one["refused"], one["repeated"]) for one in lines if one["event"] == "app.ended"] == [(0, 2)]
+
+
+def takes_ids(client: ClusterClient) -> bool:
+    """Whether the log has come to the level of requests with ids."""
+    try:
+        client.request(b"ready?", id=b"ready?", timeout_s=30)
+    except ClusterError as error:
+        assert "need protocol level" in error.message
+        return False
+    return True
 
 
 def refusals_of(row: dict[str, int]) -> tuple[int, int]:

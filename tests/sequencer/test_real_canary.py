@@ -11,6 +11,7 @@ import pytest
 from ordo.cli import run
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
+from tests.clusters import STEADY, ready_cluster
 from tests.patience import patient
 from tests.sequencer.instances import Instances, Outputs, await_outputs, expected, look_until
 
@@ -56,8 +57,7 @@ def check_diff(
 def test_a_canary_that_is_killed_goes_on_and_tells_every_difference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with LocalCluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster") as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster", heartbeat=STEADY) as cluster:
         instances = Instances(cluster, "tests.sequencer.applications:Numbered", tmp_path)
         outputs = Outputs(cluster)
 

@@ -21,6 +21,7 @@ from ordo.consumers.consumer import Consumer
 from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotSequencedError
+from tests.clusters import STEADY, ready_cluster
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -31,8 +32,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     options = {"session_timeout": "2s"}
-    with LocalCluster("ordo:Ordering", root=tmp_path / "cluster", cluster=options) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("ordo:Ordering", root=tmp_path / "cluster", cluster=options, heartbeat=STEADY) as cluster:
         yield cluster
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
+from tests.clusters import ready_cluster
+from tests.patience import factor
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -18,10 +20,11 @@ NAMES = ("a", "b", "c")
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(
-        "tests.sequencer.applications:Ledger", root=tmp_path / "cluster", cluster={"session_timeout": "2s"}
+    with ready_cluster(
+        "tests.sequencer.applications:Ledger",
+        root=tmp_path / "cluster",
+        cluster={"session_timeout": f"{round(2 * min(3.0, factor()))}s"},
     ) as cluster:
-        cluster.await_leader(60)
         yield cluster
 
 
@@ -80,8 +83,9 @@ def test_others_take_over_when_the_active_one_ends_or_is_killed(
     cluster: LocalCluster, instances: Instances, outputs: Outputs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lengths = [number * 7 % 90 for number in range(240)]
-    first = await_active(cluster, capsys)
+    await_active(cluster, capsys)
     send(cluster, outputs, instances, lengths[:80], 160)
+    first = await_active(cluster, capsys)
     assert instances.end(first) == 0
     send(cluster, outputs, instances, lengths[80:160], 320)
     second = await_active(cluster, capsys, count=2)
@@ -98,8 +102,9 @@ def test_one_that_stood_still_finds_another_in_its_place_and_writes_no_more(
     cluster: LocalCluster, instances: Instances, outputs: Outputs, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lengths = [number * 5 % 70 for number in range(150)]
-    stopped = await_active(cluster, capsys)
+    await_active(cluster, capsys)
     send(cluster, outputs, instances, lengths[:50], 100)
+    stopped = await_active(cluster, capsys)
     instances.send(stopped, signal.SIGSTOP)
     send(cluster, outputs, instances, lengths[50:100], 200)
     instances.send(stopped, signal.SIGCONT)

@@ -192,7 +192,8 @@ def test_who_begins_first_begins_where_it_is_known_what_is_executed(world: Repea
     world.add_snapshot(newest)
     assert (find_start(world, None, decides=False), find_start(world, None, decides=True)) == (begin, oldest)
     assert (find_start(world, 0, decides=False), find_start(world, 0, decides=True)) == (begin, oldest)
-    time = next(one.timestamp for one in world.marked if one.position > newest)
+    at_newest = next(one.timestamp for one in world.marked if one.position >= newest)
+    time = next(one.timestamp for one in world.marked if one.timestamp > at_newest)
     assert find_start(world, time, decides=True) >= newest
     world.read_all(oldest, [one for one in world.executed if one.position > oldest])
     world.read(begin)

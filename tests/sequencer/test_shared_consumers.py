@@ -19,6 +19,7 @@ from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotPermittedError
 from ordo.runtime.security.tokens import hash_token, new_token
+from tests.clusters import ready_cluster
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -28,8 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("shared") / "cluster"
     node = {"max_replays": 16}
-    with LocalCluster("ordo:Ordering", root=root, member_count=1, node=node) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("ordo:Ordering", root=root, member_count=1, node=node) as cluster:
         yield cluster
 
 
@@ -104,7 +104,7 @@ def test_what_is_not_acknowledged_in_time_comes_again_and_is_then_a_dead_letter(
     with jobs.share("again", ack_timeout_s=0.3, tries_max=3) as consumer:
         jobs.join(consumer)
         jobs.send(b"poison")
-        tries = list(consumer.deliveries(timeout_s=2))
+        tries = list(consumer.deliveries(timeout_s=patient(3)))
         assert [one.tries for one in tries] == [1, 2, 3]
         assert not consumer.ack(tries[-1]), "it was taken back"
         (dead,) = jobs.describe("again")["dead_letters"]
@@ -288,8 +288,7 @@ def test_who_may_not_is_told_so(tmp_path: Path) -> None:
         {"principal": "reader", "hash": hash_token(reader), "roles": ["consumers", "log"]},
     ]
     service = "ordo:Ordering"
-    with LocalCluster(service, root=tmp_path / "cluster", member_count=1, tables={"tokens": tokens}) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster(service, root=tmp_path / "cluster", member_count=1, tables={"tokens": tokens}) as cluster:
         endpoints = list(cluster.ingress_endpoints.values())
         for kind in (Consumer, SharedConsumer):
             settings = ClientSettings(credentials=trader.encode())

@@ -71,7 +71,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--progress-every", type=int, default=10, help="seeds between two lines of progress")
     parser.add_argument("--jobs", type=int, default=1, help="how many processes (default 1)")
     parser.add_argument("--speed", action="store_true", help="measure how fast time goes by, and nothing else")
-    parser.add_argument("--plant", choices=sorted(plants.BY_NAME), help="run with a planted bug")
+    parser.add_argument("--plant", choices=sorted(plants.BY_NAME), metavar="BUG", help="run with a planted bug")
     return parser.parse_args(arguments)
 
 

@@ -13,6 +13,7 @@ GROUP = "simulated"
 GROUP_IDENTITY = group_identity(GROUP)
 TIMER_DELAY_MS = 40
 OTHER_EACH = 3
+REPEATED_AFTER = 3
 FOR_RECORD, FOR_TIMER = range(2)
 _OUTPUT = struct.Struct("<qBqqQ")
 _COUNT = struct.Struct("<q")
@@ -86,6 +87,36 @@ class CountingService(ClusteredService):
 
     def on_take_snapshot(self, writer: Any) -> None:
         writer.write(struct.pack("<qqQ", self.count, self.requests, self.state))
+
+
+class RepeatingService(CountingService):
+    """Each output has an id, and is written again, with its id, after some others: members execute the first alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        """The last ones."""
+
+    def on_start(self, cluster: Cluster, snapshot: Any) -> None:
+        super().on_start(cluster, None)
+        if snapshot is not None:
+            state = snapshot.read()
+            self.count, self.requests, self.state = struct.unpack_from("<qqQ", state)
+            rest = state[struct.calcsize("<qqQ") :]
+            self.written = [rest[at : at + _OUTPUT.size] for at in range(0, len(rest), _OUTPUT.size)]
+
+    def _write(self, kind: int, first: int, second: int) -> None:
+        self.count += 1
+        self.written.append(AppOutput(self.count, kind, first, second, self.state).encode())
+        self._offer(self.written[-1])
+        if len(self.written) > REPEATED_AFTER:
+            self._offer(self.written.pop(0))
+
+    def _offer(self, payload: bytes) -> None:
+        self.cluster.offer(payload, id=b"output %d" % AppOutput.decode(payload).count)
+
+    def on_take_snapshot(self, writer: Any) -> None:
+        writer.write(struct.pack("<qqQ", self.count, self.requests, self.state) + b"".join(self.written))
 
 
 class NextCountingService(CountingService):

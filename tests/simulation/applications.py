@@ -11,7 +11,7 @@ from ordo.cluster.wire.sessions.consumer_codec import CommandKind, ConsumerComma
 from ordo.follow.entries import LogEntry
 from ordo.runtime.errors import OrdoError
 from ordo.service_api.service import Service
-from tests.simulation.app_service import GROUP, CountingService, NextCountingService
+from tests.simulation.app_service import GROUP, CountingService, NextCountingService, RepeatingService
 from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
 from tests.simulation.writers import WriterWatch
@@ -50,7 +50,8 @@ class SimulatedApplication(LogFollowerProcess):
             self.world.fail(f"{self.name} does not start: {error}")
 
     def _code(self) -> dict[int, Callable[[], Service]]:
-        code: dict[int, Callable[[], Service]] = {1: CountingService}
+        has_ids = self.world.options.application_ids
+        code: dict[int, Callable[[], Service]] = {1: RepeatingService if has_ids else CountingService}
         return {**code, 2: NextCountingService} if self.world.options.application_upgrade else code
 
     def _note_difference(self, one: Difference) -> None:

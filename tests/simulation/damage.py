@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,9 @@ class Loss(NamedTuple):
     kind: str
     text: str
     forgets_vote: bool = False
+
+
+Damage = Callable[["SimulatedNode", Random, RecordingDescriptor, int, int, str], "Loss | None"]
 
 
 def stored_distrust(node: SimulatedNode) -> Distrust:
@@ -101,20 +105,60 @@ def flip(
     return Loss(kind, f"{node.name} bit rot in recording {descriptor.recording_id} at {position}")
 
 
-def break_page(
+def _fault_of_page(damage: Callable[[SimulatedFile, int], object], what: str) -> Damage:
+    """Something happens to a page of the log, all of it below `end`. It is not one in which the others' logs begin:
+    nobody could give the frames of its first part."""
+
+    def make(
+        node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
+    ) -> Loss | None:
+        position = _draw_page(node, random, descriptor, start, end)
+        if position is None:
+            return None
+        damage(*_place(node, descriptor, position))
+        return Loss(kind, f"{node.name} page of recording {descriptor.recording_id} {what} at {position}")
+
+    return make
+
+
+break_page = _fault_of_page(SimulatedFile.break_page, "unreadable")
+"""It cannot be read any more."""
+lose_write = _fault_of_page(SimulatedFile.lose_write, "never written")
+"""The device said yes to it, and wrote nothing."""
+make_stale = _fault_of_page(SimulatedFile.make_stale, "reads old")
+"""The device gives it back as it was before it was written."""
+
+
+def misdirect(
     node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int, kind: str
 ) -> Loss | None:
-    """A page of the log, all of it below `end`, cannot be read any more. It is not one in which the others' logs begin:
-    nobody could give the frames of its first part."""
+    """The device wrote a page of the log over another one of the same file."""
+    position = _draw_page(node, random, descriptor, start, end)
+    if position is None:
+        return None
+    base, own = base_of(descriptor, position), position // PAGE_BYTES * PAGE_BYTES
+    first, last = max(base, start + PAGE_BYTES - 1), min(base + descriptor.segment_length, end) - PAGE_BYTES
+    pages = range(first // PAGE_BYTES * PAGE_BYTES, last + 1, PAGE_BYTES)
+    others = [one for one in pages if one != own]
+    if not others:
+        return None
+    target = random.choice(others)
+    file, offset = _place(node, descriptor, position)
+    file.misdirect(offset, target - base)
+    return Loss(kind, f"{node.name} page of recording {descriptor.recording_id} at {position} written at {target}")
+
+
+def _draw_page(
+    node: SimulatedNode, random: Random, descriptor: RecordingDescriptor, start: int, end: int
+) -> int | None:
+    """A position in a page all of which is below `end`, and not one in which the others' logs begin."""
     position = _draw_position(node, random, descriptor, start, end)
     if position is None:
         return None
     page = position // PAGE_BYTES * PAGE_BYTES
     if page + PAGE_BYTES > end or page < start != descriptor.start_position:
         return None
-    file, offset = _place(node, descriptor, position)
-    file.break_page(offset)
-    return Loss(kind, f"{node.name} page of recording {descriptor.recording_id} unreadable at {position}")
+    return position
 
 
 def _place(node: SimulatedNode, descriptor: RecordingDescriptor, position: int) -> tuple[SimulatedFile, int]:

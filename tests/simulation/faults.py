@@ -205,7 +205,7 @@ class FaultSchedule:
     def _await_end(self, node: SimulatedNode, life: int) -> None:
         if not node.is_alive or node.boots != life:
             return
-        if node.module.has_ended:
+        if node.module.member.has_ended:
             node.close()
             self.world.at(self.world.options.outage_mean_ns, lambda: self._restart(node))
         else:

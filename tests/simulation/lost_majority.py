@@ -2,26 +2,32 @@
 
 No protocol can bear it: what was acknowledged since is with one member alone, and the others elect without it. What the
 invariants demand does not hold any more, but one thing does: the member that has it gives up nothing that it knows to
-be committed. It is refused, or refuses the others, or ends with one line; its log is what an operator has left.
+be committed, which is all that it has told anybody, to the last moment before its process was killed. It is refused, or
+refuses the others, or ends with one line; its log is what an operator has left.
 """
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING
 
-from ordo.cluster.module.state.commit_note import CommitNote
+from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME
+from ordo.cluster.wire.commit_hint import read_commit_hint
+from tests.faults.logs import frames_of, offsets
 from tests.simulation.damage import stored_distrust
 from tests.simulation.history import Violation
 from tests.simulation.invariants.base import Invariant
-from tests.simulation.storage import SimulatedStorage
 
 if TYPE_CHECKING:
     from tests.simulation.nodes import SimulatedNode
     from tests.simulation.world import World
 
 MS = 1_000_000
-SINCE_NS_MIN, SINCE_NS_MAX = 150 * MS, 900 * MS
-"""How old the copies are: what members have acknowledged is told once a second, and noted ten times."""
+SINCE_NS_MIN, SINCE_NS_MAX = 2 * MS, 900 * MS
+"""How old the copies are, at least: what members have acknowledged is told once a second."""
+NEXT_COMMIT_NS_MAX = 200 * MS
+RESERVED_VALUE_OFFSET = 24
+RESERVED_VALUE = Struct("<q")
 ALONE_NS = 4_000 * MS
 TOGETHER_NS = 4_000 * MS
 LAST_WORDS = ("refused to truncate the log", "two members have led it")
@@ -54,18 +60,22 @@ def lose_most(world: World) -> None:
     ends = max(one.append_position for one in others)
     for client in world.clients:
         client.is_working = True
-    world.run(world.random.stream("lost majority").randrange(SINCE_NS_MIN, SINCE_NS_MAX))
-    if not (keeper.is_alive and keeper.serves) or noted_position(keeper) <= ends:
+    random = world.random.stream("lost majority")
+    world.run(random.randrange(SINCE_NS_MIN, SINCE_NS_MAX))
+    _run_to_commit(world, keeper)
+    if not (keeper.is_alive and keeper.serves):
         return
-    position = noted_position(keeper)
+    position = _kill_keeper(world, keeper, loses_note=world.options.sync == "commit" and random.random() < 0.5)
+    if position <= ends:
+        keeper.boot()
+        return
     for client in world.clients:
         client.crash()
     world.watch_only(NothingCommittedIsGivenUp(world, keeper, position))
-    for one, image in zip([keeper, *others], [None, *images], strict=True):
+    for one, image in zip(others, images, strict=True):
         if one.is_alive:
             one.kill()
-        if image is not None:
-            one.disk.restore(image)
+        one.disk.restore(image)
     world.count_fault("most members forget")
     world.note(f"all but {keeper.name} get copies of their volumes; it knows {position} to be committed, they {ends}")
     for one in others:
@@ -73,6 +83,24 @@ def lose_most(world: World) -> None:
     keeper.has_disk_faults = True  # it may end
     world.run(ALONE_NS)
     _come_back(world, keeper)
+
+
+def _run_to_commit(world: World, keeper: SimulatedNode) -> None:
+    """Up to a moment in which something was committed, and may have been answered, that the note of a moment before
+    did not have."""
+    before = keeper.commit_position if keeper.is_alive else 0
+    world.run(NEXT_COMMIT_NS_MAX, lambda: keeper.is_alive and keeper.commit_position > before)
+
+
+def _kill_keeper(world: World, keeper: SimulatedNode, *, loses_note: bool) -> int:
+    """Kill the leader; return what it must know to be committed all the same. `loses_note`: a loss of power has taken
+    its note, and left it what the records of its log tell."""
+    position = told_position(keeper) if loses_note else keeper.commit_position
+    keeper.kill()
+    if loses_note:
+        del keeper.disk.files[f"{keeper.config.cluster_dir}/{COMMIT_NOTE_NAME}"]
+        world.count_fault("the note of what is committed is lost")
+    return position
 
 
 def _come_back(world: World, keeper: SimulatedNode) -> None:
@@ -87,10 +115,14 @@ def _come_back(world: World, keeper: SimulatedNode) -> None:
     world.count_fault("the last one with the log ends")
 
 
-def noted_position(node: SimulatedNode) -> int:
-    """How far a member has written down that its log is committed."""
-    note = CommitNote(SimulatedStorage(node.disk, node.clock), str(node.config.cluster_dir))
-    try:
-        return note.known_position
-    finally:
-        note.close()
+def told_position(node: SimulatedNode) -> int:
+    """The highest commit position that a record of a live member's durable log tells of, read from its segments."""
+    prefix, told = f"{node.archive_folder}/{node.log_recording_id}-", 0
+    for path, file in node.disk.files.items():
+        if path.startswith(prefix):
+            base = int(path.removeprefix(prefix).removesuffix(".rec"))
+            content = file.contents()[: max(0, node.append_position - base)]
+            for offset in offsets(list(frames_of(content, len(content)))):
+                (value,) = RESERVED_VALUE.unpack_from(content, offset + RESERVED_VALUE_OFFSET)
+                told = max(told, read_commit_hint(value, base + offset) if value else 0)
+    return told

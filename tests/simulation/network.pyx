@@ -314,7 +314,7 @@ cdef class SimulatedHost(DatagramNetwork):
         """Simulated nodes are never asleep."""
 
     def open(self, tuple bind=("0.0.0.0", 0), *, connect=None, group=None, interface=None, int ttl=0, bint reuse=False,
-             int rcvbuf=0, int sndbuf=0):
+             int rcvbuf=0, int sndbuf=0, int tos=-1):
         """As DatagramNetwork.open; addresses of the loopback interface mean this host."""
         if self.closed:
             raise TransportError(f"host {self.address} is closed")

@@ -12,7 +12,7 @@ from ordo.cluster.container.versions import ServiceVersions
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.node.disk_wait import is_want_of_room
 from ordo.cluster.node.node import FAREWELL_NS, Node, NodeSeams
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.cluster.wire.app_version import format_version
 from ordo.cluster.wire.counters.counter_types import ControlToggle
 from ordo.cluster.wire.levels import FIRST_LEVEL, PROTOCOL_LEVEL
@@ -73,12 +73,15 @@ def services_config(options: Options) -> dict[str, Any]:
     return {"service": {**common, **(code if options.upgrade_mean_ns else {})}}
 
 
-def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
+PRINCIPALS = "tests.simulation.principals:AsTheySay"
+
+
+def node_config(world: NodeWorld, member_id: int) -> NodeSettings:
     options = world.options
     folder = f"/simulated/node{member_id}"
     host = node_name if options.host_names else node_address
     ids = sorted({*range(options.nodes), member_id})
-    return NodeConfig.model_validate(
+    return NodeSettings.model_validate(
         {
             "node": {
                 "member_id": member_id,
@@ -111,6 +114,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeConfig:
                 "disk_high": options.disk_high,
             },
             **services_config(options),
+            "authentication": {"class": PRINCIPALS} if options.kept_bytes_max else {},
             "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
             "retention": {
                 "bytes": None if options.retention_bytes < 0 else options.retention_bytes,
@@ -378,7 +382,10 @@ class SimulatedNode(NodeActor):
 
     def notes_closed_ingress(self) -> bool:
         """True once each time that it is seen as a leader that takes no messages for want of room."""
-        was_closed, self._is_closed = self._is_closed, self.node is not None and bool(self.module.room.is_closed)
+        was_closed, self._is_closed = (
+            self._is_closed,
+            self.node is not None and bool(self.module.watches.room.is_closed),
+        )
         return self._is_closed and not was_closed
 
     @property
@@ -441,7 +448,7 @@ class SimulatedNode(NodeActor):
     @property
     def store(self) -> StateStore:
         """The durable state of a live member."""
-        found: StateStore = self.module._seams.store
+        found: StateStore = self.module.base.seams.store
         return found
 
     @property
@@ -479,8 +486,8 @@ class SimulatedNode(NodeActor):
 
     @property
     def is_suspended(self) -> bool:
-        return bool(self.module.control.is_suspended)
+        return bool(self.module.controls.control.is_suspended)
 
     @property
     def serves(self) -> bool:
-        return self.node is not None and not self.is_leaving and bool(self.module.is_leader)
+        return self.node is not None and not self.is_leaving and bool(self.module.member.is_leader)

@@ -98,6 +98,8 @@ class Options:
     retention_patience_s: int = 30
     scrub_ns: int = 0
     """0: nobody looks for rot, and there is none after the faults."""
+    rot_kind: str = ""
+    """What befalls logs after the faults, a key of `rot.KINDS`; drawn where it is empty."""
     timers: bool = True
     messages: bool = True
     requests: str = ""
@@ -118,6 +120,8 @@ class Options:
     applications: int = 0
     """Instances of one application beside the cluster."""
     application_mode: str = "active-active"
+    application_ids: bool = False
+    """Outputs have ids, and each is written again later with its id."""
     application_upgrade: bool = False
     """The instances go on with other code, by a record of the log."""
     canary: bool = False

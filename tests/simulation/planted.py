@@ -17,6 +17,7 @@ from ordo.cluster.client.acknowledgements import Acknowledgements
 from ordo.cluster.client.requests.journal import Journal
 from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.container import service_container
+from ordo.cluster.container.execution import ServiceExecution
 from ordo.cluster.container.record_orders import RECORD_CALLBACKS
 from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.container.streams.queries import ContainerQueries
@@ -42,7 +43,7 @@ from ordo.cluster.module.state.state_store import Skip, SnapshotEntry, StateStor
 from ordo.cluster.module.versions.skips import Skips
 from ordo.cluster.module.versions.state_doubt import StateDoubt
 from ordo.cluster.node import node
-from ordo.cluster.node.archive_service import CommittedLogAccess
+from ordo.cluster.node.archive_service import CommittedLogBounds
 from ordo.cluster.wire.counters.counter_types import ControlToggle
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.consensus import core, dispatch
@@ -165,8 +166,8 @@ def execution_runs_ahead_of_commit(patch: Patch) -> None:
 
     def tick(self: Any, now_ns: int) -> int:
         recordings = [counter.counter_id for counter in self._client.counters if _is_log(self, counter)]
-        if self._positions and recordings:
-            self._positions[0] = self._client.counters.counter(recordings[-1])
+        if self._recovery is not None and recordings:
+            self._recovery.positions[0] = self._client.counters.counter(recordings[-1])
         return int(original(self, now_ns))
 
     patch(ServiceContainer, "tick", tick)
@@ -175,7 +176,8 @@ def execution_runs_ahead_of_commit(patch: Patch) -> None:
 def _is_log(container: Any, counter: Any) -> bool:
     recording_id = int.from_bytes(counter.key[0:8], "little", signed=True)
     is_position = counter.type_id == RECORDING_POSITION_TYPE_ID
-    return bool(is_position and recording_id == container._log_recording.value)
+    recovery = container._recovery
+    return bool(is_position and recovery is not None and recording_id == recovery.log_recording.value)
 
 
 def acknowledgement_before_sync(patch: Patch) -> None:
@@ -476,13 +478,13 @@ def one_member_leaves_a_record_out_alone(patch: Patch) -> None:
 
 def half_done_state_is_kept(patch: Patch) -> None:
     """A container goes on behind the record that its service raised at."""
-    original = ServiceContainer.on_failure
+    original = ServiceExecution.on_failure
 
-    def on_failure(self: ServiceContainer, error: Exception, position: int) -> bool:
-        is_record = self.callback in RECORD_CALLBACKS
+    def on_failure(self: ServiceExecution, error: Exception, position: int) -> bool:
+        is_record = self._loop.callback in RECORD_CALLBACKS
         return is_record or original(self, error, position)
 
-    patch(ServiceContainer, "on_failure", on_failure)
+    patch(ServiceExecution, "on_failure", on_failure)
 
 
 def skips_count_before_they_are_committed(patch: Patch) -> None:
@@ -612,7 +614,7 @@ def outputs_are_executed_again_after_a_snapshot(patch: Patch) -> None:
 
 def readers_are_given_what_is_not_committed(patch: Patch) -> None:
     """A node's archive replays its log to strangers as far as it is recorded."""
-    patch(CommittedLogAccess, "replay_limit", lambda self, recording_id: None)
+    patch(CommittedLogBounds, "limit", lambda self, recording_id: None)
 
 
 def a_change_of_nodes_leaves_a_gap(patch: Patch) -> None:
@@ -674,7 +676,7 @@ def successors_go_by_their_own_clocks(patch: Patch) -> None:
 
 def one_member_applies_versions_late(patch: Patch) -> None:
     """Its containers execute the first records behind a VersionEvent with the code of before."""
-    apply_versions_late(patch, lambda container: container.member_id == 1)
+    apply_versions_late(patch, lambda container: container.identity.member_id == 1)
 
 
 def one_member_executes_all_with_its_newest_code(patch: Patch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from ordo.applications.outputs import GROUP_INCARNATION, GroupRequests
 from ordo.cluster.container.tables.difference_table import DifferenceTable
 from ordo.cluster.container.tables.instance_table import InstanceTable
 from ordo.cluster.module.sessions.group_queries import GroupQueries
+from ordo.service_api import requests
+from ordo.service_api.request_ids import RequestIds
 
 Patch = Callable[[Any, str, Any], None]
 
@@ -38,6 +41,33 @@ def instances_do_not_know_what_the_others_wrote(patch: Patch) -> None:
         self.note_executed(self.next_number - 1)
 
     patch(GroupRequests, "push", push)
+
+
+class _WithoutOutputs(RequestIds):
+    """As if the log never came to the level of outputs with ids."""
+
+    @property
+    def takes_outputs(self) -> bool:
+        return False
+
+    @takes_outputs.setter
+    def takes_outputs(self, value: bool) -> None: ...
+
+
+def members_do_not_look_at_the_ids_of_outputs(patch: Patch) -> None:
+    """What an application writes twice with one id is executed twice."""
+    patch(requests, "RequestIds", _WithoutOutputs)
+
+
+def instances_send_outputs_again_without_their_ids(patch: Patch) -> None:
+    """An instance that takes up a checkpoint has lost which ids its outputs had."""
+    original = AppExecutor._restore
+
+    def restore(self: AppExecutor, messages: Any) -> None:
+        original(self, messages)
+        self.cluster.pending = deque(one._replace(id_digest=b"") for one in self.cluster.pending)
+
+    patch(AppExecutor, "_restore", restore)
 
 
 def snapshots_forget_what_instances_reported(patch: Patch) -> None:

@@ -45,7 +45,7 @@ def the_module_is_captured_when_the_copy_is_done(patch: Patch) -> None:
     """The module's part of a snapshot is of a later position than the service's, which went on."""
 
     def on_service_begun(self: SnapshotTaker, service_id: int, log_position: int, session_id: int) -> None:
-        self._session_ids[service_id] = session_id
+        self._parts.session_ids[service_id] = session_id
         self._host.go_on()
 
     patch(SnapshotTaker, "on_service_begun", on_service_begun)

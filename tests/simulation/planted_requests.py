@@ -33,6 +33,16 @@ def snapshots_forget_ids(patch: Patch) -> None:
     patch(container_snapshot, "decode", decode)
 
 
+def snapshots_forget_that_a_principal_has_a_bound(patch: Patch) -> None:
+    """A member that starts from a snapshot executes what the others have wait."""
+    original = container_snapshot.decode
+
+    def decode(messages: Any) -> Any:
+        return original(messages)._replace(takes_output_ids=False)
+
+    patch(container_snapshot, "decode", decode)
+
+
 def requests_wait_for_room_for_the_answers_of_their_service(patch: Patch) -> None:
     """Whether a request is executed depends on the answers that a service keeps, and each service keeps its own."""
     patch(requests, "RequestIds", _OfEarlierLevels)

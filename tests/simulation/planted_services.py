@@ -85,7 +85,7 @@ def apply_versions_late(patch: Patch, is_late: Callable[[Any], bool]) -> None:
 
 def one_service_applies_versions_late(patch: Patch) -> None:
     """Service 1, on all members alike."""
-    apply_versions_late(patch, lambda container: container.service_id == 1)
+    apply_versions_late(patch, lambda container: container.identity.service_id == 1)
 
 
 def one_service_stays_at_its_version(patch: Patch) -> None:
@@ -93,7 +93,7 @@ def one_service_stays_at_its_version(patch: Patch) -> None:
     on_version = ServiceContainer._on_version
 
     def change(self: Any, event: Any, position: int) -> None:
-        if self.service_id != 1 or self.member_id != 1:
+        if self.identity.service_id != 1 or self.identity.member_id != 1:
             on_version(self, event, position)
 
     patch(ServiceContainer, "_on_version", change)
@@ -104,7 +104,7 @@ def one_service_takes_the_versions_of_another(patch: Patch) -> None:
     on_version = ServiceContainer._on_version
 
     def change(self: Any, event: Any, position: int) -> None:
-        on_version(self, event._replace(service_id=ALL_SERVICES) if self.service_id == 1 else event, position)
+        on_version(self, event._replace(service_id=ALL_SERVICES) if self.identity.service_id == 1 else event, position)
 
     patch(ServiceContainer, "_on_version", change)
 

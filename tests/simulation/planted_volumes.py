@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ordo.cluster.module.consensus_module import ConsensusModule
 from ordo.cluster.module.members import standings
 from ordo.cluster.module.members.standings import Standings
-from ordo.cluster.module.state import folder_rows
+from ordo.cluster.module.state import folder_rows, recovery
+from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import NO_START, FolderRows
-from ordo.cluster.module.state.recovery import Recovery
+from ordo.cluster.module.state.recovery import NO_LIMIT, Recovery
 from ordo.cluster.node import node
 from ordo.consensus.state import transitions
 from ordo.consensus.state.context import Context
+from ordo.runtime.native.memory import allocate
+from ordo.runtime.native.sentinels import NULL_POSITION
+from ordo.sequencer.commit_slots import CommitSlots
+from ordo.sequencer.sequencer import read_terms
+from tests.simulation.invariants import commit_is_noted
 
 Patch = Callable[[Any, str, Any], None]
+NOTE_LENGTH = 64
+NOTE_INTERVAL_NS = 100_000_000
 
 
 def any_folder_is_taken(patch: Patch) -> None:
@@ -30,6 +39,11 @@ def any_folder_is_taken(patch: Patch) -> None:
 def another_clusters_log_counts(patch: Patch) -> None:
     """Members take part with the log of another cluster."""
     patch(standings, "are_of_two_clusters", lambda one, other: False)
+
+
+def what_was_seen_of_a_wrong_folder_is_held_against_the_right_one(patch: Patch) -> None:
+    """A member without a log compares the starts of two clusters' folders, and refuses a member for good."""
+    patch(Standings, "_known_start", lambda self, member_id, shown: self._starts.get(member_id, NO_START))
 
 
 def older_data_counts(patch: Patch) -> None:
@@ -78,3 +92,29 @@ def log_that_was_committed_is_given_up(patch: Patch) -> None:
         original(ctx, position, reason)
 
     patch(transitions, "begin_truncation", begin_truncation)
+
+
+def commits_are_noted_now_and_then(patch: Patch) -> None:
+    """What is known to be committed is written down with every tick of 100 ms, and a kill takes what came since."""
+    original, slow_tick = CommitNote.__init__, ConsensusModule.slow_tick
+
+    def open_note(self: Any, *arguments: Any) -> None:
+        original(self, *arguments)
+        self.durable, self.due_ns = self.slots, 0
+        self.slots = CommitSlots(allocate(NOTE_LENGTH), 0, self.known_position)
+
+    def tick(self: Any, now_ns: int) -> None:
+        note = self.base.seams.committed
+        if now_ns >= note.due_ns:
+            note.due_ns = now_ns + NOTE_INTERVAL_NS
+            note.durable.note(note.slots.position)
+        slow_tick(self, now_ns)
+
+    patch(CommitNote, "__init__", open_note)
+    patch(ConsensusModule, "slow_tick", tick)
+    patch(commit_is_noted, "noted_position", lambda node: NO_LIMIT)
+
+
+def what_records_tell_is_not_believed(patch: Patch) -> None:
+    """A member whose note was lost does not look at what its log says was committed."""
+    patch(recovery, "read_terms", lambda reader, limit: (read_terms(reader, limit)[0], NULL_POSITION))

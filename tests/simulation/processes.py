@@ -8,7 +8,7 @@ from ordo.runtime.native.clock import VirtualClock
 from ordo.runtime.native.memory import HeapMemoryProvider
 from ordo.transport.client.client import TransportClient
 from ordo.transport.client.client_transport import ClientTransport
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from tests.simulation.nodes import CLOCK_START_NS
 
@@ -45,7 +45,7 @@ def start_process(world: ProcessWorld, name: str, address: str, life: int, image
     """Starts a driver on a new host, and the transport client of it."""
     clock, memory = VirtualClock(CLOCK_START_NS + world.now_ns), HeapMemoryProvider()
     host = world.network.host(address)
-    config = MediaDriverConfig(
+    config = MediaDriverSettings(
         directory=f"/simulated/{name}",
         term_length=64 * KIB,
         ipc_term_length=64 * KIB,

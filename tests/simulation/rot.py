@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
 from ordo.archive.segments.recovery import find_damage
 from ordo.runtime.errors import CorruptFrameError, StorageError
 from tests.simulation import damage
+from tests.simulation.damage import Loss
 
 if TYPE_CHECKING:
     from ordo.archive.segments.catalog import RecordingDescriptor
@@ -16,7 +18,14 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 FLIPS_MAX = 3
-UNREADABLE_CHANCE = 0.3
+KINDS: dict[str, tuple[float, Callable[..., Loss | None]]] = {
+    "page unreadable": (0.3, damage.break_page),
+    "write lost": (0.45, damage.lose_write),
+    "write misdirected": (0.6, damage.misdirect),
+    "page reads old": (0.75, damage.make_stale),
+    "rotten while running": (1.0, damage.flip),
+}
+"""What befalls a log: each below which draw."""
 
 
 def _log(node: SimulatedNode) -> RecordingDescriptor | None:
@@ -32,19 +41,19 @@ def _log(node: SimulatedNode) -> RecordingDescriptor | None:
 
 
 def rot_log(world: World, node: SimulatedNode, random: Random) -> bool:
-    """Flips some bits of what is committed and another member has, or has the device refuse a page there; whether it
-    did."""
+    """Flips some bits of what is committed and another member has, or has the device fail with a page there; whether
+    it did."""
     log = _log(node)
     others = [found.start_position for one in world.members() if one is not node and (found := _log(one))]
     if log is None or not others:
         return False
     begin = max(log.start_position, min(others))
     with node.readable_disk():
-        count, is_unreadable = random.randint(1, FLIPS_MAX), random.random() < UNREADABLE_CHANCE
-        spoil, kind = (damage.break_page, "page unreadable") if is_unreadable else (damage.flip, "rotten while running")
-        losses = [
-            spoil(node, random, log, begin, log.stop_position, kind) for _ in range(1 if is_unreadable else count)
-        ]
+        count, draw = random.randint(1, FLIPS_MAX), random.random()
+        kind = world.options.rot_kind or next(name for name, (below, _) in KINDS.items() if draw < below)
+        spoil = KINDS[kind][1]
+        times = count if spoil is damage.flip else 1
+        losses = [spoil(node, random, log, begin, log.stop_position, kind) for _ in range(times)]
     for loss in losses:
         if loss is not None:
             node.is_rotten = True

@@ -15,7 +15,6 @@ from tests.simulation.app_service import GROUP_IDENTITY, AppOutput
 from tests.simulation.operations import NONE_VALUE, Kind, Request, decode_reply, decode_request, encode_reply
 from tests.simulation.questions import Answer, decode_question
 
-SNAPSHOT_PADDING_BYTES_MAX = 200_000
 DIGESTS_KEPT = 256
 FEED_TOPIC = "records"
 

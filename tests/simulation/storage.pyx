@@ -14,6 +14,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from ordo.runtime.native.clock cimport Clock
+from ordo.runtime.native.memory cimport Memory, allocate
 from ordo.runtime.native.native_vector cimport NativeVector
 from ordo.runtime.errors import StorageError, StorageInUseError
 from ordo.runtime.io.storage import DirectoryLock, MetadataStore, Storage, Transaction, storage_error
@@ -47,6 +48,9 @@ cdef class SimulatedFile:
     cdef public bint name_durable
     cdef int64_t unreadable_from                 # a page that the device gives back to nobody; both 0: there is none
     cdef int64_t unreadable_to
+    cdef int64_t stale_from                      # a page that reads as it was before it was written; both 0: none
+    cdef int64_t stale_to
+    cdef Memory memory                           # owns the bytes once the file was mapped
 
     def __cinit__(self, SimulatedDisk disk, str path, int64_t length_bytes):
         self.disk = disk
@@ -59,7 +63,18 @@ cdef class SimulatedFile:
 
     def __dealloc__(self):
         self._forget(self.undo.count)
-        free(self.data)
+        if self.memory is None:
+            free(self.data)
+
+    cdef Memory map(self):
+        """The bytes as memory. Stores into it are no writes of the process: a loss of power leaves all of them or none."""
+        if self.memory is None:
+            self.memory = allocate(self.length_bytes)
+            memcpy(self.memory.data, self.data, self.length_bytes)
+            free(self.data)
+            self.data = self.memory.data
+        self._remember(0, self.length_bytes)
+        return self.memory.slice(0, self.length_bytes)
 
     cdef int write(self, const uint8_t* data, int64_t length, int64_t offset) noexcept nogil:
         if offset < 0 or offset + length > self.length_bytes:
@@ -70,6 +85,8 @@ cdef class SimulatedFile:
             return -ENOSPC
         if not self._remember(offset, length):
             return -EIO
+        if offset < self.stale_to and offset + length > self.stale_from:
+            self.stale_from = self.stale_to = 0
         memcpy(self.data + offset, data, length)
         return 0
 
@@ -152,6 +169,27 @@ cdef class SimulatedFile:
         self.unreadable_from = offset // PAGE * PAGE
         self.unreadable_to = self.unreadable_from + PAGE
 
+    def lose_write(self, int64_t offset):
+        """The device said yes to what was written into the page there, and wrote nothing."""
+        memset(self.data + offset // PAGE * PAGE, 0, PAGE)
+
+    def misdirect(self, int64_t offset, int64_t target):
+        """The device wrote what belongs into the page of one offset into that of another."""
+        memcpy(self.data + target // PAGE * PAGE, self.data + offset // PAGE * PAGE, PAGE)
+        self.lose_write(offset)
+
+    def make_stale(self, int64_t offset):
+        """The device reads the page there as it was before anything was written, until it is written again."""
+        self.stale_from = offset // PAGE * PAGE
+        self.stale_to = self.stale_from + PAGE
+
+    cdef void hide_stale(self, uint8_t* data, int64_t length, int64_t offset) noexcept nogil:
+        """Put into bytes that were read at an offset what the device gives back of a stale page."""
+        cdef int64_t start = max(offset, self.stale_from)
+        cdef int64_t end = min(offset + length, self.stale_to)
+        if start < end:
+            memset(data + (start - offset), 0, end - start)
+
     def is_zero(self, int64_t offset):
         return self.data[offset] == 0
 
@@ -184,6 +222,7 @@ cdef class SimulatedSegment(SegmentFile):
         if self.file.disk.next_read_fails() or self.file.is_unreadable(offset, count):
             return -EIO
         memcpy(data, self.file.data + offset, count)
+        self.file.hide_stale(data, count, offset)
         return count
 
     cdef int sync(self) noexcept nogil:
@@ -191,6 +230,9 @@ cdef class SimulatedSegment(SegmentFile):
             return -EIO
         self.file._forget(self.file.undo.count)
         return 0
+
+    cpdef Memory map(self):
+        return self.file.map()
 
     def close(self):
         pass

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.timeout(600)  # the rarest needs many seeds, beside wha
 SEEDS = 60
 """How many are tried, since the product changes, and with it what a seed does."""
 FIRST_SEEDS: dict[str, int] = {
+    "what_was_seen_of_a_wrong_folder_is_held_against_the_right_one": 107,
     "checkpoints_forget_what_is_not_told": 16,
     "instances_do_not_know_what_the_others_wrote": 4,
     "lower_terms_are_followed": 22,
@@ -82,6 +83,7 @@ KEPT = replace(
     heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
 COMPARED = replace(WRITTEN, applications=1, canary=True, levels=True)
+WRITTEN_BY_ID = replace(WRITTEN, application_ids=True, levels=True)
 QUERIED = replace(WRITTEN, duration_ns=2 * S, query_mean_ns=10 * MS)
 STANDING_BY = replace(WRITTEN, application_mode="active-passive", session_timeout_ns=S)
 CONSUMED = Options(
@@ -165,6 +167,8 @@ OPTIONS = {
     "positions_are_not_compared": COPIED_WHILE_RUNNING,
     "the_end_of_a_log_is_believed": VOLUMES,
     "log_that_was_committed_is_given_up": FORGOTTEN,
+    "commits_are_noted_now_and_then": replace(FORGOTTEN, sync="none"),
+    "what_records_tell_is_not_believed": FORGOTTEN,
     "a_log_that_is_whole_again_is_compared_with_what_was_left_of_it": DAMAGED,
     "a_log_begins_anew_behind_an_older_snapshot": RENEWED,
     "a_forgotten_log_goes_on_with_other_lengths": replace(RENEWED, renews_some=True),
@@ -206,6 +210,8 @@ OPTIONS = {
     "readers_join_the_shared_stream_with_a_gap": WRITTEN,
     "the_shared_stream_has_what_is_not_committed": WRITTEN,
     "checkpoints_forget_outputs_under_way": WRITTEN,
+    "members_do_not_look_at_the_ids_of_outputs": WRITTEN_BY_ID,
+    "instances_send_outputs_again_without_their_ids": WRITTEN_BY_ID,
     "snapshots_forget_what_instances_reported": WRITTEN,
     "snapshots_forget_what_canaries_told": COMPARED,
     "checkpoints_forget_what_is_not_told": COMPARED,
@@ -242,6 +248,7 @@ OPTIONS = {
     "snapshots_forget_requests": ASKING,
     "snapshots_forget_answers": ASKING,
     "requests_wait_for_room_for_the_answers_of_their_service": KEPT,
+    "snapshots_forget_that_a_principal_has_a_bound": KEPT,
     "snapshots_forget_ids": REPEATING,
     "ids_expire_too_early": REPEATING,
     "snapshots_forget_how_many_messages_came": replace(
@@ -289,12 +296,26 @@ transfers while much is under way, orders that are never committed, and log that
 Drawn clusters showed the longer log of an older term within 55 seeds, a round that confirms later reads within 179."""
 
 
-@pytest.mark.parametrize("plant", BY_NAME.values(), ids=BY_NAME)
+AT_NIGHT = ("instances_do_not_know_what_the_others_wrote",)
+"""Bugs that show after twenty seconds of processor time only: by the end of a run that waits in vain."""
+PLANTS = [
+    pytest.param(plant, id=name, marks=[pytest.mark.soak] if name in AT_NIGHT else [])
+    for name, plant in BY_NAME.items()
+]
+
+
+BROKEN = ("ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "TypeError")
+"""What a simulation ends with that does not fit the code: every bug would be found by it."""
+
+
+@pytest.mark.parametrize("plant", PLANTS)
 def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch.setattr)
     first = FIRST_SEEDS.get(plant.__name__, 1)
     outcomes = (run_seed(seed, copy(OPTIONS.get(plant.__name__))) for seed in range(first, first + SEEDS))
-    assert any(outcome.violation is not None for outcome in outcomes), f"not found in {SEEDS} seeds from {first} on"
+    found = next((outcome.violation for outcome in outcomes if outcome.violation is not None), None)
+    assert found is not None, f"not found in {SEEDS} seeds from {first} on"
+    assert not found.startswith(BROKEN), f"the run broke where nothing was planted: {found}"
 
 
 def test_seeds_and_options_are_those_of_planted_bugs() -> None:

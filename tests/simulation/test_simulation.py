@@ -17,9 +17,9 @@ from tests.simulation.options import Options, draw
 from tests.simulation.run import run_seed
 
 ROOT = Path(__file__).resolve().parents[2]
-CHUNK = 5
-CHUNKS = 6
-"""30 seeds; small chunks, so that they spread evenly over the processes of pytest. CI simulates 50 others beside what
+CHUNK = 3
+CHUNKS = 4
+"""12 seeds; small chunks, so that they spread evenly over the processes of pytest. CI simulates 100 others beside what
 waits, and `make nightly` many more."""
 KINDS = {
     *("kill", "close", "transfer asked for", "stop with a transfer", "pause", "pause beyond every timeout"),
@@ -35,7 +35,7 @@ KINDS = {
     *(f"datagrams {name}" for name in ("lost", "duplicated", "corrupted", "truncated", "reordered", "blocked")),
 }
 """Faults that must occur; `damage.py` has more kinds of lost data."""
-KINDS_FIRST = (384, 199, 177, 85, 77, 94, 2, 25, 39, 10, 20, 26)
+KINDS_FIRST = (61, 73, 11, 6, 43, 51, 50, 25, 16, 48, 46, 53, 31)
 """Seeds that have every kind among them; where drawing has changed since, as many others are tried as it takes."""
 KINDS_SEEDS = 160
 PINNED: dict[int, str] = {
@@ -107,6 +107,7 @@ FOUND_AS_DRAWN: dict[int, str] = {
 """The same, with everything that is drawn today."""
 
 
+@pytest.mark.soak  # each shows its bug as long as nothing is drawn otherwise; the pinned ones go on to
 @pytest.mark.parametrize("seed", FOUND_AS_DRAWN, ids=FOUND_AS_DRAWN.values())
 def test_pinned_seed_as_it_is_drawn(seed: int) -> None:
     outcome = run_seed(seed)
@@ -180,7 +181,7 @@ def test_processes_with_different_hash_seeds_agree() -> None:
     """Nothing may depend on the order of a set of strings, on addresses, or on what ran before."""
     script = "from tests.simulation.run import run_seed; print(run_seed(12).digest, run_seed(3).digest)"
     traces = set()
-    for hash_seed in ("0", "1", "4711"):
+    for hash_seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
@@ -204,6 +205,22 @@ def test_a_failing_seed_prints_how_to_replay_it(capsys: pytest.CaptureFixture[st
     assert status == 1
     assert "commit is on a quorum" in output
     assert "replay: python -m tests.simulation --seeds 1 --first 1 --plant commit_on_a_minority" in output
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_clocks_that_drift_by_five_in_a_hundred_and_jump(seed: int) -> None:
+    """Members that are replaced all the time count their timeouts with clocks that never agree."""
+    options = Options(
+        clock_rate_ppm_max=50_000,
+        clock_mean_ns=500_000_000,
+        transfer_mean_ns=500_000_000,
+        kill_mean_ns=1_000_000_000,
+        outage_mean_ns=250_000_000,
+    )
+    outcome = run_seed(seed, options)
+    assert outcome.violation is None, outcome.violation
+    assert outcome.terms > 1
+    assert any(kind.startswith("clock steps") for kind in outcome.faults)
 
 
 def test_histories_that_stay_undecided_fail_a_run(

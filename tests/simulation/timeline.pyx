@@ -112,7 +112,7 @@ cdef class NodeActor(Actor):
         except BaseException as error:
             self.on_failed(error)
             return NOTHING
-        if self._cycle.module.has_ended:  # as `NodeCycle.run`: no further cycle
+        if self._cycle.member.has_ended:  # as `NodeCycle.run`: no further cycle
             self.pause(NEVER)
             return self._look_for_changes(True)
         if work == 0:

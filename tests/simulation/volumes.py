@@ -12,7 +12,7 @@ from ordo.cluster.module.state.folder_rows import Start
 from ordo.cluster.module.state.peer_notes import PeerNotes, Point
 from ordo.consensus.state.messages import NULL_MEMBER
 from tests.simulation.damage import stored_distrust
-from tests.simulation.lost_majority import noted_position
+from tests.simulation.invariants.commit_is_noted import noted_position
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.storage import SimulatedStorage
 from tests.simulation.world import World

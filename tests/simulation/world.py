@@ -150,8 +150,8 @@ class World(Timeline):
         last: it cannot be elected alone, so the other one is started, too.
         """
         for node in self.nodes:
-            if node.is_alive and node.module.has_ended:
-                node.starts_again = node.module.starts_again
+            if node.is_alive and node.module.member.has_ended:
+                node.starts_again = node.module.member.starts_again
                 node.close()
                 node.was_removed = not node.starts_again
             if node.starts_again and not node.is_alive:
@@ -304,7 +304,9 @@ class World(Timeline):
         timers = [node.service.state.timers for node in self.members() if node.service is not None]
         timers += [other.state.timers for node in self.members() for other in node.others.values()]
         deadline_ms = max((one for deadlines in timers for one in deadlines.values()), default=0)
-        cluster_ms = max((one.module.cluster_time for one in self.members() if one.module.is_leader), default=0)
+        cluster_ms = max(
+            (one.module.member.cluster_time for one in self.members() if one.module.member.is_leader), default=0
+        )
         return max(0, deadline_ms - cluster_ms) * MS
 
     def describe(self) -> str:

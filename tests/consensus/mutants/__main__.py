@@ -94,6 +94,7 @@ def _find(mutant: Mutant, items: list[pytest.Item]) -> int:
 
 
 def _passes(item: pytest.Item) -> bool:
+    sys.modules["tests.conftest"].GUARD.started.clear()  # this mutant's own fork is no process of the test's
     return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=None))
 
 

@@ -16,6 +16,6 @@ EQUIVALENT: dict[str, str] = {
     " -> position <= self.append_position": "equal ones were answered before",
     "consensus/state/context.py Context.can_begin_term: base_position < self.term_base_position"
     " -> base_position <= self.term_base_position": "equal ones were answered before",
-    "consensus/state/config.py ConsensusConfig._check_members: set(self.learner_ids) <= set(self.member_ids)"
+    "consensus/state/settings.py ConsensusSettings._check_members: set(self.learner_ids) <= set(self.member_ids)"
     " -> set(self.learner_ids) < set(self.member_ids)": "where all are learners, the configuration was refused before",
 }

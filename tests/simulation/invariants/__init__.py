@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.simulation.invariants.base import Invariant, WatchedWorld
 from tests.simulation.invariants.checksums import Checksums
 from tests.simulation.invariants.commit_is_monotonic import CommitIsMonotonic
+from tests.simulation.invariants.commit_is_noted import CommitIsNoted
 from tests.simulation.invariants.commit_is_on_a_quorum import CommitIsOnAQuorum
 from tests.simulation.invariants.configuration_is_of_the_log import ConfigurationIsOfTheLog
 from tests.simulation.invariants.durable_before_acknowledged import DurableBeforeAcknowledged
@@ -44,6 +45,7 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         TermsAreKept(world),
         committed,
         CommitIsMonotonic(world),
+        CommitIsNoted(world),
         StateMachineSafety(world),
         completeness,
         LogMatching(world, logs),

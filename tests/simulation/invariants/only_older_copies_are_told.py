@@ -19,7 +19,7 @@ class OnlyOlderCopiesAreTold(Invariant):
 
     def on_checkpoint(self) -> None:
         for node in self.world.nodes:
-            if node.is_alive and node.module.starts_again and _was_told(node) and not node.has_old_data:
+            if node.is_alive and node.module.member.starts_again and _was_told(node) and not node.has_old_data:
                 self.fail(f"{node.name} was told that its volume is an older copy, and it is its own")
 
 

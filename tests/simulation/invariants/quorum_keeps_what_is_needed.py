@@ -86,7 +86,7 @@ class QuorumKeepsWhatIsNeeded(Invariant):
         self._hear_reports(node)
 
     def _hear_reports(self, node: SimulatedNode) -> None:
-        handlers = node.module.members_intake.handlers
+        handlers = node.module.intakes.members.handlers
         on_report = handlers[ordo_codecs.SNAPSHOT_REPORT]
 
         def hear(report: Any, now_ns: int) -> None:

@@ -24,7 +24,7 @@ class SuspensionIsOfTheLog(Invariant):
             if not node.is_alive or node.is_leaving or node.serves:
                 continue
             log.refresh()
-            executed, state = node.module.executor.position, node.module.counters.state
+            executed, state = node.module.committed.executed_position, node.module.counters.state
             expected = SHOWN[log.is_suspended_at(executed)]
             if log.is_read and state in SHOWN.values() and state != expected:
                 self.fail(f"{node.name} is {ModuleState(state).name}, its log says {expected.name} at {executed}")
