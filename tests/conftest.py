@@ -2,17 +2,20 @@
 
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.forks import FORKS, SWITCH
 from tests.patience import factor, patient
-from tests.tiers import Guard, tier_of
+from tests.tiers import KEPT, Guard, tier_of
 
 SHARED_DATA = Path(os.environ.get("ORDO_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
@@ -45,20 +48,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(patient(limit_s)), append=False)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Measures the patience of the run before workers and their tests make this machine busy.
 
     What a process compiled is kept for the next, whatever the shell says: tests start thousands of Pythons.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of a shell's job in the background, and of all it starts
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    factor()
+    factor(config.getoption("numprocesses", None) or 1)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
+    if config.getoption("dist") != "loadfile":
+        return None
+    from tests.lanes import OneSpark
+
+    return OneSpark(config, log)
 
 
 def pytest_sessionfinish() -> None:
     shared = sys.modules.get("tests.shared_clusters")
     if shared is not None:
         shared.SHARED.close()
+    FORKS.close()
 
 
 def pytest_report_header() -> str:
@@ -66,9 +81,11 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_finish() -> None:
+    KEPT.save()
     launcher = sys.modules.get("ordo.deploy.launcher")
     if launcher is not None:
         launcher.LocalCluster.patience = factor()
+        launcher.LocalCluster.spawn = FORKS.spawn
 
 
 def _tier(item: pytest.Item) -> str:
@@ -107,6 +124,12 @@ def _logs_as_before() -> Iterator[None]:
     structlog = sys.modules.get("structlog")
     if structlog is not None:
         structlog.reset_defaults()
+
+
+@pytest.fixture
+def executed_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has nodes and commands executed, as users have them, and not forked (tests/forks.py)."""
+    monkeypatch.setenv(SWITCH, "no")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.sessions import difference_codec, instance_codec
 from ordo.cluster.wire.sessions.consumer_codec import ConsumerMode, ConsumerStatus
 from ordo.cluster.wire.sessions.difference_codec import DifferenceKind, DifferenceReport
-from ordo.cluster.wire.sessions.instance_codec import InstanceReport
+from ordo.cluster.wire.sessions.instance_codec import NOT_COUNTED, InstanceReport
 from ordo.service_api import request_ids
 from ordo.service_api.request_ids import RequestIds
 from ordo.service_api.requests import IdentityState, RequestTable
@@ -56,7 +56,8 @@ def check_instances() -> None:
     """What two instances reported is what it was."""
     table, restored = InstanceTable(), InstanceTable()
     for number in (1, 2):
-        table.take(InstanceReport(f"group {number}", "x", number, 22, 33, 44, 55, 66, 3, 77))
+        refused = 88 if number == 2 else NOT_COUNTED
+        table.take(InstanceReport(f"group {number}", "x", number, 22, 33, 44, 55, 66, 3, 77, refused))
     restored.restore(list(table.snapshot()))
     assert restored._reports == table._reports and len(restored._reports) == 2
 
@@ -106,8 +107,8 @@ def check_ids() -> None:
     first = next(iter(table._scopes[b"a"].ids))
     table._forget_answer(table._scopes[b"a"], first)
     table._scopes[b"a"].ids[first] = table._scopes[b"a"].ids[first]._replace(payload=None)
-    restored.restore(table.snapshot(), True)
-    assert restored.is_in_force and len(restored) == len(table) == 3
+    restored.restore(table.snapshot(), True, True)
+    assert restored.is_in_force and restored.takes_outputs and len(restored) == len(table) == 3
     assert restored.kept_bytes == table.kept_bytes > 0
     assert list(restored._scopes) == [b"a", b"b"]
     for name, scope in table._scopes.items():

@@ -17,13 +17,14 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
+from ordo.cluster.wire.sessions.message_limit import encode_message_limit
 from ordo.runtime.io.datagram import DatagramNetwork
 from ordo.runtime.native.clock import SystemClock, VirtualClock
 from ordo.runtime.native.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider
 from ordo.runtime.random import RandomSource
 from ordo.transport.client.client import TransportClient
 from ordo.transport.client.client_transport import ClientTransport
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.udp import UdpNetwork
 from tests.simulation.network import SimulatedNetwork
@@ -39,7 +40,7 @@ class SimulatedProcess:
     def __init__(self, world: SessionWorld, address: str, name: str) -> None:
         self.address = address
         self.memory = world.make_memory()
-        config = MediaDriverConfig(
+        config = MediaDriverSettings(
             directory=f"{world.directory}/{name}",
             to_driver_capacity=1 << 16,
             to_clients_capacity=1 << 16,
@@ -175,6 +176,8 @@ class SessionWorld:
         self.sessions: dict[int, Any] = {}
         self.refusal: tuple[EventCode, str] | None = None
         self.challenge: bytes | None = None
+        self.opened_detail = encode_message_limit(1 << 20)
+        """What a cluster says when it opens a session; Aeron's says nothing."""
         self._challenged: dict[int, Any] = {}
         self._processes: list[SimulatedProcess] = []
         self._client_count = 0
@@ -255,7 +258,7 @@ class SessionWorld:
     def _open(self, member: Member, request: Any, correlation_id: int) -> None:
         session_id = len(self.sessions) + 1
         self.sessions[session_id] = request
-        member.send_event(request.response_channel, session_id, correlation_id, EventCode.OK)
+        member.send_event(request.response_channel, session_id, correlation_id, EventCode.OK, self.opened_detail)
 
     def fail_over(self, leader_id: int, *, stop: bool = True, announce: bool = True) -> None:
         """Another member leads; the old one is gone unless told otherwise."""

@@ -148,3 +148,24 @@ def test_clients_that_share_a_transport_keep_each_others_sessions(world: Session
         clients[1].poll()
     kept = [values.cluster_session_id for name, values in world.leader.received if name == "SessionKeepAlive"]
     assert min(kept.count(client.session_id) for client in clients) >= 3
+
+
+@pytest.mark.parametrize("on_event", [True, False])
+def test_a_client_of_aerons_members_is_told_once_how_long_an_answer_may_be(
+    world: SessionWorld, on_event: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A member of Aeron drops a longer one without a word, to its client and to its own log."""
+    world.opened_detail = ""
+    events: list[ClientEvent] = []
+    client = world.client(reconnect=True, on_event=events.append if on_event else None)
+    first = client.session_id
+    close_session(world, first, "TIMEOUT")
+    world.run(client, lambda: client.is_connected and client.session_id not in (-1, first))
+    said = (
+        [event.detail for event in events if event.kind == "limited"]
+        if on_event
+        else [one.getMessage() for one in caplog.records]
+    )
+    assert len(said) == 1
+    assert said[0].count("above 32,736 bytes") == 1
+    assert "egress_term_length_bytes=262144" in said[0]

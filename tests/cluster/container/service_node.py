@@ -12,7 +12,7 @@ from typing import Any
 
 from ordo.archive.archive import Archive
 from ordo.archive.store.lmdb_store import open_lmdb
-from ordo.cluster.container.service_container import ServiceContainer
+from ordo.cluster.container.service_container import ContainerIdentity, ContainerLimits, ServiceContainer
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import ClusterTimeUnit
 from ordo.cluster.wire.counters.counter_types import CounterType
@@ -25,7 +25,6 @@ from ordo.transport.streams.subscription import Subscription
 from tests.archive.streams import BACK_PRESSURED, Sink, Stream
 
 CLIENT_ID = 4711
-TERM_BASE = 0
 
 
 class StreamClient(Sink):
@@ -224,17 +223,16 @@ class ServiceNode:
 
     # The container
 
-    def container(self, service: Any, **options: Any) -> ServiceContainer:
+    def container(self, service: Any, *, service_id: int = 0, cluster_id: int = 0, **limits: Any) -> ServiceContainer:
         client: Any = self.client
         container = ServiceContainer(
             service,
-            cluster_dir=str(self.directory / "cluster"),
+            ContainerIdentity(str(self.directory / "cluster"), 0, service_id, cluster_id),
             client=client,
             clock=self.clock,
             open_recording=self.archive.reader,
-            member_id=0,
             memory=self.memory,
-            **options,
+            limits=ContainerLimits(**limits),
         )
         container.on_start()
         return container

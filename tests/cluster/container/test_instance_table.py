@@ -51,6 +51,7 @@ def test_a_report_replaces_the_one_before_and_goes_with_its_session() -> None:
         "outputs_executed": 7,
         "refused": False,
         "outputs_refused": 0,
+        "refused_exact": True,
         "reported_ms": 250,
     }
     assert (second["session"], second["active"]) == (6, False)
@@ -73,7 +74,28 @@ def test_the_count_of_refused_outputs_is_in_bits_that_every_release_keeps() -> N
         table.take(found)
         (row,) = rows(table)
         assert (row["active"], row["canary"], row["refused"], row["outputs_refused"]) == (True, False, True, floor)
+        assert row["refused_exact"] is (count <= 15) or count == 0
     assert refused_of(ReportFlag.REFUSED) == 0, "an earlier release does not tell how many"
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 1000, 2**40 + 1])
+def test_a_long_report_has_the_exact_count_of_refused_outputs(count: int) -> None:
+    sent = report(5, flags=ReportFlag.REFUSED | encode_refused(count), outputs_refused=count)
+    record = encode_report(sent, 0)
+    assert decode_report(record) == sent and len(record) == len(encode_report(report(5), 0)) + 8
+    table = InstanceTable()
+    table.take(sent)
+    restored = InstanceTable()
+    restored.restore(table.snapshot())
+    (row,) = rows(restored)
+    assert (row["outputs_refused"], row["refused_exact"]) == (count, True)
+
+
+def test_a_count_that_cannot_be_is_no_report() -> None:
+    record = encode_report(report(5, outputs_refused=3), 0)
+    offset = 8 + ordo_codecs.LONG_APP_REPORT.block_length - 8
+    assert decode_report(record[:offset] + (-2).to_bytes(8, "little", signed=True) + record[offset + 8 :]) is None
+    assert decode_report(record[: offset + 7]) is None
 
 
 def test_a_long_list_comes_in_parts() -> None:

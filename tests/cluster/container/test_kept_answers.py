@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pytest
 
 from ordo.cluster.container.service_container import ServiceContainer
-from ordo.cluster.wire.levels import REQUEST_ID_LEVEL, SERVICE_VERSION_LEVEL
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL, SERVICE_VERSION_LEVEL
 from ordo.cluster.wire.ordo_codecs import AnswerStatus
 from ordo.follow.entries import LogEntry, decode_entry
 from ordo.follow.executions import REQUESTS, Executions
@@ -162,6 +163,59 @@ def test_requests_wait_for_the_number_of_answers_alone_whatever_they_say() -> No
         assert keeps.kept_bytes <= limits.kept_bytes_max
         assert bare.kept_bytes == OVERHEAD * sum(one.number - one.confirmed for one in of_bare)
     assert said.count(False) > 50 and said.count(True) > 50
+
+
+def fill(table: RequestTable, identity: Identity) -> int:
+    """Executes requests of one identity until one has to wait; how many."""
+    count = 0
+    while table.judge(identity.open_position, identity.principal, identity.number + 1, 0, 0) is not None:
+        table.note(identity, 1000 + count, AnswerStatus.OK, b"")
+        count += 1
+    return count
+
+
+def open_three(*, level: int) -> tuple[RequestTable, list[Identity]]:
+    """Two identities of one principal, and one of another; room for sixteen answers."""
+    table = RequestTable(RequestLimits(kept_bytes_max=16 * OVERHEAD, answers_max=10))
+    table.ids.is_in_force, table.ids.takes_outputs = level >= REQUEST_ID_LEVEL, level >= OUTPUT_ID_LEVEL
+    opened = [table.open(bytes([index]) * 16, principal, 1, 0, 100 * index, 0)[1]
+              for index, principal in enumerate((b"greedy", b"greedy", b"modest"), 1)]  # fmt: skip
+    assert None not in opened
+    return table, cast(list[Identity], opened)
+
+
+def test_one_principal_leaves_a_quarter_of_the_answers_to_the_others() -> None:
+    table, (first, second, modest) = open_three(level=OUTPUT_ID_LEVEL)
+    assert [fill(table, identity) for identity in (first, second, modest)] == [10, 2, 4]
+    assert fill(table, second) == 0
+    assert table.judge(first.open_position, b"greedy", first.number + 1, 5, 0) is first, "it confirmed five answers"
+    table.note(first, 2000, AnswerStatus.OK, b"")
+    assert fill(table, second) == 4, "twelve in all for its principal"
+
+
+def test_below_level_5_a_principal_may_have_all_answers() -> None:
+    table, (first, second, modest) = open_three(level=REQUEST_ID_LEVEL)
+    assert [fill(table, identity) for identity in (first, second, modest)] == [10, 6, 0]
+
+
+def test_a_member_that_starts_from_a_snapshot_knows_what_each_principal_has() -> None:
+    table, identities = open_three(level=OUTPUT_ID_LEVEL)
+    fill(table, identities[0])
+    again = RequestTable(table.limits)
+    again.restore(table.snapshot())
+    again.ids.restore((), True, True)
+    restored = {one.open_position: one for one in again}
+    for identity in identities[1:]:
+        assert fill(again, restored[identity.open_position]) == fill(table, identity)
+    assert again.snapshot() == table.snapshot()
+
+
+def test_what_an_expired_identity_had_is_no_longer_its_principals() -> None:
+    table, (first, second, _) = open_three(level=OUTPUT_ID_LEVEL)
+    fill(table, first)
+    later = table.limits.idle_timeout + 1
+    assert table.judge(first.open_position, b"greedy", first.number + 1, 0, later) is None
+    assert len(table) == 2 and fill(table, second) == 10
 
 
 def test_a_member_that_starts_from_a_snapshot_sheds_the_same() -> None:

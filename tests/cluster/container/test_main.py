@@ -25,7 +25,7 @@ from ordo.runtime.native.counters import Counter
 from ordo.runtime.native.error_log import read_errors
 from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.streams.image import Header
 from tests.patience import patient
@@ -47,7 +47,7 @@ class Node:
         self.aeron_dir = f"/dev/shm/ordo-test-{os.getpid()}-{directory.name}"
         self.clock = SystemClock()
         self.memory = FileMemoryProvider()
-        config = MediaDriverConfig(
+        config = MediaDriverSettings(
             directory=self.aeron_dir,
             delete_directory_on_start=True,
             counters_values_length=1 << 16,

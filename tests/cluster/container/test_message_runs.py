@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordo.cluster.container.service_container import ContainerState, ServiceContainer
+from ordo.cluster.container.execution import ContainerState
+from ordo.cluster.container.service_container import ServiceContainer
 from ordo.runtime.errors import OrdoError, Reject, ServiceCallError, ServiceError
 from ordo.service_api.service import Cluster, ClusteredService, MessageRun
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service

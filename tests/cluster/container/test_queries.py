@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ordo.cluster.container.service_container import HOLD_EGRESS, ContainerState, ServiceContainer
+from ordo.cluster.container.execution import ContainerState
+from ordo.cluster.container.role import HOLD_EGRESS
+from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.container.streams.queries import HOLD_NS
 from ordo.cluster.container.streams.responses import (
     CONNECT_TIMEOUT_NS,

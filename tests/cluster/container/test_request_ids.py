@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.levels import REQUEST_ID_LEVEL, SERVICE_VERSION_LEVEL
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL, SERVICE_VERSION_LEVEL
 from ordo.cluster.wire.ordo_codecs import AnswerStatus
 from ordo.cluster.wire.snapshots import container_snapshot
-from ordo.runtime.errors import ConfigurationError, SnapshotError
+from ordo.runtime.errors import ConfigurationError, ServiceError, SnapshotError
 from ordo.service_api import request_ids
 from ordo.service_api.request_ids import (
     FORGOTTEN,
@@ -24,7 +25,8 @@ from ordo.service_api.request_ids import (
     digest_request_id,
 )
 from ordo.service_api.requests import RequestLimits, RequestTable
-from ordo.service_api.service import TimeUnit
+from ordo.service_api.service import Cluster, TimeUnit
+from ordo.service_api.snapshot import SnapshotReader
 from tests.cluster.container.service_node import ServiceNode
 from tests.cluster.container.test_requests import NAME, OTHER, Adder, Answered, Requests, run, sent
 from tests.cluster.container.test_service_container import take_snapshot
@@ -295,3 +297,92 @@ def test_snapshots_keep_ids_of_any_length_and_refuse_what_is_cut() -> None:
             RequestIds().restore([PrincipalIds(MINE, states[1].rows[:-cut])], True)
     empty = container_snapshot.encode(container_snapshot.ServiceSnapshot(1000, 1, TimeUnit.MILLIS, 1, (), ()))
     assert not container_snapshot.decode(empty).takes_ids, "as releases before it wrote it"
+
+
+# -- outputs of applications -------------------------------------------------------------------------------------------
+
+
+def write_by_id(requests: RequestsById, number: int, request_id: bytes, payload: bytes) -> int:
+    head = ordo_codecs.OUTPUT_BY_ID.encode(
+        open_position=requests.position,
+        number=number,
+        target_session_id=-1,
+        **requests.stamp(1),
+        **ordo_codecs.split_request_digest(digest_request_id(request_id)),
+    )
+    return requests.node.append(head + payload)
+
+
+def test_an_output_with_an_id_is_executed_once_and_shares_the_ids_of_clients(
+    node: ServiceNode, requests: RequestsById
+) -> None:
+    container = node.container(service := Adder())
+    requests.raise_level(OUTPUT_ID_LEVEL)
+    requests.open()
+    first = write_by_id(requests, 1, b"payment 1", b"5")
+    write_by_id(requests, 2, b"payment 1", b"5")
+    write_by_id(requests, 3, b"payment 1", b"6")
+    requests.open(identity=OTHER)
+    requests.send_by_id(1, b"payment 1", b"5")
+    second = requests.send_by_id(2, b"payment 2", b"7")
+    write_by_id(requests, 3, b"payment 2", b"7")
+    run(node, container)
+    text = b"the id was used for another payload, at log position %d" % first
+    assert [one for one in sent(node) if isinstance(one, Answered)] == [
+        Answered(1, AnswerStatus.OK, b"5", first),
+        Answered(2, AnswerStatus.OK, b"5", first),
+        Answered(3, AnswerStatus.ID_CONFLICT, text, first),
+        Answered(1, AnswerStatus.OK, b"5", first),
+        Answered(2, AnswerStatus.OK, b"12", second),
+        Answered(3, AnswerStatus.OK, b"12", second),
+    ]
+    assert service.total == 12
+    container.on_close()
+
+
+def test_below_its_level_the_log_has_no_ids_of_outputs_and_a_snapshot_says_which_it_has(
+    node: ServiceNode, requests: RequestsById
+) -> None:
+    """A member of an earlier release executes each such output: what its client sends makes no two states."""
+    container = node.container(service := Adder())
+    requests.raise_level(OUTPUT_ID_LEVEL - 1)
+    requests.open()
+    for number in (1, 2):
+        write_by_id(requests, number, b"payment 1", b"5")
+    run(node, container)
+    assert service.total == 10 and len(container.requests.ids) == 0
+    requests.raise_level(OUTPUT_ID_LEVEL)
+    requests.open(identity=OTHER)
+    write_by_id(requests, 1, b"payment 1", b"1")
+    run(node, container)
+    assert [one.takes_output_ids for one in sent(node) if not isinstance(one, Answered)] == [0, 1]
+    position, recording_id, _ = take_snapshot(node, container)
+    container.on_close()
+
+    node.set_recovery(0, position, node.time, recording_id)
+    restored = node.container(service := Adder())
+    node.begin_term(1, leads=True)
+    sent(node)
+    requests.open(identity=bytes(16))
+    write_by_id(requests, 1, b"payment 1", b"1")
+    run(node, restored)
+    opened, answer = sent(node)
+    assert opened.takes_output_ids == 1 and answer.payload == b"11"
+    assert service.total == 11
+    restored.on_close()
+
+
+def test_the_container_of_a_service_refuses_an_id_of_its_own(node: ServiceNode) -> None:
+    class Offering(Adder):
+        def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+            self.cluster = cluster
+
+        def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+            self.cluster.offer(payload, id=b"one")
+            return None
+
+    container = node.container(Offering())
+    node.append(codecs.SESSION_MESSAGE_HEADER.encode(leadership_term_id=0, cluster_session_id=1, timestamp=1) + b"x")
+    node.commit()
+    with pytest.raises(ServiceError, match="an id is for the outputs of applications"):
+        node.run(container)

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from ordo.archive.recorder import Recording
-from ordo.cluster.container.service_container import ContainerState, ServiceContainer
+from ordo.cluster.container.execution import ContainerState
+from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.counters.mark_file import read_mark_file
 from ordo.cluster.wire.levels import REQUEST_ID_LEVEL

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ordo.cluster.container.service_container import ContainerState
+from ordo.cluster.container.execution import ContainerState
 from ordo.cluster.container.state_keeper import SILENCE_NS_MAX
 from ordo.cluster.container.versions import ServiceVersions
 from ordo.cluster.wire import ordo_codecs
@@ -136,7 +136,7 @@ def test_a_state_that_cannot_be_written_is_not_waited_for(node: ServiceNode, ser
 
 def test_a_service_that_stands_still_already_may_have_executed_half_a_record(node: ServiceNode) -> None:
     container, _ = run(node, Saved)
-    container.stand_still()
+    container.execution.stand_still()
     node.tell(KEEP)
     assert told_of(node, container) == (container.log_position, -1)
     container.on_close()

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ordo.cluster.container.service_container import ContainerState, ServiceContainer
+from ordo.cluster.container.execution import ContainerState
+from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.container.versions import ServiceVersions
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.app_version import ALL_SERVICES

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
-from ordo.deploy.launcher import ROOT
+from ordo.deploy.launcher import LocalCluster
+from tests.forks import run_ordo
 
 
 def ordo(*arguments: str, timeout_s: float = 90.0) -> subprocess.CompletedProcess[str]:
     """Runs it to its end and captures what it says."""
-    command = [sys.executable, "-m", "ordo.cli", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
+    return run_ordo(arguments, timeout_s)
+
+
+def order(cluster: LocalCluster, *words: str) -> subprocess.CompletedProcess[str]:
+    """Give the leader a command of `ordo cluster`, and the next one if it has ceased to lead: then nothing was done."""
+
+    def given() -> subprocess.CompletedProcess[str] | None:
+        leader = cluster.await_leader(60)
+        done = ordo("cluster", *words, "--config", str(cluster.config_path(leader)))
+        return None if f"member {leader} does not lead" in done.stderr else done
+
+    return cluster.await_value(given, f"a leader that takes {words}", 60)
 
 
 def demand_one_line(done: subprocess.CompletedProcess[str], status: int, *words: str) -> None:

@@ -13,7 +13,8 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.protocol import REQUEST, Kind
-from tests.shared_clusters import PATIENT, SHARED, LendCluster
+from tests.clusters import PATIENT, STEADY, ready_cluster
+from tests.shared_clusters import SHARED, LendCluster
 
 LEDGER = "tests.cluster.integration.services:Ledger"
 StartCluster = Callable[..., LocalCluster]
@@ -25,20 +26,18 @@ __all__ = ["BANK", "LEDGER", "PATIENT", "LendCluster", "StartCluster"]
 
 @contextmanager
 def clusters_of(default_service: str, root: Path) -> Iterator[StartCluster]:
-    """Gives what starts a cluster of a service and waits for its leader; those that it started are stopped then."""
+    """Gives what starts a cluster of a service and waits until all its members follow; all are stopped then."""
     with ExitStack() as stack:
 
         def start(service: str = default_service, **options: Any) -> LocalCluster:
-            cluster = stack.enter_context(LocalCluster(service, root=root, **options))
-            cluster.await_leader(60)
-            return cluster
+            return stack.enter_context(ready_cluster(service, heartbeat=STEADY, root=root, **options))
 
         yield start
 
 
 @pytest.fixture
 def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
-    """Starts a cluster of the ledger (or another service) and waits for its leader; it is stopped after the test."""
+    """Starts a cluster of the ledger (or another service), and waits until all members follow; stopped in the end."""
     with clusters_of(LEDGER, tmp_path / "cluster") as start:
         yield start
 

@@ -17,17 +17,17 @@ from itertools import count
 from pathlib import Path
 
 from ordo.cluster.admin.log_renewal import renew_log
-from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.settings.config import NodeSettings, load_config
 
 
-def copy_config(config: NodeConfig, number: int) -> NodeConfig:
+def copy_config(config: NodeSettings, number: int) -> NodeSettings:
     """The same member with the folder of an attempt."""
     folder = config.node.data_dir
     section = config.node.model_copy(update={"data_dir": folder.with_name(f"{folder.name}-{number}")})
     return config.model_copy(update={"node": section})
 
 
-def renew_until_killed(config: NodeConfig, number: int) -> None:
+def renew_until_killed(config: NodeSettings, number: int) -> None:
     """The body of a child process: ends at the `number`th call, or when all is done."""
     ctypes.CDLL(None).kill_at(str(config.node.data_dir).encode(), number)
     renew_log(config)

@@ -180,6 +180,16 @@ class SlowCopies(Ledger):
         super().on_take_snapshot(writer)
 
 
+class SlowFollowers(SlowCopies):
+    """Of which only the leader's snapshot is written at once."""
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        if self._cluster.role is Role.LEADER:
+            Ledger.on_take_snapshot(self, writer)
+        else:
+            super().on_take_snapshot(writer)
+
+
 def busy_until(deadline_s: float) -> None:
     """Computes, without giving the processor away."""
     while time.monotonic() < deadline_s:

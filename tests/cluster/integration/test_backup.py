@@ -23,7 +23,7 @@ from ordo.pipeline.sql.local import read
 from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.agreement import await_agreement, await_that, await_value, demand_agreement, reports_of
 from tests.cluster.integration.command import demand_one_line, ordo
-from tests.cluster.integration.conftest import LEDGER, StartCluster
+from tests.cluster.integration.conftest import LEDGER, PATIENT, StartCluster
 from tests.cluster.integration.services import PID_EVENT
 from tests.cluster.integration.test_retention import FORGETFUL, await_purge
 from tests.cluster.integration.test_snapshots import take_snapshot
@@ -167,7 +167,7 @@ class Keeper:
 
 
 def test_it_goes_on_after_kills_of_members_and_of_itself(start_cluster: StartCluster, tmp_path: Path) -> None:
-    old = start_cluster()
+    old = start_cluster(cluster=PATIENT)
     folder = tmp_path / "backup"
     with Writer(old.ingress_endpoints, reopens=True) as writer:
         writer.write(200)

@@ -9,7 +9,7 @@ import pytest
 from ordo import ClusterClient
 from tests.cluster.integration.conftest import StartCluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("executed_nodes")]
 
 
 def listening() -> set[str]:

@@ -16,7 +16,7 @@ from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.services import PID_EVENT
 from tests.cluster.integration.writer import Writer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.usefixtures("executed_nodes")]
 FAILED = 1
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
+from tests.patience import factor, patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 GAP_MAX_S = 2.0
@@ -20,19 +21,20 @@ def follower_of(cluster: LocalCluster) -> int:
 
 
 def test_a_killed_leader_is_replaced_while_a_client_writes(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(cluster={"leader_heartbeat_timeout": f"{round(500 * min(3.0, factor()))}ms"})
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(2000)
         before = writer.acked
         writer.longest_gap_s = 0.0
-        killed = cluster.await_leader()
         writer.run(lambda: writer.acked > before + 500)
+        killed, known_count = cluster.await_leader(), len(writer.new_leaders)
         cluster.kill(killed)
         writer.run(lambda: writer.acked > before + 4000)
         print(f"\ngap seen by the client after kill -9 of the leader: {writer.longest_gap_s * 1000:.0f} ms")
         assert writer.sessions == 1
-        assert writer.new_leaders and killed not in writer.new_leaders
-        assert writer.longest_gap_s < GAP_MAX_S
+        next_leaders = writer.new_leaders[known_count:]
+        assert next_leaders and killed != next_leaders[-1]
+        assert writer.longest_gap_s < patient(GAP_MAX_S)
         cluster.start_member(killed)
         demand_agreement(cluster, [writer])
 
@@ -65,7 +67,7 @@ def test_all_members_killed_at_once(start_cluster: StartCluster) -> None:
 
 
 def test_a_killed_follower_comes_back(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(1000)
         follower = follower_of(cluster)
@@ -79,7 +81,7 @@ def test_a_killed_follower_comes_back(start_cluster: StartCluster) -> None:
 
 @pytest.mark.parametrize("goes_on", [False, True], ids=["quiet", "under load"])
 def test_a_wiped_follower_catches_up(start_cluster: StartCluster, goes_on: bool) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(4000)
         follower = follower_of(cluster)

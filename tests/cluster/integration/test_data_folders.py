@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME
+from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, newest_slot
 from ordo.cluster.module.state.peer_notes import PEER_NOTES_NAME
 from ordo.cluster.monitoring.counters import counter_value
 from ordo.cluster.wire.counters.counter_types import CounterType
@@ -30,16 +30,15 @@ def exchange(cluster: LocalCluster, member_id: int, folder: Path) -> None:
     shutil.copytree(folder, cluster.data_dir(member_id))
 
 
-def await_note(cluster: LocalCluster, member_id: int) -> None:
-    """Waits until what a member knows to be committed would outlive its process; it is noted ten times a second."""
+def noted_commit(cluster: LocalCluster, member_id: int) -> int:
+    """What a member's folder says of how far its log is committed."""
     path = cluster.data_dir(member_id) / "cluster" / COMMIT_NOTE_NAME
-    position = counter_value(cluster.aeron_dir(member_id), CounterType.COMMIT_POSITION)
+    return newest_slot(path.read_bytes())[1]
 
-    def noted() -> int:
-        slots = struct.iter_unpack("<qqI12x", path.read_bytes())
-        return int(max((sequence, found) for found, sequence, _ in slots)[1])
 
-    await_that(lambda: noted() >= position, f"member {member_id} notes {position}")
+def segments(cluster: LocalCluster, member_id: int) -> dict[str, bytes]:
+    """What a member's folder has of recordings, by file."""
+    return {path.name: path.read_bytes() for path in (cluster.data_dir(member_id) / "archive").glob("*.rec")}
 
 
 def noted_start(cluster: LocalCluster, member_id: int, by: int) -> int:
@@ -165,8 +164,15 @@ def test_the_one_member_with_data_does_not_join_those_that_were_emptied(start_cl
     await_error(cluster, leader, f"member {whole} has the data of another cluster")
 
 
-def test_a_member_does_not_give_up_what_it_knew_to_be_committed(start_cluster: StartCluster) -> None:
-    """Nobody who was up knew that a member had more than its older copy: the one that has the records says so."""
+@pytest.mark.parametrize("loses_note", [False, True], ids=["killed", "and its note lost"])
+def test_a_leader_killed_as_it_answers_does_not_give_up_what_it_answered(
+    start_cluster: StartCluster, loses_note: bool
+) -> None:
+    """Nobody who was up knew that a member had more than its older copy: the one that has the records says so.
+
+    Without the note, which a loss of power may take, each record of its log tells how far the ones before were
+    committed.
+    """
     cluster = start_cluster(cluster=OPTIONS)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(500)
@@ -175,17 +181,23 @@ def test_a_member_does_not_give_up_what_it_knew_to_be_committed(start_cluster: S
         cluster.stop(one)
         old = cluster.data_dir(one).with_suffix(".old")
         shutil.copytree(cluster.data_dir(one), old)
+        writer.write(100)  # so that nobody but member two can be elected: the returning leader would refuse the copy
         cluster.stop(two)
         cluster.start_member(one)
         writer.write(500)
-        await_note(cluster, leader)
+        committed = counter_value(cluster.aeron_dir(leader), CounterType.COMMIT_POSITION)
         cluster.kill(leader)
         cluster.kill(one)
+    assert noted_commit(cluster, leader) >= committed, "all that it answered is noted, without a moment's delay"
+    if loses_note:
+        (cluster.data_dir(leader) / "cluster" / COMMIT_NOTE_NAME).unlink()
+    kept = segments(cluster, leader)
     exchange(cluster, one, old)
     cluster.start_member(one)
     cluster.start_member(two)
-    await_that(lambda: cluster.leader() in (one, two), "nobody who runs knew of the later start")
+    await_that(lambda: cluster.leader() == two, "nobody who runs knew of the later start")
     cluster.start_member(leader)
     told = await_end(cluster, leader)
     assert "This member keeps what it has, and ends: stop the cluster and compare the logs" in told, told
     assert "start it with an empty one and `--rejoin`" in told and "Traceback" not in told
+    assert segments(cluster, leader) == kept, "its log is the evidence"

@@ -25,6 +25,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.follow.recordings.log_source import LogSource
 from ordo.follow.topics.feeds import FeedMessage, FeedReader
 from ordo.runtime.errors import ArchiveError
+from tests.clusters import STEADY, ready_cluster
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -34,8 +35,7 @@ MODES = ("process", "inline")
 
 @pytest.fixture(params=MODES)
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(SERVICE, root=tmp_path, service_mode=request.param) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster(SERVICE, root=tmp_path, service_mode=request.param, heartbeat=STEADY) as cluster:
         yield cluster
 
 
@@ -114,8 +114,7 @@ def test_asyncio_reads_what_is_published_from_now_on(tmp_path: Path) -> None:
                     await anext(feed)
             return found
 
-    with LocalCluster(SERVICE, root=tmp_path, member_count=1) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster(SERVICE, root=tmp_path, member_count=1) as cluster:
         found = asyncio.run(run(cluster.ingress_endpoints))
     assert [one.payload for one in found] == [b"2:one", b"3:two"]
     assert [one.sequence for one in found] == [2, 3]
@@ -128,30 +127,31 @@ def test_a_snapshot_and_the_retention_of_the_log_hold_for_feeds(tmp_path: Path) 
         "snapshot": {"every_bytes": 300_000, "keep": 1},
         "retention": {"bytes": 0, "patience_seconds": 1},
     }
-    with LocalCluster(SERVICE, root=tmp_path, member_count=1, cluster=options, tables=tables) as cluster:
+    with (
+        ready_cluster(SERVICE, root=tmp_path, member_count=1, cluster=options, tables=tables) as cluster,
+        ClusterClient(cluster.ingress_endpoints) as client,
+    ):
+        sent = 0
+        deadline_s = time.monotonic() + patient(60)
+        while not is_forgotten(cluster) and time.monotonic() < deadline_s:
+            client.request_many([b"x" * 2000] * 20, timeout_s=30)
+            sent += 20
+        with pytest.raises(ArchiveError, match="were deleted at all nodes"):
+            next(iter(client.subscribe("trades", from_position=0)))
+        with client.subscribe("trades", from_position="oldest") as feed:
+            found: list[FeedMessage] = []
+            read(feed, found, 1)
+            read(feed, found, sent - found[0].sequence + 1)
+        assert found[0].sequence > 1
+        cluster.kill(0)
+        cluster.restart(0)
         cluster.await_leader(60)
-        with ClusterClient(cluster.ingress_endpoints) as client:
-            sent = 0
-            deadline_s = time.monotonic() + patient(60)
-            while not is_forgotten(cluster) and time.monotonic() < deadline_s:
-                client.request_many([b"x" * 2000] * 20, timeout_s=30)
-                sent += 20
-            with pytest.raises(ArchiveError, match="were deleted at all nodes"):
-                next(iter(client.subscribe("trades", from_position=0)))
-            with client.subscribe("trades", from_position="oldest") as feed:
-                found: list[FeedMessage] = []
-                read(feed, found, 1)
-                read(feed, found, sent - found[0].sequence + 1)
-            assert found[0].sequence > 1
-            cluster.kill(0)
-            cluster.restart(0)
-            cluster.await_leader(60)
-            client.request(b"y", timeout_s=30)
-            with client.subscribe("trades", from_sequence=found[-1].sequence) as feed:
-                again: list[FeedMessage] = []
-                read(feed, again, 2)
-            assert again[0] == found[-1]
-            assert again[1].sequence == sent + 1 and again[1].payload == b"%d:y" % (sent + 1)
+        client.request(b"y", timeout_s=30)
+        with client.subscribe("trades", from_sequence=found[-1].sequence) as feed:
+            again: list[FeedMessage] = []
+            read(feed, again, 2)
+        assert again[0] == found[-1]
+        assert again[1].sequence == sent + 1 and again[1].payload == b"%d:y" % (sent + 1)
 
 
 def is_forgotten(cluster: LocalCluster) -> bool:
@@ -214,17 +214,18 @@ def test_a_reader_takes_what_was_computed_and_one_too_many_is_told_so(
 ) -> None:
     """Readers with replays of their own, as they have them until they have caught up."""
     monkeypatch.setattr(LogSource, "_attend_live", lambda *_: None)
-    with LocalCluster(SERVICE, root=tmp_path, member_count=1, node={"max_subscribers": 2}) as cluster:
-        cluster.await_leader(60)
-        with ClusterClient(cluster.ingress_endpoints) as client:
-            client.request(b"one")
-            with client.subscribe("trades", from_position=0) as first:
-                read(first, [], 1)
-                before = Taken.by(cluster)
-                with client.subscribe("trades", from_position=0) as second:
-                    read(second, [], 1)
-                    check_taken(before, Taken.by(cluster))
-                    demand_refusal(client, [first, second])
+    with (
+        ready_cluster(SERVICE, root=tmp_path, member_count=1, node={"max_subscribers": 2}) as cluster,
+        ClusterClient(cluster.ingress_endpoints) as client,
+    ):
+        client.request(b"one")
+        with client.subscribe("trades", from_position=0) as first:
+            read(first, [], 1)
+            before = Taken.by(cluster)
+            with client.subscribe("trades", from_position=0) as second:
+                read(second, [], 1)
+                check_taken(before, Taken.by(cluster))
+                demand_refusal(client, [first, second])
 
 
 def check_taken(before: Taken, after: Taken) -> None:

@@ -16,7 +16,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ClusterTimeoutError, SessionRejectedError
 from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.command import ordo
-from tests.cluster.integration.conftest import LendCluster, StartCluster
+from tests.cluster.integration.conftest import PATIENT, LendCluster, StartCluster
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -77,7 +77,7 @@ def test_a_client_through_shared_memory(lend_cluster: LendCluster, egress: str) 
 
 def test_only_the_leader_takes_what_comes_through_shared_memory(start_cluster: StartCluster) -> None:
     """A session waits until the member of its machine leads again."""
-    cluster = start_cluster(COUNTER, cluster={"ipc_ingress": True})
+    cluster = start_cluster(COUNTER, cluster={**PATIENT, "ipc_ingress": True})
     leader = cluster.await_leader()
     follower = next(one for one in cluster.member_ids if one != leader)
     with pytest.raises(ClusterTimeoutError, match="no leader takes messages there"):

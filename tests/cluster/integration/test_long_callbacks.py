@@ -13,13 +13,12 @@ from ordo.consensus.state.states import ElectionState
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
 from tests.cluster.integration.command import ordo
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 PAUSE_S = 5.0
-PATIENT = {"leader_heartbeat_timeout": "2s"}
 """Well below the pause, and above what three services that compute leave a node to wait for on two cores."""
 
 
@@ -69,7 +68,7 @@ def test_a_slow_follower_does_not_hold_up_the_others(start_cluster: StartCluster
         before = settled_places(cluster)
         writer.longest_gap_s = 0.0
         writer.write(3000)
-        assert writer.longest_gap_s < PAUSE_S / 2
+        assert writer.longest_gap_s < PAUSE_S - 0.5, "all waited for the slow one"
         demand_agreement(cluster, [writer])
         assert places(cluster) == before
 
@@ -85,7 +84,7 @@ def container_of(cluster: LocalCluster, member_id: int) -> int:
 
 def test_a_container_that_stands_still_costs_its_member_the_leadership(start_cluster: StartCluster) -> None:
     """Clients are answered by another leader; the member does not lead again before its service is level."""
-    cluster = start_cluster(cluster={"service_timeout": "2s", "session_timeout": "60s"})
+    cluster = start_cluster(cluster={"service_timeout": "2s", "session_timeout": "60s", **PATIENT})
     leader = cluster.await_leader()
     container = container_of(cluster, leader)
     with Writer(cluster.ingress_endpoints) as writer:

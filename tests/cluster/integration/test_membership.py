@@ -14,8 +14,8 @@ from ordo.cluster.admin.local_member import LocalMember
 from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_value, demand_agreement
-from tests.cluster.integration.command import demand_one_line, ordo
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.command import demand_one_line, order, ordo
+from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
 
 T = TypeVar("T")
@@ -43,16 +43,16 @@ def meanwhile(writer: Writer, action: Callable[[], T]) -> T:
 
 def join(cluster: LocalCluster, writer: Writer) -> int:
     """Adds a node, waits until it has caught up, and gives it a vote; its member id."""
-    leader, member_id = cluster.await_leader(), cluster.add_member()
+    member_id = cluster.add_member()
 
     def add() -> None:
-        done = command(cluster, leader, "add-learner", cluster.new_member(member_id))
+        done = order(cluster, "add-learner", cluster.new_member(member_id))
         assert done.returncode == 0 and done.stdout.startswith(f"member {member_id} is a learner now"), done
-        assert roles(cluster, leader)[member_id] == "learner"
-        demand_one_line(command(cluster, leader, "promote", str(member_id)), 1, f"learner {member_id}")
+        assert roles(cluster, cluster.await_leader())[member_id] == "learner"
+        demand_one_line(order(cluster, "promote", str(member_id)), 1, f"learner {member_id}")
 
     def promoted() -> bool | None:
-        return command(cluster, cluster.await_leader(), "promote", str(member_id)).returncode == 0 or None
+        return order(cluster, "promote", str(member_id)).returncode == 0 or None
 
     meanwhile(writer, add)
     cluster.start_member(member_id)
@@ -71,9 +71,10 @@ def test_a_dead_member_is_replaced(start_cluster: StartCluster) -> None:
         assert roles(cluster, leader) == dict.fromkeys(range(4), "voter")
         dead = next(one for one in range(3) if one != leader)
         cluster.kill(dead)
-        assert meanwhile(writer, lambda: command(cluster, leader, "remove", str(dead))).returncode == 0
+        assert meanwhile(writer, lambda: order(cluster, "remove", str(dead))).returncode == 0
         writer.write(2000)
         left = [one for one in range(4) if one != dead]
+        leader = cluster.await_leader()
         assert roles(cluster, leader) == dict.fromkeys(left, "voter")
         demand_agreement(cluster, [writer], left)
         cluster.kill(leader)
@@ -85,7 +86,7 @@ def test_a_dead_member_is_replaced(start_cluster: StartCluster) -> None:
 
 def test_a_restart_from_a_snapshot_keeps_the_configuration(start_cluster: StartCluster) -> None:
     """The files still name the three members of the beginning."""
-    cluster = start_cluster(cluster={"leader_heartbeat_timeout": "2s"})  # orders are for the leader
+    cluster = start_cluster(cluster=PATIENT)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(500)
         new = join(cluster, writer)
@@ -116,7 +117,7 @@ def test_a_restart_from_a_snapshot_keeps_the_configuration(start_cluster: StartC
 
 
 def test_what_is_refused(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     leader = cluster.await_leader()
     follower = next(one for one in range(3) if one != leader)
     demand_one_line(command(cluster, follower, "remove", "2"), 1, "does not lead", f"member {leader} does")

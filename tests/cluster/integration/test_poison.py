@@ -14,7 +14,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.errors import ClusterTimeoutError, RejectedError
 from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
 from tests.cluster.integration.agreement import await_error, errors_of
-from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.command import demand_one_line, order, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.poison import ALONE_MEMBER, ALONE_VARIABLE
 from tests.patience import patient
@@ -57,8 +57,7 @@ def test_a_message_that_no_service_can_execute_is_left_out(start_cluster: StartC
         assert json.loads(status.stdout)["skipped_records"] == 1
         again = ordo("cluster", "skip", str(position), "--config", str(cluster.config_path(0)))
         assert again.returncode == 0 and "already" in again.stdout
-        leader = str(cluster.config_path(cluster.await_leader()))
-        refused_skip = ordo("cluster", "skip", str(position + 64), "--config", leader)
+        refused_skip = order(cluster, "skip", str(position + 64))
         demand_one_line(refused_skip, 1, f"does not stand still at position {position + 64}: it runs")
         for member_id in cluster.member_ids:
             cluster.restart(member_id)
@@ -86,8 +85,7 @@ def test_members_that_have_stopped_leave_a_message_out_by_hand(start_cluster: St
         assert totals(client, cluster) == {"2 5"}
     assert {tuple(skipped(cluster, one)) for one in cluster.member_ids} == {(position,)}
     learner = cluster.add_member()
-    leader = str(cluster.config_path(cluster.await_leader()))
-    assert ordo("cluster", "add-learner", cluster.new_member(learner), "--config", leader).returncode == 0
+    assert order(cluster, "add-learner", cluster.new_member(learner)).returncode == 0
     cluster.start_member(learner)
     with ClusterClient(cluster.ingress_endpoints) as client:
         assert client.query(b"", member_id=learner, timeout_s=60).payload == b"2 5", "it executed the log from 0 on"

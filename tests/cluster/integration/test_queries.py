@@ -99,7 +99,7 @@ def test_queries_that_are_none_are_counted_and_harm_nobody(lend_cluster: LendClu
     before = counter_of(cluster, leader := cluster.await_leader(), CounterType.INVALID_REQUESTS)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(10)
-        publication = writer.client._leader_ingress
+        publication = writer.client._current.leader_ingress
         assert publication is not None
         for message in [whole[:length] for length in range(8, len(whole))] + [whole] * 100:
             while publication.offer(message) <= 0:

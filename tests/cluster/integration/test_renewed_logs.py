@@ -18,10 +18,10 @@ from ordo.archive.inspection.recording_inspection import list_recordings
 from ordo.cluster.admin.log_renewal import has_begun_anew, renew_log
 from ordo.cluster.admin.member_store import open_stored
 from ordo.cluster.module.state.state_store import StoredState
-from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that, demand_agreement
-from tests.cluster.integration.command import ordo
+from tests.cluster.integration.command import order, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.killed_renewals import copy_config
 from tests.cluster.integration.writer import Writer
@@ -34,7 +34,7 @@ TIMEOUT_S = 60
 
 def end(cluster: LocalCluster) -> None:
     """In order, with a snapshot of all there is."""
-    done = ordo("cluster", "shutdown", "--config", str(cluster.config_path(cluster.await_leader())))
+    done = order(cluster, "shutdown")
     assert done.returncode == 0, done
     assert [cluster.wait(one, TIMEOUT_S) for one in cluster.member_ids] == [0] * len(cluster.member_ids)
 
@@ -92,12 +92,12 @@ def test_who_was_forgotten_ends_and_says_so_a_learner_too(start_cluster: StartCl
     await_term_lengths(cluster, 128 * KIB)
 
 
-def stored(config: NodeConfig) -> StoredState:
+def stored(config: NodeSettings) -> StoredState:
     with open_stored(config) as store:
         return store.load()
 
 
-def kill_renewals(cluster: LocalCluster, library: Path) -> list[NodeConfig]:
+def kill_renewals(cluster: LocalCluster, library: Path) -> list[NodeSettings]:
     """The member's configuration with each folder that a killed attempt left."""
     source = ROOT / "tests" / "faults" / "kill_at.c"
     subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
@@ -132,7 +132,7 @@ def test_a_renewal_that_is_killed_leaves_the_log_or_begins_it_anew(start_cluster
     await_term_lengths(cluster, 128 * KIB)
 
 
-def start_from(cluster: LocalCluster, config: NodeConfig, first: Writer, writer_id: int) -> int:
+def start_from(cluster: LocalCluster, config: NodeSettings, first: Writer, writer_id: int) -> int:
     """Starts the member with what an attempt left, and writes ten entries; how many it has then."""
     if cluster.is_running(0):
         cluster.stop(0)

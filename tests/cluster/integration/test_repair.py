@@ -24,8 +24,8 @@ from tests.cluster.integration.agreement import (
     describe,
     errors_of,
 )
-from tests.cluster.integration.command import ordo
-from tests.cluster.integration.conftest import StartCluster
+from tests.cluster.integration.command import order, ordo
+from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.damage import LOG_DAMAGES, LOG_STREAM_ID, flip, log_files, records_of
 from tests.cluster.integration.test_crashes import follower_of
 from tests.cluster.integration.writer import Writer
@@ -101,7 +101,7 @@ def test_a_damaged_snapshot_is_left_for_the_log(start_cluster: StartCluster) -> 
     cluster = start_cluster(cluster=OPTIONS)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(1000)
-        take_snapshot(LocalMember(load_config(cluster.config_path(cluster.await_leader()))))
+        assert order(cluster, "snapshot").returncode == 0
         follower = follower_of(cluster)
         await_value(partial(has_snapshot, cluster, follower), "a snapshot")
         cluster.stop(follower)
@@ -162,7 +162,7 @@ def test_a_lost_majority_says_so_and_can_be_told_to_go_on(start_cluster: StartCl
 
 def test_a_running_leader_mends_its_log_and_hands_over_nothing(start_cluster: StartCluster) -> None:
     """The scrubber finds the damage first: then a member that has nothing is given the whole log."""
-    cluster = start_cluster(cluster=OPTIONS, tables={"archive": {"scrub": "1s"}})
+    cluster = start_cluster(cluster={**OPTIONS, **PATIENT}, tables={"archive": {"scrub": "1s"}})
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(3000)
         leader = cluster.await_leader()
@@ -213,7 +213,7 @@ def test_a_leader_that_cannot_read_what_a_member_needs_hands_over_and_is_repaire
     start_cluster: StartCluster, damage: Callable[[list[Path]], None]
 ) -> None:
     """Below its snapshot only the scrubber reads the log again, until a member comes that has nothing."""
-    cluster = start_cluster(cluster=OPTIONS, tables=NO_SCRUBBER)
+    cluster = start_cluster(cluster={**OPTIONS, **PATIENT}, tables=NO_SCRUBBER)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(3000)
         leader = cluster.await_leader()

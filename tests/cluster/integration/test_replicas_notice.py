@@ -19,7 +19,7 @@ from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ClusterError
 from tests.cluster.integration.agreement import counter_of, errors_of
-from tests.cluster.integration.command import ordo
+from tests.cluster.integration.command import order, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.poison import ALONE_MEMBER, ALONE_VARIABLE
 from tests.cluster.integration.test_snapshots import take_snapshot
@@ -80,7 +80,7 @@ def test_a_member_whose_state_has_drifted_takes_the_state_of_the_others(
         take_snapshot(cluster)
         client.request(b"drift", timeout_s=40)
         assert client.query(b"", member_id=ALONE_MEMBER, timeout_s=40).payload == b"2 3", "it is not found out yet"
-        ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
+        order(cluster, "snapshot")
         told = cluster.await_value(
             lambda: re.search(r"differs from that of .*", errors_of(cluster, ALONE_MEMBER)),
             "the line of the difference",

@@ -12,7 +12,7 @@ from ordo import ClusterClient
 from ordo.cluster.wire.levels import PROTOCOL_LEVEL
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_error, await_that
-from tests.cluster.integration.command import demand_one_line, ordo
+from tests.cluster.integration.command import demand_one_line, order, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_backup import back_up_snapshot, restore
 from tests.cluster.integration.test_services_of_three import (
@@ -41,8 +41,7 @@ def give(cluster: LocalCluster, member_id: int, answering: tuple[int, ...], watc
 
 
 def upgrade_one(cluster: LocalCluster, version: int, service_id: int) -> Any:
-    leader = str(cluster.config_path(cluster.await_leader(60)))
-    return ordo("cluster", "upgrade", str(version), "--service", str(service_id), "--config", leader)
+    return order(cluster, "upgrade", str(version), "--service", str(service_id))
 
 
 def upgraded(cluster: LocalCluster) -> None:
@@ -102,8 +101,7 @@ def _add_learner(cluster: LocalCluster) -> int:
     since = versions(cluster)["services"][1]["since_position"] or 0
     learner = cluster.add_member()
     give(cluster, learner, (1,), (2,))
-    leader = str(cluster.config_path(cluster.await_leader(60)))
-    done = ordo("cluster", "add-learner", cluster.new_member(learner), "--config", leader)
+    done = order(cluster, "add-learner", cluster.new_member(learner))
     assert done.returncode == 0, done.stderr
     cluster.start_member(learner)
     await_that(lambda: executed_by_all(cluster, learner) > since, "the learner is behind the upgrade")

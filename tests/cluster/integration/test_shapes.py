@@ -13,7 +13,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
-from tests.cluster.integration.command import ordo
+from tests.cluster.integration.command import order
 from tests.cluster.integration.conftest import LEDGER, LendCluster, StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
 from tests.cluster.integration.writer import Writer
@@ -133,7 +133,7 @@ def endpoints_of_roles(found: re.Match[str]) -> str:
 
 
 def take_snapshot_of_two(cluster: LocalCluster) -> None:
-    done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
+    done = order(cluster, "snapshot")
     assert done.returncode == 0, done
 
 

@@ -14,7 +14,7 @@ from ordo.cli import run
 from ordo.cluster.admin.local_member import LocalMember, node_status
 from ordo.cluster.admin.orders import take_snapshot
 from ordo.cluster.client.session import ClusterClient
-from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import OrdoError, StorageMissingError
 from tests.cluster.integration.agreement import await_that
@@ -50,7 +50,7 @@ def cluster_on(folder: Path, cluster_id: int, root: Path, **cluster: Any) -> Ite
         yield started
 
 
-def leads(config: NodeConfig) -> bool:
+def leads(config: NodeSettings) -> bool:
     try:
         status = node_status(config)
     except (OrdoError, ValueError):

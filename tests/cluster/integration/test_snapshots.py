@@ -14,8 +14,9 @@ import pytest
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.cluster.wire.counters.mark_file import container_mark_file_name
 from ordo.deploy.launcher import ROOT, LocalCluster
+from ordo.runtime.errors import ClusterTimeoutError
 from tests.cluster.integration.agreement import await_that, counter_of, demand_agreement, errors_of
-from tests.cluster.integration.command import ordo
+from tests.cluster.integration.command import order, ordo
 from tests.cluster.integration.conftest import PATIENT, LendCluster, StartCluster
 from tests.cluster.integration.services import COPY_EVENT, PID_EVENT
 from tests.cluster.integration.writer import Writer
@@ -39,7 +40,7 @@ def take_snapshot(cluster: LocalCluster, *, others_come: bool = False) -> None:
     }
 
     def command() -> subprocess.CompletedProcess[str] | None:
-        done = ordo("cluster", "snapshot", "--config", str(cluster.config_path(cluster.await_leader())))
+        done = order(cluster, "snapshot")
         return None if others_come and BUSY in done.stderr else done
 
     done = cluster.await_value(command, "a moment without a snapshot under way")
@@ -93,7 +94,7 @@ def test_all_members_come_back_from_snapshot_and_log(start_cluster: StartCluster
 
 
 def test_a_snapshot_while_a_client_writes(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     with Writer(cluster.ingress_endpoints, reopens=True) as writer:
         writer.write(500)
         command = [sys.executable, "-m", "ordo.cli", "cluster", "snapshot"]
@@ -114,7 +115,7 @@ def test_shutdown_and_restart(start_cluster: StartCluster) -> None:
     with Writer(cluster.ingress_endpoints, reopens=True) as writer:
         writer.write(2000)
         demand_agreement(cluster, [writer])
-        done = ordo("cluster", "shutdown", "--config", str(cluster.config_path(cluster.await_leader())))
+        done = order(cluster, "shutdown")
         assert (done.returncode, done.stderr) == (0, ""), done
         for member_id in cluster.member_ids:
             assert cluster.wait(member_id) == 0, cluster.logs(member_id)
@@ -124,6 +125,25 @@ def test_shutdown_and_restart(start_cluster: StartCluster) -> None:
         demand_agreement(cluster, [writer])
     for member_id in cluster.member_ids:
         assert last_start(cluster, member_id)[0] == 2000, "the shutdown's snapshot was not used"
+
+
+def test_a_shutdown_waits_for_followers_whose_snapshot_takes_longer(
+    start_cluster: StartCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader ends last, although its service has ended long before."""
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("LEDGER_GATE", str(gate))
+    cluster = start_cluster("tests.cluster.integration.services:SlowFollowers", cluster=PATIENT)
+    leader = cluster.await_leader()
+    service = Path("/proc") / str(list(cluster.log_events(leader, PID_EVENT))[-1]["pid"])
+    command = [sys.executable, "-m", "ordo.cli", "cluster", "shutdown", "--config", str(cluster.config_path(leader))]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        await_that(lambda: not service.exists(), "the end of the leader's service")
+        with pytest.raises(ClusterTimeoutError, match="did not end within"):
+            cluster.wait(leader, 1)
+        gate.touch()
+        assert process.wait(60) == 0
+    assert {cluster.wait(member_id) for member_id in cluster.member_ids} == {0}
 
 
 def test_a_follower_without_the_snapshot_needs_none(start_cluster: StartCluster) -> None:

@@ -1,6 +1,7 @@
 """Half of what the machine can do, for as long as is wanted, with a snapshot each minute: nothing grows.
 
-In `make test` it takes twenty seconds; `make soak MINUTES=60` is the long form, and prints what it saw.
+`make test SUITE=soak` has five minutes of it each night; `make soak MINUTES=60` is the long form, and prints what it
+saw.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tests.transport.test_soak import memory_bytes
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "0.2"))
 SNAPSHOT_S = 60 if MINUTES >= 10 else 3
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(MINUTES * 60 + 300)]
+pytestmark = [pytest.mark.soak, pytest.mark.slow, pytest.mark.timeout(MINUTES * 60 + 300)]
 
 SIZE_BYTES = 64
 WINDOW = 512

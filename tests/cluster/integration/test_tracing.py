@@ -20,7 +20,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.reporting import spans as spans_of_programs
 from ordo.runtime.reporting.spans import Span
-from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.agreement import await_members, await_that
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import PATIENT
 from tests.pages.walk import read_walk
@@ -71,6 +71,7 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
     settings = ClientSettings(tracing=Tracing(endpoint=collector.endpoint, rate=1.0))
     with nodes:
         leader = nodes.await_leader()
+        await_members(nodes)
         with ClusterClient(nodes.ingress_endpoints, settings=settings) as client:
             for number in range(REQUESTS):
                 client.request(str(number).encode())

@@ -52,7 +52,7 @@ def test_leadership_goes_round_and_no_entry_is_lost(start_cluster: StartCluster)
 
 def test_a_leader_told_to_end_hands_over_first(start_cluster: StartCluster) -> None:
     """The shortest of a few gaps counts: other work of the machine can make any one of them longer."""
-    cluster = start_cluster()
+    cluster = start_cluster(cluster=PATIENT)
     gaps_s: list[float] = []
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(1000)

@@ -28,6 +28,7 @@ from tests.cluster.integration.agreement import await_that, await_value
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import LEDGER, clusters_of
 from tests.cluster.integration.writer import Writer
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -64,8 +65,10 @@ def look(cluster: LocalCluster) -> Shown:
     def probe() -> Shown | None:
         shown = Shown(cluster, "", 0)
         with LogReader([shown.archive]) as reader:
-            entries = list(reader.entries(timeout_s=1))
-            return None if reader.cluster is None else Shown(cluster, reader.cluster, entries[-1].position)
+            entries = list(reader.entries(timeout_s=patient(1)))
+            return (
+                None if reader.cluster is None or not entries else Shown(cluster, reader.cluster, entries[-1].position)
+            )
 
     return await_value(probe, "a reader that knows whose log it reads")
 

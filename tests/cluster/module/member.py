@@ -101,7 +101,6 @@ class Host:
     service_listens: bool = True
     updates: int = 0
     touched: int = 0
-    snapshots: list[Any] = field(default_factory=list)
     terminated: list[int] = field(default_factory=list)
 
     def update_ingress(self) -> None:
@@ -109,9 +108,6 @@ class Host:
 
     def touch_sessions(self) -> None:
         self.touched += 1
-
-    def begin_snapshot(self, record: Any) -> None:
-        self.snapshots.append(record)
 
     def is_ready_to_end(self, log_position: int) -> bool:
         return self.is_ready

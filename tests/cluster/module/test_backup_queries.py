@@ -35,13 +35,13 @@ class Member:
         self.answered: list[int] = []
         self.response: bytes | None = RESPONSE
         ids = count(100)
-        self.queries = BackupQueries(self, cast(Any, self.driver), gate, lambda: next(ids))
+        self.queries = BackupQueries(self, self._describe, cast(Any, self.driver), gate, lambda: next(ids))
         self.now_ms = 1_000
 
     def on_invalid_request(self, detail: str) -> None:
         self.invalid.append(detail)
 
-    def describe_backup(self, correlation_id: int, log_position: int) -> bytes | None:
+    def _describe(self, correlation_id: int, log_position: int) -> bytes | None:
         self.described.append(log_position)
         self.answered.append(correlation_id)
         return self.response
@@ -56,6 +56,15 @@ class Member:
         fields = {"response_stream_id": 108, "encoded_credentials": SECRET, **fields}
         query = codecs.BACKUP_QUERY.encode(correlation_id=correlation_id, response_channel=channel, **fields)
         self.queries.on_message(query, source, self.now_ms)
+
+    def beat(self, correlation_id: int, channel: str = "aeron:udp?endpoint=1.2.3.4:4040") -> None:
+        request = codecs.HEARTBEAT_REQUEST.encode(
+            correlation_id=correlation_id,
+            response_stream_id=108,
+            response_channel=channel,
+            encoded_credentials=SECRET,
+        )
+        self.queries.on_message(request, SOURCE, self.now_ms)
 
     def work(self) -> None:
         self.queries.work(self.now_ms)
@@ -91,6 +100,32 @@ def test_the_response_goes_to_the_host_that_asked() -> None:
     assert publication.sent == [RESPONSE]
     assert publication.is_closed
     assert member.described == [-1], "without a position the newest snapshot is asked for"
+
+
+def test_a_heartbeat_request_is_answered_with_its_correlation_id_alone() -> None:
+    member = Member()
+    member.response = None  # there is no log to copy yet
+    member.beat(41)
+    member.beat(41)  # asked again it is told once
+    member.work()
+    ((_, publication),) = member.driver.made.items()
+    assert publication.channel.startswith("aeron:udp?endpoint=10.0.0.9:4040|"), "not to 1.2.3.4"
+    (message,) = publication.sent
+    found = codecs.decode(message)
+    assert found is not None
+    assert found[0] is codecs.HEARTBEAT_RESPONSE and found[1].correlation_id == 41
+    assert publication.is_closed and member.described == []
+
+
+def test_a_heartbeat_needs_the_role_that_a_backup_needs() -> None:
+    for rights, told in ((Right.LOG, codecs.HEARTBEAT_RESPONSE), (Right.INGRESS, codecs.SESSION_EVENT)):
+        member = Member(Gate(rights))
+        member.beat(41)
+        member.work()
+        (message,) = member.sent()
+        assert (codecs.decode(message) or (None,))[0] is told
+    with pytest.raises(DecodeError, match="HeartbeatRequest: no response can be sent to 'aeron:ipc'"):
+        Member().beat(41, channel="aeron:ipc")
 
 
 def test_a_snapshot_is_asked_for_by_position() -> None:

@@ -139,11 +139,11 @@ def test_a_step_of_the_leaders_clock_closes_no_session_and_fires_no_timer_early(
     world = World(7, Options(clients=2, session_timeout_ns=2 * S, operation_mean_ns=20 * MS))
     world.start()
     assert world.run(20 * S, lambda: world.is_steady() and len(world.executed.records) > 50)
-    leader = next(node for node in world.nodes if node.module.is_leader)
+    leader = next(node for node in world.nodes if node.module.member.is_leader)
     leader.step_clock(step_ns)
     world.run(6 * S)
-    assert leader.module.is_leader, "nothing else has changed"
-    assert abs(leader.module.cluster_time * MS - EPOCH_NS - world.now_ns) < 20 * MS
+    assert leader.module.member.is_leader, "nothing else has changed"
+    assert abs(leader.module.member.cluster_time * MS - EPOCH_NS - world.now_ns) < 20 * MS
     texts = [record.text for record in world.executed.records]
     assert any(text.startswith("timer") for text in texts)
     assert not [text for text in texts if "TIMEOUT" in text]

@@ -16,10 +16,22 @@ from tests.cluster.module.member import Core, Counters, Host, Log
 class Member:
     def __init__(self) -> None:
         self.host, self.core, self.log, self.counters = Host(), Core(), Log(), Counters()
-        host, core, log, counters = parts = self._parts()
-        self.transfer = LeadershipTransfer(*parts)
-        self.termination = Termination(host, core, counters)
-        self.control = ClusterControl(host, core, log, counters, self.transfer, self.termination)
+        self.snapshots: list[Any] = []
+        host, core, log, counters = self._parts()
+        self.transfer = LeadershipTransfer(host, core, log, counters, host.update_ingress)
+        self.termination = Termination(
+            host, core, counters, is_ready=host.is_ready_to_end, terminate_services=host.terminate_service
+        )
+        self.control = ClusterControl(
+            host,
+            core,
+            log,
+            counters,
+            self.transfer,
+            self.termination,
+            update_ingress=host.update_ingress,
+            touch_sessions=host.touch_sessions,
+        )
 
     def _parts(self) -> Any:
         return self.host, self.core, self.log, self.counters
@@ -31,8 +43,9 @@ class Member:
         return ControlToggle(self.counters.control_toggle.value)
 
     def execute(self, action: ClusterAction, flags: int = 0) -> None:
-        record: Any = SimpleNamespace(values=SimpleNamespace(action=action, flags=flags), position=2000)
-        self.control.execute(record)
+        values: Any = SimpleNamespace(action=action, flags=flags)
+        if self.control.execute(values):
+            self.snapshots.append(values)
 
 
 @pytest.fixture
@@ -82,7 +95,7 @@ def test_a_snapshot_is_asked_for_once_until_it_is_done(member: Member) -> None:
         member.control.poll(0)
     assert member.log.actions == [ClusterAction.SNAPSHOT]
     member.execute(ClusterAction.SNAPSHOT)
-    assert len(member.host.snapshots) == 1
+    assert len(member.snapshots) == 1
     member.control.snapshot_done(member.log.log_end_position - 96)
     assert member.counters.control_toggle.value == ControlToggle.SNAPSHOT, "that was an earlier one"
     member.control.snapshot_done(member.log.log_end_position)
@@ -100,7 +113,7 @@ def test_a_snapshot_of_which_the_record_was_lost_may_be_asked_for_again(member: 
 
 def test_a_standby_snapshot_is_not_the_members_business(member: Member) -> None:
     member.execute(ClusterAction.SNAPSHOT, flags=1)
-    assert member.host.snapshots == []
+    assert member.snapshots == []
 
 
 def test_shutdown_ends_behind_a_snapshot_and_abort_at_the_commit_position(member: Member) -> None:

@@ -7,18 +7,20 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from ordo.cluster.module.sessions.group_queries import GroupQuery, Refusal
-from ordo.cluster.module.sessions.queries import Queries, QueryLink
+from ordo.cluster.module.sessions.queries import Queries, QueryLink, ReadRounds
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import Consistency, QueryStatus
 from ordo.consensus.state.messages import Message, ReadHeartbeat, ReadHeartbeatAck, ReadIndexRequest, ReadIndexResponse
 from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.errors import DecodeError
 from ordo.runtime.native.counters import local_counter
+from ordo.transport.streams.image import Image
 from tests.cluster.container.service_node import StreamClient
 from tests.consensus.harness import FIRST_RECORD, Harness
 
 FIRST_ROUND = 40
 INTERVAL_NS = 50_000_000
+NO_IMAGE = cast(Image, None)
 
 
 class Handed(NamedTuple):
@@ -65,8 +67,7 @@ class Desk:
             cast(Any, self.groups),
             send=lambda member_id, message: self.sent.append((member_id, message)),
             broadcast=lambda message: self.sent.append((None, message)),
-            first_round_id=FIRST_ROUND,
-            interval_ns=INTERVAL_NS,
+            rounds=ReadRounds(FIRST_ROUND, INTERVAL_NS),
             find_refusal=lambda session_id, image: self.refusal,
             queries_max=queries_max,
         )
@@ -85,7 +86,7 @@ class Desk:
             consistency=consistency,
             payload=payload,
         )
-        self.queries.on_query(message, None, self.node.now_ns)
+        self.queries.on_query(message, NO_IMAGE, self.node.now_ns)
         return self
 
     def handed(self) -> list[Handed]:
@@ -145,7 +146,7 @@ def test_a_query_of_a_group_goes_to_an_instance_when_a_quorum_has_confirmed_it()
     )
     for refusal in (None, Refusal(QueryStatus.UNAVAILABLE, "no instance")):
         desk.groups.refusal = refusal
-        desk.queries.on_query(message, None, desk.node.now_ns)
+        desk.queries.on_query(message, NO_IMAGE, desk.node.now_ns)
         ((_, heartbeat),) = desk.sent
         assert isinstance(heartbeat, ReadHeartbeat) and len(desk.groups) == (refusal is not None)
         desk.queries.on_message(ReadHeartbeatAck(0, heartbeat.round_id, 2), desk.node.now_ns)
@@ -153,7 +154,7 @@ def test_a_query_of_a_group_goes_to_an_instance_when_a_quorum_has_confirmed_it()
     assert desk.groups.asked == [(GroupQuery(1, 7, -1, b"q", b"pricing"), FIRST_RECORD)] * 2
     assert desk.handed() == [Handed(7, 0, QueryStatus.UNAVAILABLE, b"no instance")]
     with pytest.raises(DecodeError):
-        desk.queries.on_query(message[:-3], None, desk.node.now_ns)
+        desk.queries.on_query(message[:-3], NO_IMAGE, desk.node.now_ns)
 
 
 def test_stale_query_is_handed_over_at_once_by_any_member() -> None:
@@ -231,4 +232,4 @@ def test_query_that_is_cut_short_is_a_decode_error() -> None:
     message = ordo_codecs.QUERY.encode(cluster_session_id=1, correlation_id=2, consistency=0, payload=b"abc")
     for length in range(8, len(message)):
         with pytest.raises(DecodeError):
-            leader().queries.on_query(message[:length], None, 0)
+            leader().queries.on_query(message[:length], NO_IMAGE, 0)

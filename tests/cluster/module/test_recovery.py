@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from ordo.cluster.module.state.commit_note import CommitNote
+from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, CommitNote
 from ordo.cluster.module.state.state_store import StateStore, StoredState
 from ordo.cluster.wire.counters.counter_types import ControlToggle
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError
 from ordo.runtime.native.clock import VirtualClock
 from ordo.runtime.native.time_units import SECOND_NS
-from tests.faults.logs import FRAME_ALIGNMENT, HEADER, PAD, frames_of
+from tests.faults.logs import FRAME_ALIGNMENT, HEADER, PAD, frames_of, offsets
+from tests.simulation.invariants.commit_is_noted import noted_position
+from tests.simulation.lost_majority import told_position
 from tests.simulation.nodes import SimulatedNode
 from tests.simulation.options import Options
 from tests.simulation.storage import SimulatedStorage
@@ -30,9 +32,9 @@ def segment(node: SimulatedNode, recording_id: int, base: int = 0) -> Any:
     return node.disk.files[f"{node.archive_folder}/{recording_id}-{base}.rec"]
 
 
-def cluster(nodes: int = 3, snapshots: int = 0) -> tuple[World, SimulatedNode]:
+def cluster(nodes: int = 3, snapshots: int = 0, sync: str = "commit") -> tuple[World, SimulatedNode]:
     """A cluster that has written over several segments, and a member of it that was stopped in order."""
-    world = World(1, Options(nodes=nodes, clients=1, operation_mean_ns=2_000_000, padding_max=3000))
+    world = World(1, Options(nodes=nodes, clients=1, operation_mean_ns=2_000_000, padding_max=3000, sync=sync))
     world.start()
     world.run(SECOND_NS)
     for _ in range(snapshots):
@@ -148,6 +150,49 @@ def test_a_log_that_ends_below_what_was_committed_is_short() -> None:
     assert module.core.distrust is Distrust.LOG is stored(node).distrust
     assert f"and was committed up to {1 << 30}" in module._recovery.findings[0]
     demand_recovery(world, node)
+
+
+def lose_note(node: SimulatedNode) -> None:
+    del node.disk.files[f"{node.config.cluster_dir}/{COMMIT_NOTE_NAME}"]
+
+
+def test_where_the_note_is_lost_the_records_tell_what_was_committed() -> None:
+    _, node = cluster()
+    noted = noted_position(node)
+    lose_note(node)
+    module = boot(node)
+    known = module._recovery.known_position
+    assert 0 < known == told_position(node) == module.core._ctx.known_position <= noted
+    assert known > noted - 2 * 3200, "all but what was on the way with the last message"
+
+
+def test_a_snapshot_that_is_newer_than_all_hints_is_no_less() -> None:
+    _, node = cluster(snapshots=1)
+    lose_note(node)
+    module = boot(node)
+    assert module._recovery.known_position <= module.core.append_position
+    assert module.core.commit_position >= module._recovery.log_position > 0
+
+
+def test_hints_that_are_damaged_count_for_nothing() -> None:
+    _, node = cluster()
+    lose_note(node)
+    prefix = f"{node.archive_folder}/{stored(node).log_recording_id}-"
+    for file in [file for path, file in node.disk.files.items() if path.startswith(prefix)]:
+        content = file.contents()
+        content = content[: next((at for at in range(0, len(content), 32) if not any(content[at : at + 4])), None)]
+        for offset in offsets(list(frames_of(content, len(content)))):
+            file.flip_bit(offset + 24, 0)
+    assert boot(node)._recovery.known_position == 0
+
+
+def test_without_syncs_the_records_tell_nothing_at_a_start() -> None:
+    """A loss of power takes another part of the log of each member, and they go on with what is left."""
+    _, node = cluster(sync="none")
+    assert boot(node)._recovery.known_position == noted_position(node) > 0, "a kill takes nothing of the note"
+    node.kill()
+    lose_note(node)
+    assert boot(node)._recovery.known_position == 0
 
 
 def test_terms_below_the_snapshot_that_were_never_stored_are_found_in_the_snapshot() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ordo.cluster.module.log.disk_space_watch import DRAIN_NS, HEARD_NS, RoomWatch
-from ordo.cluster.module.state.config import ArchiveSettings
+from ordo.cluster.module.log.disk_space_watch import DRAIN_NS, HEARD_NS, RoomWatch, WatchedDisk
+from ordo.cluster.module.state.settings import ArchiveSettings
 from ordo.cluster.wire.counters.counter_types import Room
 from ordo.cluster.wire.sessions.ingress_notice import OPEN_NOTICE, decode_notice, encode_closed
 from ordo.consensus.state.messages import AppendPosition
@@ -44,12 +44,6 @@ class Member(Host):
     def announce(self, event: str, text: str) -> None:
         self.said.append(f"{event}: {text}")
 
-    def touch_sessions(self) -> None:
-        self.touched += 1
-
-    def carry_out(self, now_ns: int) -> None:
-        """Nothing to carry out."""
-
 
 class Watched:
     """A watch, its disk, and what came of it."""
@@ -71,19 +65,18 @@ class Watched:
         counters: Any = SimpleNamespace(no_room=SimpleNamespace(set=lambda value: None))
         settings = ArchiveSettings(disk_low=LOW, disk_high=HIGH)
         watch: Any = RoomWatch
+        disk: Any = self.disk
         self.bounds: list[int | None] = []
         log: Any = SimpleNamespace(bound=self.bounds.append)
         self.watch: RoomWatch = watch(
             self.host,
-            self.host,
-            settings,
-            self.disk,
+            WatchedDisk.of(disk, settings, counters),
             log,
             parts,
             self.sequencer,
-            Sessions(self.notices),
-            counters,
-            self.ordered.append,
+            Clients(self.notices, self.host),
+            order_early_snapshot=self.ordered.append,
+            carry_out=lambda now_ns: None,
         )
 
     def work(self, free: int, now_ns: int = 0) -> int:
@@ -93,16 +86,20 @@ class Watched:
 
 
 @dataclass
-class Sessions:
-    """One session."""
+class Clients:
+    """The client of one session."""
 
     notices: list[str]
+    host: Member
 
-    def notify(self, leadership: Any, session: Any, detail: str) -> None:
-        self.notices.append(detail)
+    def notify(self, session: Any, notice: str) -> None:
+        self.notices.append(notice)
 
-    def __iter__(self) -> Any:
-        return iter([SimpleNamespace(id=1)])
+    def notify_all(self, notice: str) -> None:
+        self.notices.append(notice)
+
+    def touch(self) -> None:
+        self.host.touched += 1
 
 
 def short(member_id: int) -> AppendPosition:

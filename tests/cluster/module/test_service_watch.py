@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ordo.cluster.module.services.service_watch import ServiceWatch
-from ordo.cluster.module.state.config import ClusterSettings
+from ordo.cluster.module.state.settings import ClusterSettings
 from ordo.runtime.native.counters import local_counter
 from tests.cluster.module.member import make_sequencer
 
@@ -28,7 +28,7 @@ class Member:
         self.position = local_counter(0)
         self.lags = False
         settings = ClusterSettings.model_validate({"service_timeout": "5s", "service_backlog": "1m"})
-        self.watch = ServiceWatch(self, settings, self.core, self.sequencer, self.position)
+        self.watch = ServiceWatch(self, settings, self.core, self.sequencer, self.position, self.touch_sessions)
 
     def _on_lag(self, lags: bool) -> None:
         self.lags = lags

@@ -27,10 +27,11 @@ def test_what_is_before_the_own_failure_was_executed(position: int, expected: Fa
     """It failed in the middle of a batch, and has told how far it is as of before that. Seed 300407: two members that
     stood at different records waited for each other, one at an error of its own."""
     sent: list[tuple[int, bytes]] = []
-    parts: dict[str, Any] = dict.fromkeys(("host", "core", "sequencer", "store"), SimpleNamespace())
-    contacts: Any = SimpleNamespace(send=lambda member_id, message: sent.append((member_id, message)))
+    parts: dict[str, Any] = dict.fromkeys(("host", "store"), SimpleNamespace())
+    contacts = SimpleNamespace(send=lambda member_id, message: sent.append((member_id, message)))
+    replication: Any = SimpleNamespace(core=SimpleNamespace(), sequencer=SimpleNamespace(), contacts=contacts)
     counters: Any = SimpleNamespace(service_positions=[SimpleNamespace(value=TOLD)])
-    skips = Skips(**parts, contacts=contacts, counters=counters, own_id=1, restores=True, order=lambda _: True)
+    skips = Skips(**parts, replication=replication, counters=counters, own_id=1, restores=True, order=lambda _: True)
     skips._failures[0] = Failure(FAILED_AT, False, True, b"ValueError", b"poison")
     report: Any = SimpleNamespace(
         log_position=position, member_id=2, is_held=0, wants_skip=1, error=b"RuntimeError", text=b"of this member alone"

@@ -13,7 +13,7 @@ import pytest
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.module.log.log_executor import LogRecord
 from ordo.cluster.module.members.cluster_identity import ClusterIdentity
-from ordo.cluster.module.members.standings import EVERYTHING, Standings
+from ordo.cluster.module.members.standings import EVERYTHING, OwnFolder, Standings
 from ordo.cluster.module.state.folder_rows import NO_START, Claim, Owner, Start, claim
 from ordo.cluster.module.state.peer_notes import PEER_NOTES_NAME, ROWS_MAX, PeerNotes
 from ordo.cluster.module.state.state_store import StateStore
@@ -83,8 +83,9 @@ class Member:
         host: Any = self
         self.identity = ClusterIdentity(host, levels, store.folder, Random(1), member_id)
         self.claim = Claim(previous, Start(previous.number + 1, next(DRAWS)))
+        folder = OwnFolder(self.claim, notes, f"/data/{member_id}")
         self.standings = Standings(
-            host, host.core, host, store, self.identity, member_id, self.claim, notes, f"/data/{member_id}"
+            host, host.core, host, store, self.identity, member_id, folder, lambda: self.executed_position
         )
 
     def record_error(self, text: str) -> None:
@@ -291,6 +292,29 @@ def test_starts_that_go_on_from_each_other_are_admitted_and_written_down(room: R
     assert member.errors == []
 
 
+def test_what_an_empty_member_saw_of_a_wrong_folder_is_not_held_against_the_right_one(room: Room) -> None:
+    """It admits any cluster's data, and would refuse the member for good once that has its own folder again."""
+    empty, wrong, right = room.member(0, None), room.member(1, OTHER, Start(8, 3)), room.member(1, OWN, Start(2, 6))
+    empty.executed_position = 0
+    assert empty.standings.admits(wrong.shows())
+    again = Member(empty.store, room.notes("again"), 0, None, empty.claim.start)
+    again.executed_position = 0
+    for member in (again, empty):
+        assert member.standings.admits(right.shows()) and member.errors == []
+    assert not empty.standings.admits(room.member(1, OWN, Start(1, 4)).shows()), "older than what it has seen of it"
+
+
+def test_which_cluster_a_member_has_is_noted_when_it_says_so(room: Room) -> None:
+    """In a new cluster nobody knows it at the first proof."""
+    member, peer = room.member(0), room.member(1, None)
+    peer.executed_position = 0
+    assert member.standings.admits(peer.shows())
+    assert member.store.folder.peer_clusters() == {1: b""}
+    peer.identity.origin = Origin(OWN, FIRST_END)
+    member.standings.handlers[ordo_codecs.MEMBER_STANDING](peer.stands(), 0)
+    assert member.store.folder.peer_clusters() == {1: OWN}
+
+
 @pytest.mark.parametrize("former", [NO_START, Start(1, 4), Start(2, 5), Start(3, 7)])
 def test_an_older_copy_is_refused_and_told_and_starts_again_without_its_vote(room: Room, former: Start) -> None:
     """Emptied, older by some starts, or as old but of another history."""
@@ -450,3 +474,17 @@ def test_a_word_for_another_start_or_of_another_cluster_changes_nothing(room: Ro
         assert found is not None
         old.standings.handlers[ordo_codecs.MEMBER_BEHIND](found[1], 0)
     assert (old.restarts, old.store.load().distrust) == ([], Distrust.NONE)
+
+
+def test_notes_that_a_crash_cut_short_are_read_as_far_as_they_go(tmp_path: Path) -> None:
+    notes, starts = PeerNotes(FileStorage(), str(tmp_path)), {1: Start(3, 7), 2: Start(1, 9)}
+    for member_id, start in starts.items():
+        notes.put(member_id, start, (5, 4096))
+    notes.close()
+    path = tmp_path / PEER_NOTES_NAME
+    path.write_bytes(path.read_bytes()[:70])  # within the second row
+    notes = PeerNotes(FileStorage(), str(tmp_path))
+    assert notes.load(starts) == {1: (5, 4096)}
+    notes.put(2, starts[2], (6, 8192))
+    notes.close()
+    assert PeerNotes(FileStorage(), str(tmp_path)).load(starts) == {1: (5, 4096), 2: (6, 8192)}

@@ -11,6 +11,7 @@ import pytest
 from ordo.cluster.module.log.log_executor import LogRecord
 from ordo.cluster.module.snapshots.snapshot_reports import ROWS_MAX, HeldSnapshot
 from ordo.cluster.module.snapshots.snapshot_schedule import AGAIN_NS
+from ordo.cluster.module.state.host import Replication
 from ordo.cluster.module.versions.state_hashes import StateHashes
 from ordo.cluster.wire import ordo_codecs
 from ordo.runtime.errors import DecodeError
@@ -35,9 +36,7 @@ class Member:
         )
         self.hashes = StateHashes(
             cast(Any, self),
-            cast(Any, core),
-            cast(Any, self),
-            cast(Any, self),
+            Replication(cast(Any, core), cast(Any, self), cast(Any, self)),
             cast(Any, SimpleNamespace(newest=level)),
             cast(Any, SimpleNamespace(gives_hashes=gives_hashes)),
             cast(Any, self),

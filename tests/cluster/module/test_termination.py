@@ -14,7 +14,9 @@ class Member:
     def __init__(self, **host: Any) -> None:
         self.host, self.core, self.counters = Host(**host), Core(), Counters()
         parts: Any = self.host, self.core, self.counters
-        self.termination = Termination(*parts)
+        self.termination = Termination(
+            *parts, is_ready=self.host.is_ready_to_end, terminate_services=self.host.terminate_service
+        )
 
 
 def test_the_service_is_told_once_it_can_have_everything_up_to_the_position() -> None:
@@ -48,6 +50,20 @@ def test_only_an_ack_at_the_position_is_the_farewell() -> None:
     member.termination.work(0)
     assert not member.termination.on_service_ack(0, POSITION - 32), "of a snapshot before it"
     assert member.termination.on_service_ack(0, POSITION)
+
+
+def test_services_whose_processes_have_ended_as_told_need_no_ack() -> None:
+    member = Member(is_leader=True)
+    member.core.begin_termination(POSITION, 0)
+    assert not member.termination.has_told_services
+    member.termination.work(0)
+    assert member.termination.has_told_services
+    member.termination.on_services_ended()
+    member.termination.work(0)
+    assert not member.host.has_ended, "a leader waits for its followers"
+    member.core.termination_is_complete = True
+    member.termination.work(0)
+    assert member.host.has_ended
 
 
 def ended(member: Member) -> bool:

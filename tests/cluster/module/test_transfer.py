@@ -15,7 +15,7 @@ class Member:
     def __init__(self, **host: Any) -> None:
         self.host, self.core, self.log, self.counters = Host(**host), Core(), Log(), Counters()
         self.counters.service_position.set(self.log.log_end_position)
-        parts: Any = self.host, self.core, self.log, self.counters
+        parts: Any = self.host, self.core, self.log, self.counters, self.host.update_ingress
         self.transfer = LeadershipTransfer(*parts)
 
 

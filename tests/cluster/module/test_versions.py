@@ -10,7 +10,8 @@ import pytest
 from ordo.cluster.module.log.log_executor import LogRecord
 from ordo.cluster.module.snapshots.snapshot_reports import HeldSnapshot
 from ordo.cluster.module.snapshots.snapshot_schedule import AGAIN_NS
-from ordo.cluster.module.state.config import ModuleConfig
+from ordo.cluster.module.state.host import Orders, Replication
+from ordo.cluster.module.state.settings import ModuleSettings
 from ordo.cluster.module.versions.version_lacks import Lack, VersionLacks
 from ordo.cluster.module.versions.version_log import VersionLog
 from ordo.cluster.module.versions.versions import Versions
@@ -117,7 +118,7 @@ class Member:
         self.errors: list[str] = []
         self.snapshots_asked = 0
         self.now_ns = 0
-        config = ModuleConfig(member_id=0, service_count=len(codes), first_version=first_version)
+        config = ModuleSettings(member_id=0, service_count=len(codes), first_version=first_version)
         configuration = SimpleNamespace(member_ids=(0, 1, 2), voter_ids=(0, 1, 2))
         self.positions = [SimpleNamespace(value=96) for _ in codes]
         self.newest_level = level
@@ -125,15 +126,12 @@ class Member:
         self.versions = Versions(
             cast(Any, self),
             config,
-            core,
-            cast(Any, self),
-            cast(Any, SimpleNamespace(send=lambda *_: None)),
+            Replication(core, cast(Any, self), cast(Any, SimpleNamespace(send=lambda *_: None))),
             VersionLacks(cast(Any, self), core, cast(Any, self), cast(Any, None), len(codes)),
             cast(Any, SimpleNamespace(known={})),
             cast(Any, SimpleNamespace(service_positions=self.positions)),
             cast(Any, self),
-            answer_tool=lambda answer: self.told.append(decoded(answer)[1]),
-            ask_snapshot=self._ask_snapshot,
+            Orders(self._ask_snapshot, lambda order: True, lambda answer: self.told.append(decoded(answer)[1])),
         )
         self.versions.log.on_record(96, *first_term())
         for service_id, numbers in enumerate(codes):

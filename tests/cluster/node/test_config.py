@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ordo.cluster.node.authentication import make_authenticator
-from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.cluster.wire.app_version import NO_VERSION
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.clock import SystemClock
@@ -38,7 +38,7 @@ class = "ordo.bench.loads.echo:Echo"
 """
 
 
-def _load(tmp_path: Path, text: str) -> NodeConfig:
+def _load(tmp_path: Path, text: str) -> NodeSettings:
     path = tmp_path / "node.toml"
     path.write_text(text)
     return load_config(path)

@@ -12,7 +12,7 @@ import pytest
 
 from ordo.cluster.node import disk_wait
 from ordo.cluster.node.disk_wait import DiskWait, is_want_of_room
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.runtime.errors import StorageError, StorageFullError
 
 
@@ -25,8 +25,8 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def config_of(folder: Path) -> NodeConfig:
-    return NodeConfig.model_validate(
+def config_of(folder: Path) -> NodeSettings:
+    return NodeSettings.model_validate(
         {"node": {"member_id": 0, "data_dir": folder}, "members": [{"id": 0, "host": "localhost", "port": 20000}]}
     )
 

@@ -64,4 +64,4 @@ def test_a_connection_that_drips_is_ended_in_time(server: HealthServer) -> None:
                         raise ConnectionError
                 except TimeoutError:
                     pass
-    assert time.monotonic() - begun_s < 5
+    assert time.monotonic() - begun_s < 15

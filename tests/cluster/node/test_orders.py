@@ -13,7 +13,7 @@ from ordo.cluster.admin.member_details import HeldError
 from ordo.cluster.monitoring.counter_values import NOT_THERE
 from ordo.cluster.wire.counters.component_errors import SNAPSHOT_REFUSED
 from ordo.cluster.wire.counters.counter_types import ControlToggle, CounterType, ModuleState, transfer_value
-from ordo.runtime.errors import ClusterError, OutcomeUnknownError
+from ordo.runtime.errors import ClusterError, ConfigurationError, OutcomeUnknownError
 
 REASON = f"the service {SNAPSHOT_REFUSED}640: ValueError: no (ledger.py:12)"
 
@@ -25,7 +25,7 @@ class Leader:
     elsewhere = "try again"
 
     def __init__(self, then: Callable[[Leader], None], looks: int = 1000) -> None:
-        self.counters: dict[int, int] = {
+        self.values: dict[int, int] = {
             CounterType.CONTROL_TOGGLE: ControlToggle.NEUTRAL,
             CounterType.SNAPSHOT_COUNT: 3,
             CounterType.MODULE_STATE: ModuleState.ACTIVE,
@@ -36,17 +36,25 @@ class Leader:
         self._then = then
         self._looks = looks
 
-    def counter(self, counter_type: CounterType) -> int:
-        return self.counters.get(counter_type, NOT_THERE)
+    @property
+    def counters(self) -> Leader:
+        return self
+
+    @property
+    def notes(self) -> Leader:
+        return self
+
+    def value(self, counter_type: CounterType) -> int:
+        return self.values.get(counter_type, NOT_THERE)
 
     def set_toggle(self, wanted: int, expected: int) -> int:
-        self.counters[CounterType.CONTROL_TOGGLE] = wanted
+        self.values[CounterType.CONTROL_TOGGLE] = wanted
         self.asked.append(wanted)
         self._then(self)
         return expected
 
     def show(self, toggle: ControlToggle) -> None:
-        self.counters[CounterType.CONTROL_TOGGLE] = toggle
+        self.values[CounterType.CONTROL_TOGGLE] = toggle
 
     def fail(self) -> None:
         self.errors.append(HeldError(1, 2, REASON))
@@ -54,7 +62,7 @@ class Leader:
     def list_errors(self) -> list[HeldError]:
         return self.errors
 
-    def find_others(self) -> list[int]:
+    def list_others(self) -> list[int]:
         return [1, 2]
 
     def ask(self, question: Any, values: Any, answer: Any, timeout_s: float) -> Any:
@@ -84,7 +92,7 @@ def test_a_snapshot_that_failed_for_no_known_reason_is_no_success() -> None:
 
 def test_a_snapshot_that_the_leader_holds_is_taken() -> None:
     def takes(leader: Leader) -> None:
-        leader.counters[CounterType.SNAPSHOT_COUNT] += 1
+        leader.values[CounterType.SNAPSHOT_COUNT] += 1
         leader.show(ControlToggle.NEUTRAL)
 
     orders.take_snapshot(Leader(takes))  # type: ignore[arg-type]
@@ -117,6 +125,12 @@ def test_a_transfer_says_who_leads() -> None:
     assert orders.transfer(leader, 2) == 2  # type: ignore[arg-type]
     assert orders.transfer(leader) == 2  # type: ignore[arg-type]
     assert leader.asked == [transfer_value(2), ControlToggle.TRANSFER]
+
+
+def test_a_transfer_goes_only_to_another_member() -> None:
+    for target in (0, 7):
+        with pytest.raises(ConfigurationError, match=rf"--to {target}: must be another member than 0: \[1, 2\]"):
+            orders.transfer(Leader(hands_over_to(2)), target)  # type: ignore[arg-type]
 
 
 def test_a_transfer_to_a_member_that_does_not_lead_then_is_no_success() -> None:

@@ -23,7 +23,7 @@ from ordo.cluster.checks.sizing import (
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.monitoring.counters import leader_progress
-from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.init import write_cluster
 from ordo.runtime.errors import ConfigurationError
@@ -42,7 +42,7 @@ LENGTHS_BYTES = (1, 8, 9, 100, 1_000, 1_320, 1_321, 4_000)
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> NodeConfig:
+def config(tmp_path: Path) -> NodeSettings:
     return load_config(write_cluster(tmp_path, hosts=("a", "b", "c"), is_encrypted=False).configs[0])
 
 
@@ -67,7 +67,7 @@ def test_the_log_grows_by_as_much_as_is_computed(tmp_path: Path) -> None:
                 assert grown == framed_bytes(REQUEST_HEADER_BYTES + length, mtu_bytes), length
 
 
-def test_needs_follow_from_settings_and_load(config: NodeConfig) -> None:
+def test_needs_follow_from_settings_and_load(config: NodeSettings) -> None:
     load = Load(1000, 256, answer_bytes=16, kept_days=2, state_bytes=1 << 30)
     needs = {need.subject: need for need in needs_of(config, load)}
     assert needs["log"].amount == needs["leader receives"].amount == 352_000
@@ -83,7 +83,7 @@ def test_needs_follow_from_settings_and_load(config: NodeConfig) -> None:
     assert "all stays" in disk.reason
 
 
-def test_readers_of_feeds_count_where_they_are_served(config: NodeConfig) -> None:
+def test_readers_of_feeds_count_where_they_are_served(config: NodeSettings) -> None:
     deaf = config.model_copy(update={"node": config.node.model_copy(update={"max_replays": 0})})
     assert memory_used_bytes(deaf) == (8 << 20) + 3 * 2 * (16 << 20)
     assert memory_used_bytes(config) - memory_used_bytes(config.with_subscribers(31)) == MEMORY_OF_SUBSCRIBER_BYTES

@@ -11,8 +11,9 @@ import pytest
 
 from ordo.archive.client import control_requests
 from ordo.archive.client.control_requests import Call
+from ordo.archive.control.access import AccessPolicy
 from ordo.archive.protocol.codes import ErrorCode
-from ordo.cluster.node.archive_service import CommittedLogAccess
+from ordo.cluster.node.archive_service import CommittedLogBounds, MemberChannels, TopicRights
 from ordo.cluster.wire.streams import FEED_STREAM_ID, LOG_STREAM_ID, feed_alias
 from ordo.runtime.errors import ArchiveError, ConfigurationError
 from ordo.runtime.native.counters import local_counter
@@ -40,9 +41,10 @@ def serve(world: ControlWorld) -> Server:
         for role, token in TOKENS.items()
     )
     archive: Any = None  # made by the server, which wants to know what it may give first
-    access = CommittedLogAccess(archive, local_counter(1 << 20), 20, 20, authenticator=gate)
+    bounds = CommittedLogBounds(archive, local_counter(1 << 20), 20, 20)
+    access = AccessPolicy(TopicRights(gate), MemberChannels(tuple), bounds)
     server = world.server(access=access, sessions_max=8)
-    access._archive = server.archive
+    bounds._archive = server.archive
     for recording_id, topic in enumerate(RECORDED):
         stream_id = LOG_STREAM_ID if topic is None else FEED_STREAM_ID + recording_id
         channel = "aeron:ipc?term-length=64k" + ("" if topic is None else f"|alias={feed_alias(topic)}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ordo.cluster.settings.config import new_member
+from ordo.cluster.settings.sections import new_member
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
 from ordo.cluster.wire.members import encode_members, host_of, ingress_endpoints, parse_member, parse_members

@@ -1,4 +1,4 @@
-"""Messages and counter values of Ordo's own (docs/ARCHITECTURE.md)."""
+"""Messages and counter values of Ordo's own (docs/spec/ordo-messages.md)."""
 
 import pytest
 

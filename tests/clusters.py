@@ -1,0 +1,35 @@
+"""Clusters of real processes for one test or module: started, all members following, and with a leader that stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ordo.deploy.launcher import LocalCluster
+from tests.cluster.integration.agreement import await_members
+from tests.patience import factor
+
+PATIENT: Mapping[str, str] = {"leader_heartbeat_timeout": f"{round(10 * min(3.0, factor()))}s"}
+"""For a cluster in which one member leads all the time, however busy the machine."""
+STEADY: Mapping[str, str] = {"leader_heartbeat_timeout": f"{round(1000 * min(3.0, factor()))}ms"}
+"""For a cluster whose leader may fall: twice the default, since other tests hold up processes for half a second."""
+
+
+def await_ready(cluster: LocalCluster) -> int:
+    """Wait until a leader serves and every member follows. Return the leader."""
+    cluster.await_leader(60)
+    await_members(cluster)
+    return cluster.await_leader(60)
+
+
+@contextmanager
+def ready_cluster(service: str, *, heartbeat: Mapping[str, str] = PATIENT, **options: Any) -> Iterator[LocalCluster]:
+    """Start a cluster with these options of LocalCluster, and wait until all its members follow.
+
+    Its leader stays the leader on a busy machine. A test that has it fall asks for STEADY instead: others notice soon.
+    """
+    options["cluster"] = {**heartbeat, **(options.get("cluster") or {})}
+    with LocalCluster(service, **options) as cluster:
+        await_ready(cluster)
+        yield cluster

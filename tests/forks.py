@@ -1,0 +1,276 @@
+"""Nodes and commands of tests, forked from one process that has imported `ordo` already.
+
+Importing what a node needs takes longer than all else of its start, and tests start thousands: `Forks.spawn` takes what
+`subprocess.Popen` takes, and has the process of this module fork one that goes on as `python -P -m ordo.cli` would. It
+has the arguments, environment, folder and descriptors it is given, a session of its own if that is asked for, and
+nothing open besides. What differs: all such processes of a worker hash strings alike, and /proc names this module as
+their command. What a fork cannot give is executed: other programs, a prefix before the command, another `PYTHONPATH`,
+and all nodes and commands with ORDO_FORKS=no, which the fixture `executed_nodes` sets. Service containers are executed
+by their nodes, as always.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ordo.deploy.launcher import NodeProcess
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = (sys.executable, "-P", "-m", "ordo.cli")
+SWITCH = "ORDO_FORKS"
+REQUEST_LENGTH_MAX = 1 << 20
+STANDARD = (0, 1, 2)
+IMPORTED = (
+    *("ordo.cli", "ordo.cluster.node.node", "ordo.cluster.settings.config", "ordo.cluster.settings.log_settings"),
+    *(
+        "ordo.cluster.commands.cluster_commands",
+        "ordo.cluster.commands.look",
+        "ordo.archive.inspection.archive_commands",
+    ),
+)
+"""What nodes and the commands that tests give most often need."""
+
+
+class ForkedProcess:
+    """A child of the process that forks; its number is not given to another before its status was asked for."""
+
+    def __init__(self, forks: Forks, pid: int, arguments: Sequence[str]) -> None:
+        self.pid = pid
+        self.args = arguments
+        self.returncode: int | None = None
+        self._forks = forks
+        self._lock = threading.Lock()
+        self._end = os.pidfd_open(pid)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError, OSError):
+            os.close(self._end)
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative after a signal, or None while it runs."""
+        return self.returncode if self._has_ended(0) else None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status once there is one. Raises subprocess.TimeoutExpired."""
+        if not self._has_ended(None if timeout is None else int(timeout * 1000)):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, sig)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+    def _has_ended(self, timeout_ms: int | None) -> bool:
+        if self.returncode is not None:
+            return True
+        end = select.poll()
+        end.register(self._end, select.POLLIN)
+        if not end.poll(timeout_ms):
+            return False
+        with self._lock:
+            if self.returncode is None:
+                self.returncode = self._forks.status_of(self.pid)
+        return True
+
+
+class Forks:
+    """The process that forks, started when it is first needed, by the main thread: it ends with that."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._socket: socket.socket | None = None
+        self._settings: dict[str, str] = {}
+
+    def spawn(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        stdin: int | IO[Any] = subprocess.DEVNULL,
+        stdout: int | IO[Any],
+        stderr: int | IO[Any],
+        cwd: str | Path | None = None,
+        start_new_session: bool = False,
+    ) -> NodeProcess:
+        """Start a command, which is forked if it can be, and executed otherwise."""
+        files: dict[str, Any] = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        is_special = stdin != subprocess.DEVNULL or not _are_open((stdout, stderr))
+        if is_special or not self._can_fork(command, env):
+            process: NodeProcess = subprocess.Popen(
+                command, **files, env=env, cwd=cwd, start_new_session=start_new_session
+            )
+            return process
+        request = {
+            "arguments": list(command[len(COMMAND) :]),
+            "environment": dict(env),
+            "folder": str(cwd or Path.cwd()),
+            "is_leader": start_new_session,
+        }
+        outputs = [one if isinstance(one, int) else one.fileno() for one in (stdout, stderr)]
+        return ForkedProcess(self, self._ask(request, outputs), command)
+
+    def status_of(self, pid: int) -> int:
+        """Return the exit status of a child that has ended; its number is free from then on."""
+        return self._ask({"ended": pid}, [])
+
+    def close(self) -> None:
+        """End the process that forks, and what it has forked that ends with its parent."""
+        if self._socket is not None and os.getpid() == self._pid:
+            self._socket.close()
+            self._process.wait()
+            self._socket = None
+
+    def _can_fork(self, command: Sequence[str], environment: Mapping[str, str]) -> bool:
+        if (
+            tuple(command[: len(COMMAND)]) != COMMAND
+            or os.environ.get(SWITCH) == "no"
+            or os.getpid() != self._pid
+            or not hasattr(os, "pidfd_open")
+        ):
+            return False
+        with self._lock:
+            if self._socket is None and threading.current_thread() is threading.main_thread():
+                self._start(environment)
+        return self._socket is not None and _settings_of(environment) == self._settings
+
+    def _start(self, environment: Mapping[str, str]) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tests.forks", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self._settings = _settings_of(environment)
+        self._socket = ours
+
+    def _ask(self, request: dict[str, Any], descriptors: list[int]) -> int:
+        assert self._socket is not None
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
+            answer = self._socket.recv(64)
+        if not answer:
+            raise RuntimeError(f"the process that forks has ended with status {self._process.wait()}")
+        return int(answer)
+
+
+def _are_open(outputs: Sequence[int | IO[Any]]) -> bool:
+    """Return whether these are descriptors, and not PIPE, DEVNULL or STDOUT of subprocess."""
+    return all(not isinstance(one, int) or one >= 0 for one in outputs)
+
+
+def _settings_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a Python takes from its environment only when it starts."""
+    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+
+
+FORKS = Forks()
+
+
+def run_ordo(arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """Run a command of `ordo` in the folder of this checkout, and capture what it prints.
+
+    Raises subprocess.TimeoutExpired.
+    """
+    command = [*COMMAND, *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = FORKS.spawn(command, env=environment, stdout=output, stderr=errors, cwd=ROOT)
+        try:
+            status = process.wait(timeout_s)
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        texts = []
+        for file in (output, errors):
+            file.seek(0)
+            texts.append(file.read().decode())
+    return subprocess.CompletedProcess(command, status, *texts)
+
+
+def serve(requests: socket.socket) -> list[str]:
+    """Fork what is asked for, and return its arguments in each child. Ends with the other side."""
+    while True:
+        text, descriptors, _, _ = socket.recv_fds(requests, REQUEST_LENGTH_MAX, len(STANDARD))
+        if not text:
+            os._exit(0)
+        request = json.loads(text)
+        if "ended" in request:
+            _, status = os.waitpid(request["ended"], 0)
+            requests.send(b"%d" % os.waitstatus_to_exitcode(status))
+            continue
+        pid = os.fork()
+        if pid == 0:
+            requests.close()
+            become(request, descriptors)
+            return [str(one) for one in request["arguments"]]
+        for descriptor in descriptors:
+            os.close(descriptor)
+        requests.send(b"%d" % pid)
+
+
+def become(request: dict[str, Any], outputs: Sequence[int]) -> None:
+    """Take over session, folder, environment and descriptors from what was asked for."""
+    if request["is_leader"]:
+        os.setsid()
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for number, descriptor in zip(STANDARD[1:], outputs, strict=True):
+        os.dup2(descriptor, number)
+    for descriptor in outputs:
+        os.close(descriptor)
+
+
+def main() -> None:
+    """Import what is needed, fork, and go on as the command in each child."""
+    import gc
+    from importlib import import_module
+
+    from ordo.runtime.children import die_with_parent
+
+    if not die_with_parent(os.getppid(), signal.SIGKILL):
+        return
+    for module in IMPORTED:
+        import_module(module)
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    import_module("structlog")  # as a node has it that writes JSON: without what colours a terminal
+    del sys.modules["rich"]
+    gc.freeze()
+    arguments = serve(socket.socket(fileno=int(sys.argv[1])))
+    gc.unfreeze()
+    sys.argv = [str(ROOT / "ordo" / "cli.py"), *arguments]
+    import_module("ordo.cli").main(arguments)
+
+
+if __name__ == "__main__":
+    main()
