@@ -115,11 +115,13 @@ class JavaPeers:
         self._running.append(peer)
         return peer
 
-    def run(self, program: str, *arguments: object, **properties: object) -> list[str]:
+    def run(
+        self, program: str, *arguments: object, timeout_s: float = LINE_TIMEOUT_S, **properties: object
+    ) -> list[str]:
         """Lines that a program prints until it ends by itself. Raises PeerFailedError on another status than 0."""
         command = self.command(program, *arguments, **properties)
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LINE_TIMEOUT_S, check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
         )
         if done.returncode:
             raise PeerFailedError(f"{program} ended with status {done.returncode}: {done.stderr}")

@@ -11,7 +11,7 @@ from ordo.runtime.errors import OrdoError
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.driver.threads import DriverThreads
 from ordo.transport.streams.publication import RESULT_ADMIN_ACTION, RESULT_BACK_PRESSURED, Publication, describe_result
@@ -38,7 +38,7 @@ class OrdoDriver:
         self.clock = clock = SystemClock()
         self.directory = directory
         self.errors: list[BaseException | str] = []
-        config = MediaDriverConfig(directory=directory, **{**defaults, **settings})
+        config = MediaDriverSettings(directory=directory, **{**defaults, **settings})
         self.driver = MediaDriver(config, clock=clock, error_handler=self.errors.append)
 
     def connect(self, name: str = "ordo") -> TransportClient:

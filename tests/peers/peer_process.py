@@ -94,6 +94,17 @@ class PeerProcess:
             if line.split(" ")[0] == start:
                 return line.split(" ")[1:]
 
+    def demand_none(self, start: str, duration_s: float) -> None:
+        """Listen for so long, however patient the run is. Raises PeerFailedError when a line begins with `start`."""
+        end_s = time.monotonic() + duration_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            try:
+                line = self._heard(self._lines.get(timeout=left_s))
+            except queue.Empty:
+                return
+            if line.split(" ")[0] == start:
+                raise self._failure(f"a line like {start!r}")
+
     def _heard(self, line: str | None) -> str:
         if line is None:
             raise self._failure(f"it ended with status {self._process.wait()}")

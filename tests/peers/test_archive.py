@@ -155,10 +155,10 @@ def test_aerons_tool_reads_an_exported_folder(
     assert run(["archive", "verify", folder]) == 0
 
 
-def await_copied(signals: list[str], *clients: ArchiveClient) -> None:
+def await_copied(signals: list[str], *clients: ArchiveClient, last: str = "STOP") -> None:
     """Works with the clients until the signals of a whole replication have come."""
     deadline_s = time.monotonic() + patient(COPY_TIMEOUT_S)
-    while not {"SYNC", "STOP", "REPLICATE_END"} <= set(signals):
+    while not {"SYNC", last, "REPLICATE_END"} <= set(signals):
         assert time.monotonic() < deadline_s, f"the copy is not whole; signals so far: {signals}"
         if sum(client.work() for client in clients) == 0:
             clients[0].park(PARK_NS)
@@ -192,5 +192,12 @@ def test_recordings_are_copied_between_aerons_archive_and_ordos(
             back = ours.list_recordings()[-1]
             assert back.recording_id != source_id
             assert [message.payload for message in ours.replay(back.recording_id)] == sent
+            signals.clear()
+            ours.replicate(copy.recording_id, address, target_recording_id=back.recording_id)  # compared, and whole
+            await_copied(signals, ours, theirs, last="SYNC")
+            other = record(ours, f"aeron:udp?endpoint=127.0.0.1:{free_port()}", sent[:3], local=False)
+            with pytest.raises(ArchiveError, match="is not the one that recording"):
+                ours.replicate(copy.recording_id, address, target_recording_id=other)
+                await_copied([], ours, theirs)
     served.stop()
     host.finish()

@@ -17,8 +17,8 @@ from ordo.cluster.settings.config import load_config
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.deploy.launcher import LocalCluster
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
-from tests.cluster.integration.agreement import await_members
 from tests.cluster.integration.test_snapshots import take_snapshot
+from tests.clusters import PATIENT, STEADY, ready_cluster
 from tests.peers.java_peer import JavaPeers
 from tests.peers.peer_process import PeerProcess
 
@@ -31,11 +31,13 @@ def start_cluster(tmp_path: Path) -> Iterator[StartCluster]:
     """Starts three nodes, with these settings, and waits for their leader."""
     with ExitStack() as stack:
 
-        def start(service: str = "examples.counter:Counter", tables: Mapping[str, Any] | None = None) -> LocalCluster:
-            nodes = stack.enter_context(LocalCluster(service, root=tmp_path / "cluster", tables=tables))
-            nodes.await_leader(60)
-            await_members(nodes)
-            return nodes
+        def start(
+            service: str = "examples.counter:Counter",
+            tables: Mapping[str, Any] | None = None,
+            heartbeat: Mapping[str, str] = PATIENT,
+        ) -> LocalCluster:
+            nodes = ready_cluster(service, heartbeat=heartbeat, root=tmp_path / "cluster", tables=tables)
+            return stack.enter_context(nodes)
 
         yield start
 
@@ -137,7 +139,7 @@ def test_log_and_snapshots_are_copied_and_followed(
 
 
 def test_it_goes_on_with_another_member(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(heartbeat=STEADY)
     send(cluster, 50)
     backup = Backup(java, cluster, shm_path / "backup")
     source = int(backup.peer.await_line("response")[0])

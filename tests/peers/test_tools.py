@@ -17,12 +17,12 @@ from ordo.cluster.monitoring.counters import counter_value, read_counters
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.native.clock import SystemClock
-from ordo.transport.client.client import CLIENT_HEARTBEAT_TYPE_ID
+from ordo.transport.client.heartbeat import CLIENT_HEARTBEAT_TYPE_ID
 from ordo.transport.inspection import driver_folder
 from ordo.transport.inspection.log_inspector import LogInspector
 from ordo.transport.inspection.stream_positions import backlogs
 from tests.peers.c_peer import start_c_driver
-from tests.peers.java_peer import JavaPeers
+from tests.peers.java_peer import AERON_VERSIONS, JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
 from tests.peers.peer_process import LINE_TIMEOUT_S, PeerProcess
 from tests.peers.relay import LossyRelay
@@ -31,7 +31,19 @@ from tests.transport.test_driver_threads import program
 pytestmark = [pytest.mark.slow, pytest.mark.peers, pytest.mark.timeout(240)]
 # Names and values of counters do not depend on the release of the tool, and its ClusterTool has other commands.
 with_one_release = pytest.mark.parametrize("java_class_path", ["1.47.4"], indirect=True)
+with_the_newest_release = pytest.mark.parametrize("java_class_path", AERON_VERSIONS[-1:], indirect=True)
 ALLOW_TERMINATION = "io.aeron.driver.DefaultAllowTerminationValidator"
+NO_FILE = (1, "java.nio.file.NoSuchFileException")
+OF_THE_RECORDING_LOG = {
+    "recording-log": NO_FILE,
+    "seed-recording-log-from-snapshot": NO_FILE,
+    "invalidate-latest-snapshot": NO_FILE,
+    "describe-latest-cm-snapshot": NO_FILE,
+    "sort-recording-log": (255, ""),
+    "validate-recording-log": (255, "Member [0]: Failed to find control toggle"),
+    "recovery-plan 1": (1, "AeronArchive.Context.controlRequestChannel must be set"),
+}
+"""Commands, the status they end with, and what they say."""
 SAMPLES = "io.aeron.samples"
 CLUSTER_TOOL = "io.aeron.cluster.ClusterTool"
 STAT_LINE = re.compile(r" *(\d+): +([-\d,]+) - (.*)")
@@ -139,6 +151,32 @@ def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
         )
 
 
+@with_the_newest_release
+def test_cluster_tool_finds_no_recording_log(java: JavaPeers, tmp_path: Path) -> None:
+    """What reads recording.log, or asks an archive at Aeron's default channel, fails and changes nothing."""
+    with LocalCluster("ordo.bench.loads.echo:Echo", member_count=1, root=tmp_path) as cluster:
+        folder = cluster.data_dir(cluster.await_leader(60)) / "cluster"
+
+        def tool(command: str) -> tuple[int, str]:
+            done = subprocess.run(
+                java.command(CLUSTER_TOOL, folder, *command.split()),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=LINE_TIMEOUT_S,
+                check=False,
+            )
+            return done.returncode, done.stdout + done.stderr
+
+        files = sorted(folder.iterdir())
+        assert tool("is-leader") == (0, "")
+        assert tool("backup-query") == (255, "not a cluster backup node\n")
+        for command, (status, said) in OF_THE_RECORDING_LOG.items():
+            seen = tool(command)
+            assert seen[0] == status and said in seen[1], (command, seen)
+        assert sorted(folder.iterdir()) == files
+
+
 @with_one_release
 def test_ordo_stat_of_a_java_driver(java: JavaPeers, shm_path: Path, free_port: Callable[[], int]) -> None:
     folder = shm_path / "java"
@@ -188,8 +226,9 @@ def test_ordo_tools_agree_with_aerons(
         exchange(client, publication, subscription, [10_000] * 200)
 
         def run(tool: str, *arguments: object) -> list[str]:
-            options = {"aeron_dir": folder, "aeron_log_inspector_scanOverZeroes": "true"}
-            lines = java.run(f"{SAMPLES}.{tool}", *arguments, **options)
+            lines = java.run(
+                f"{SAMPLES}.{tool}", *arguments, aeron_dir=folder, aeron_log_inspector_scanOverZeroes="true"
+            )
             client.do_work(SystemClock().now())
             return lines
 
