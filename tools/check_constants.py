@@ -13,6 +13,17 @@ HOMES: dict[str, tuple[str, ...]] = {
     "runtime/native/time_units": ("MICROSECOND_NS", "MILLISECOND_NS", "SECOND_NS"),
     "runtime/native/sentinels": ("NEVER", "NULL_POSITION", "NULL_VALUE"),
     "transport/frame_layout": ("FRAME_ALIGNMENT", "FRAME_HEADER_LENGTH", "SETUP_LENGTH"),
+    "transport/streams/logbuffer": (
+        "FRAME_LENGTH_OFFSET",
+        "FRAME_VERSION_OFFSET",
+        "FRAME_FLAGS_OFFSET",
+        "FRAME_TYPE_OFFSET",
+        "TERM_OFFSET_OFFSET",
+        "SESSION_ID_OFFSET",
+        "STREAM_ID_OFFSET",
+        "TERM_ID_OFFSET",
+        "RESERVED_VALUE_OFFSET",
+    ),
 }
 """Module to the names that it defines for all; native code has them at compile time out of its .pxd."""
 

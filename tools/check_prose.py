@@ -1,4 +1,4 @@
-"""Sentences that only their author understands: shapes that docstrings and comments must not have.
+"""Sentences that only their author understands: shapes that docstrings, comments and pages must not have.
 
 The lists are short on purpose. They hold habits that were found all over the code once, each with what to write
 instead.
@@ -7,7 +7,10 @@ instead.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
+from tools import citations
 from tools.source import PACKAGES, Problem, files
 
 SHAPES = (
@@ -26,17 +29,38 @@ IDIOMS = (
     (r"\b(?:is|are|may be) \w+ no more\b", 'say "no longer"'),
     (r"\b[Tt]he own (?:log|durable|services?|state|ones?)\b", 'say whose: "this member\'s log"'),
 )
-"""(regular expression, advice): words of another language in English; looked for in the product."""
+"""(regular expression, advice): words of another language in English; looked for in the product and on its pages."""
+
+WORDS = (
+    (r"\b[Ww]hoever\b(?! has it, is)", 'say which: "a program that", "the member that"'),
+    (r"\bin good order\b", 'say "properly"'),
+)
+"""(regular expression, advice): as IDIOMS, but not in native sources yet."""
+
+FRAGMENTS = (
+    (r'"""(?:Of|Those|Whose|Only) ', "begin with a verb, or with what the thing is"),
+    (r'"""By (?:\w+ )?(?:id|member|service|group|principal|session|recording|type|stage)\b', 'say "Keyed by"'),
+    (r'"""As [A-Z]\w*\.', 'say "See"'),
+)
+"""(regular expression, advice): beginnings of docstrings that are no sentence; looked for in the product's Python."""
 
 
 def check() -> list[Problem]:
-    return _find(SHAPES) + _find(IDIOMS, packages=PACKAGES)
+    product = list(files(".py", ".pyx", ".pxd", packages=PACKAGES))
+    python = [path for path in product if path.suffix == ".py"]
+    pages = [path for path in citations.pages() if path.name != "CHANGELOG.md"]  # what was released stays as it was
+    return [
+        *_find(SHAPES, files(".py", ".pyx", ".pxd")),
+        *_find(IDIOMS, [*product, *pages]),
+        *_find(WORDS, [*python, *pages]),
+        *_find(FRAGMENTS, python),
+    ]
 
 
-def _find(habits: tuple[tuple[str, str], ...], **where: tuple[str, ...]) -> list[Problem]:
+def _find(habits: tuple[tuple[str, str], ...], paths: Iterable[Path]) -> list[Problem]:
     return [
         Problem(path, number, f"{match[0].strip()!r}: {advice}")
-        for path in files(".py", ".pyx", ".pxd", **where)
+        for path in paths
         for number, line in enumerate(path.read_text().splitlines(), 1)
         for habit, advice in habits
         if (match := re.search(habit, line)) is not None

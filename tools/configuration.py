@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.init import Profile, write_cluster
 from ordo.runtime.settings.config import Settings
 from ordo.runtime.settings.settings_text import Key, Table, tables_of
@@ -31,7 +31,7 @@ A duration is a number and a unit (`ns`, `us`, `ms`, `s`, `m`, `h`), as `"500ms"
 """
 
 
-def render(model: type[Settings] = NodeConfig) -> str:
+def render(model: type[Settings] = NodeSettings) -> str:
     """Returns the whole page."""
     return "\n".join([HEAD, *(_section(table) for table in tables_of(model))])
 
@@ -55,7 +55,7 @@ def _row(key: Key) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def undescribed(model: type[Settings] = NodeConfig) -> list[str]:
+def undescribed(model: type[Settings] = NodeSettings) -> list[str]:
     """Tables and keys that say nothing of themselves."""
     tables = tables_of(model)
     keys = [f"{table.header} {key.name}" for table in tables for key in table.keys if not key.description]

@@ -22,7 +22,7 @@ PAGE_NAME = "verdicts.txt"
 FOLDER = ROOT / "build" / "nightly"
 MINUTE_S = 60
 FIGURE_LENGTH_MAX = 240
-FIGURES = re.compile(r"passed|failed|error|seed|inputs|skipped|per second|took", re.IGNORECASE)
+FIGURES = re.compile(r"passed|failed|error|seed|states|inputs|skipped|per second|took", re.IGNORECASE)
 """Lines of a step's output of which the last one is its figure."""
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
@@ -42,13 +42,14 @@ STEPS = (
     Step("debug", "test-debug", 60),
     Step("asan", "test-asan", 90, ("gcc",)),
     Step("seeds", "sim SEEDS=2000", 120),
+    Step("states", "explore STATES=1000000", 120),
     Step("pythons", "test-python", 60),
     Step("faults", "test-faults", 60, ("root", "ip", "nft")),
     Step("nemesis", "test-nemesis MINUTES=10", 60, ("root", "ip", "nft")),
     Step("wheel", "test-wheel", 60),
     Step("releases", "test-releases", 60),
     Step("stores", "test-stores", 30, ("java",)),
-    Step("long", "test-soak", 60, ("java",)),
+    Step("long", "test-soak", 120, ("java",)),
     Step("soak", "soak MINUTES=60", 180),
     Step("fuzz", "fuzz FUZZ_SECONDS=300", 240, ("gcc",)),
     Step("load", "test-under-load RUNS=1", 180),

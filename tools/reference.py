@@ -21,7 +21,7 @@ import ordo
 from ordo.runtime.errors import OrdoError
 from tools.source import FACE, ROOT
 
-MODULES = ("ordo", "ordo.errors", "ordo.spark", "ordo.testing")
+MODULES = ("ordo", "ordo.errors", "ordo.messages", "ordo.spark", "ordo.testing")
 LAZY = {"ordo": ("read",)}
 """Public names outside `__all__`, because they bring in what not everybody installs."""
 

@@ -7,14 +7,19 @@ import pytest
 
 from ordo.transport import frame_layout
 from tools import (
+    check_any,
     check_assert,
     check_circles,
     check_constants,
+    check_defaults,
     check_docs,
     check_imports,
+    check_names,
     check_nogil,
+    check_offsets,
     check_prose,
     check_rooms,
+    check_shapes,
     check_sizes,
     check_sleeps,
     check_stubs,
@@ -32,10 +37,13 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (source, citations, check_prose, check_stubs, check_vectors, *checks):
         if hasattr(module, "ROOT"):
             monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(check_names, "ROOT", tmp_path)
+    monkeypatch.setattr(check_shapes, "ROOT", tmp_path)
     monkeypatch.setattr(check_sizes, "ROOT", tmp_path)
     monkeypatch.setattr(check_sleeps, "ROOT", tmp_path)
     for module, name in (
         (check_imports, "SEAM_ALLOWED_PATH"),
+        (check_shapes, "ALLOWANCES_PATH"),
         (check_sizes, "ALLOWANCES_PATH"),
         (check_sleeps, "ALLOWANCES_PATH"),
     ):
@@ -161,6 +169,63 @@ def test_long_functions_and_files_are_found_and_allowances_only_shrink(house: Pa
     assert "runtime/b.pyx::ok needs no allowance" in found[1]
 
 
+WIDE = """
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Named(Protocol):
+    name: str
+
+    def a(self): ...
+    def b(self): ...
+    def c(self): ...
+    def d(self): ...
+
+
+class Host(Named, Protocol):
+    def e(self): ...
+    def f(self): ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    %s
+
+
+class Wide:
+    def __init__(self, a, b, c, d, e, f, g, *, h, i):
+        %s
+"""
+
+
+def test_wide_constructors_classes_and_protocols(house: Path) -> None:
+    fields = "\n    ".join(f"field{one}: int = 0" for one in range(21))
+    attributes = "\n        ".join(f"self.field{one} = a.other.field = a" for one in range(21))
+    (house / "runtime" / "a.py").write_text(WIDE % (fields, attributes))
+    (house / "transport" / "b.pyx").write_text(
+        "cdef class Wide:\n    def __cinit__(self, int a, b=(1, 2), *, dict[int, int] c, d, e, f, g, h,\n"
+        "                  i=None):\n        pass\n"
+    )
+    (house / "tests" / "c.py").write_text(WIDE % (fields, attributes))
+    found = [one.partition(": group")[0] for one in texts(check_shapes.check())]
+    assert found == [
+        "runtime/a.py:15: Host has 7 members, at most 6",
+        "runtime/a.py:46: Wide has 9 arguments, at most 8",
+        "runtime/a.py:45: Wide has 21 attributes, at most 20",
+        "transport/b.pyx:2: Wide has 9 arguments, at most 8",
+    ]
+
+
+def test_allowances_of_shapes_only_fall(house: Path) -> None:
+    (house / "runtime" / "a.py").write_text(WIDE % ("a: int", "self.a = a"))
+    rows = ("a.py::Host members 8", "a.py::Wide arguments 9", "gone.py::Gone members 9")
+    check_shapes.ALLOWANCES_PATH.write_text("\n".join(f"runtime/{row}" for row in rows))
+    lower, remove = texts(check_shapes.check())
+    assert "runtime/a.py::Host members has 7 now: lower its allowance of 8" in lower
+    assert "runtime/gone.py::Gone members needs no allowance any more" in remove
+
+
 def test_assert_and_raise_in_noexcept_functions(house: Path) -> None:
     (house / "runtime" / "a.pyx").write_text(
         "cdef int bad(int x) noexcept nogil:\n    assert x\n    return x\n\n"
@@ -203,11 +268,50 @@ def test_sentences_that_only_their_author_understands(house: Path) -> None:
     ]
 
 
+def test_names_of_what_was_renamed_or_deleted(house: Path) -> None:
+    (house / "runtime" / "a.py").write_text(
+        '"""Opens `Door.open`, which `close` ends; see b.pyx, runtime/b.pyx, runtime.b and `os.fspath`."""\n'
+        "class Door:\n    def open(self):  # as `Door(1)` does, and `ordo_step` in C\n        return 'close'\n",
+    )
+    (house / "runtime" / "b.pyx").write_text("# The `Window` of house.pyx and runtime/c.py.\ncdef int x  # `y`\n")
+    (house / "runtime" / "b.h").write_text("int ordo_step(void);\n")
+    (house / "runtime" / "d.py").write_text(
+        '"""The `Dor` of runtime.c.Door, `os.fpath` (`Door.shut`, at ledger.py:7)."""\n'
+    )
+    (house / "tests").mkdir(exist_ok=True)
+    (house / "tests" / "test_a.py").write_text("# `Neither` is looked at here.\n")
+    assert texts(check_names.check()) == [
+        f"{place}: names {name}, which is nowhere: mend the comment, or do not quote it"
+        for place, name in (
+            ("runtime/b.pyx:1", "`Window`"),
+            ("runtime/b.pyx:1", "house.pyx"),
+            ("runtime/b.pyx:1", "runtime/c.py"),
+            ("runtime/b.pyx:2", "`y`"),
+            ("runtime/d.py:1", "`Dor`"),
+            ("runtime/d.py:1", "`os.fpath`"),
+            ("runtime/d.py:1", "`Door.shut`"),
+            ("runtime/d.py:1", "runtime.c.Door"),
+        )
+    ]
+
+
 def test_idioms_of_another_language(house: Path) -> None:
     (house / "runtime" / "a.py").write_text('"""Adds ' + "so " + 'many records."""\nx = 1  # for ' + "who reads\n")
     found = texts(check_prose.check())
     assert [line.split(": ")[0] for line in found] == ["runtime/a.py:1", "runtime/a.py:2"]
     assert 'say "this many"' in found[0]
+
+
+def test_idioms_on_pages_and_docstrings_that_begin_as_fragments(house: Path) -> None:
+    (house / "docs").mkdir()
+    (house / "docs" / "PAGE.md").write_text("Fine.\n\nA member ends in good " + "order.\n\nWho" + "ever asks, waits.\n")
+    (house / "runtime" / "a.pyx").write_text('"""Who' + 'ever reads native sources."""\n')
+    (house / "runtime" / "a.py").write_text(
+        '"""Values of a member, only for reading."""\nx = 1\n"""Of ' + 'the member."""\n'
+        'y = 1\n"""By ' + 'service id."""\nz = 1\n"""By far the longest."""\n"""As ' + 'Reader.poll."""\n'
+    )
+    found = [line.split(": ")[0] for line in texts(check_prose.check())]
+    assert found == ["docs/PAGE.md:3", "docs/PAGE.md:5", "runtime/a.py:3", "runtime/a.py:5", "runtime/a.py:8"]
 
 
 def test_python_objects_in_nogil_functions_and_performance_hints(house: Path) -> None:
@@ -328,6 +432,51 @@ def test_a_constant_is_not_defined_again(house: Path) -> None:
         "cluster/b.pyx:1: NEVER is defined in runtime/native/sentinels: import it from there",
         "cluster/b.pyx:3: SECOND_NS is defined in runtime/native/time_units: import it from there",
     ]
+
+
+def test_a_bare_offset_is_found_and_a_stride_is_not(house: Path) -> None:
+    (house / "transport" / "a.pyx").write_text(
+        "x = ordo_get_i32(frame + 8)\n"
+        "ordo_put_i64(self.buffer + index + 4, f(frame + TERM_ID_OFFSET))\n"
+        "memcpy(target + TEXT, 12 + datagram, length + 8)\n"
+        "flags = frame[5] & FLAG_EOS\n"
+        "marks = <int64_t*> (memory.data + 16)\n"
+        "ordo_put_i32(header + LENGTHS + 4 * i, length + 8)\n"
+        "cdef uint8_t reply[64]\n"
+        "length = ordo_get_i32(frame + at)  # frame + 8\n"
+        "found = frame[0] if count + 2 else items[3]\n"
+    )
+    assert texts(check_offsets.check()) == [
+        f"transport/a.pyx:{line}: bare offset {number}: name it in the .pxd of the frame or message"
+        for line, number in ((1, 8), (2, 4), (3, 12), (4, 5), (5, 16))
+    ]
+
+
+def test_a_default_stands_once(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_defaults, "ROOT", house)
+    (house / "archive" / "settings.py").write_text(
+        "class ServedSettings:\n    clients_max: int = 64\n    wait_s: float = 5.0\n    port: int = 0\n"
+    )
+    (house / "archive" / "serve.py").write_text(
+        "def serve(folder, clients_max=64, *, wait_s=5.5, port=0): ...\ndef more(clients_max=Served.clients_max): ...\n"
+    )
+    (house / "gateway" / "serve.py").write_text("def serve(clients_max=64): ...\n")
+    assert texts(check_defaults.check()) == [
+        "archive/serve.py:1: clients_max=64 stands in ServedSettings in archive/settings.py: take it from there"
+    ]
+
+
+def test_any_stands_no_more_often_than_it_did(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    allowances = house / "any.txt"
+    monkeypatch.setattr(check_any, "ROOT", house)
+    monkeypatch.setattr(check_any, "ALLOWANCES_PATH", allowances)
+    (house / "runtime" / "io").mkdir()
+    (house / "runtime" / "io" / "a.py").write_text("from typing import Any\ndef f(x: Any) -> dict[str, Any]: ...\n")
+    (house / "cluster" / "a.pyi").write_text("from typing import Any\nx: Any\n# Any other\n")
+    allowances.write_text("# why\nruntime/io 1 # JSON\ncluster 2 # JSON\ntransport 1 # JSON\n")
+    assert texts(check_any.check()) == ["runtime/io:1: `Any` stands 2 times, allowed 1: name the type, or a Protocol"]
+    check_any.lower()
+    assert allowances.read_text() == "# why\nruntime/io 1 # JSON\ncluster 1 # JSON\n"
 
 
 def test_every_constant_is_defined_in_its_home() -> None:

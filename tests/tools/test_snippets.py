@@ -15,14 +15,14 @@ import typer
 from typer.core import TyperGroup
 
 from ordo.cli import app
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.runtime.settings.settings_text import tables_of
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from tests.snippets import Page, blocks_of, open_page, texts_of
 from tools.source import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-DRIVER_KEYS = {re.sub("_(ns|bytes)$", "", field.name) for field in fields(MediaDriverConfig)}
+DRIVER_KEYS = {re.sub("_(ns|bytes)$", "", field.name) for field in fields(MediaDriverSettings)}
 
 
 def pages_with(language: str) -> list[Path]:
@@ -72,7 +72,7 @@ def test_every_program_compiles(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages_with("toml"), ids=lambda page: page.stem)
 def test_every_setting_is_one(page: Path) -> None:
-    known = {table.header.strip("[]"): {key.name for key in table.keys} for table in tables_of(NodeConfig)}
+    known = {table.header.strip("[]"): {key.name for key in table.keys} for table in tables_of(NodeSettings)}
     for text in texts_of(page.read_text(), "toml"):
         for name, table in tomlkit.parse(text).unwrap().items():
             if name in DRIVER_KEYS and page.stem == "DRIVER":
@@ -86,9 +86,11 @@ WORD_FOR_WORD = {
     "START.md": "tests/cli/test_start.py",
     "PAYMENTS.md": "tests/cli/test_payments.py",
     "TUTORIAL.md": "tests/cli/test_tutorial.py",
+    "DEBUGGING.md": "tests/debugging/test_page.py",
     "BACKUP.md": "tests/cluster/integration/test_backup_page.py",
     "SIZING.md": "tests/cluster/node/test_sizing.py",
     "SERVICES.md": "tests/examples/test_services_page.py",
+    "MESSAGES.md": "tests/cli/test_messages_page.py",
     "PIPELINE.md": "tests/pipeline/test_page.py",
     "README.md": "tests/ordo/test_readme.py",
 }

@@ -10,7 +10,7 @@ import pytest
 from ordo.deploy.launcher import LocalCluster
 from tests.conftest import GUARD
 from tests.patience import COMPUTING_S, FACTOR_MAX, STARTING_S, factor, factor_of, patient
-from tests.tiers import ALLOWANCES, ROOT, allowances, reached, read, tier_of
+from tests.tiers import ALLOWANCES, ROOT, Kept, allowances, reached, read, tier_of
 
 CONFTEST = """
 import subprocess
@@ -76,10 +76,24 @@ def test_what_a_test_reaches(tmp_path: Path, test: str, found: str | None) -> No
     assert tier_of(path, (test,), {"spark", "root"}) == "nightly"
 
 
+def test_a_module_that_was_read_before_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+    place, path = tmp_path / "kept", tmp_path / "module.py"
+    path.write_text("def test():\n    first.call()\n")
+    kept = Kept(place)
+    assert kept.read(path).mentions == {"test": {"first.call"}}
+    kept.save()
+    again = Kept(place)
+    assert again.read(path).mentions == {"test": {"first.call"}}
+    path.write_text("def test():\n    another.call()\n")
+    assert again.read(path).mentions == {"test": {"another.call"}}
+    place.write_bytes(b"cut short")
+    assert Kept(place).read(path).mentions == {"test": {"another.call"}}
+
+
 def test_every_allowance_is_needed() -> None:
     for place in allowances():
         path = ROOT / place
-        names = list(read(path).nodes)
+        names = list(read(path).mentions)
         assert reached(path, tuple(names), without_allowances=True), f"{place} in {ALLOWANCES.name} is not needed"
         assert allowances()[place], f"{place} says no reason"
 
@@ -92,7 +106,9 @@ def test_a_process_that_starts_is_noted() -> None:
 def test_what_a_busy_machine_is_given() -> None:
     assert factor_of(0.0, 0.0) == 1.0 == factor_of(COMPUTING_S, STARTING_S)
     assert factor_of(3 * COMPUTING_S, 0.0) == 3.0 == factor_of(0.0, 3 * STARTING_S)
-    assert factor_of(100.0, 0.0) == FACTOR_MAX
+    assert factor_of(100.0, 0.0) == FACTOR_MAX == factor_of(100.0, 0.0, 1.5)
+    assert factor_of(0.0, 0.0, 1.5) == 1.5 and factor_of(2 * COMPUTING_S, 0.0, 1.5) == 3.0
+    assert factor_of(0.0, 0.0, 0.25) == 1.0
     assert patient(2.0) == 2.0 * factor() >= 2.0
 
 
