@@ -23,7 +23,7 @@ CLUSTER_LABEL = "ordo.cluster"
 MEMBER_LABEL = "ordo.member"
 SERVICE_LABEL = "ordo.service"
 REMOVED_LABEL = "ordo.removed"
-"""Of the empty volume that stays of a member that was taken out: its id is not used again."""
+"""The label of the empty volume that stays of a removed member: its id is not used again."""
 FOLDER = "/var/lib/ordo"
 CONFIG = f"{FOLDER}/node.toml"
 USER_ID = 10001
@@ -155,7 +155,7 @@ class Containers:
         container.start()
 
     def replace(self, member_id: int, image: str) -> None:
-        """Stop a member in good order, and start it from an image on the data that it has."""
+        """Stop a member properly, and start it from an image on the data that it has."""
         container = self.demand()[member_id]
         container.stop(timeout=STOP_TIMEOUT_S)
         container.remove()

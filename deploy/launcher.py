@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -24,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import tomlkit
 
@@ -46,6 +47,23 @@ Table = Mapping[str, Value | Sequence[str]]
 T = TypeVar("T")
 
 
+class NodeProcess(Protocol):
+    """What a cluster does with the process of a node: a part of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class NodeFailedError(OrdoError):
     """A node process ended by itself; the message holds the end of its log."""
 
@@ -63,6 +81,8 @@ class LocalCluster:
 
     patience: ClassVar[float] = 1.0
     """Times the limits of all waits of this class: more on a machine that is slow or busy."""
+    spawn: ClassVar[Callable[..., NodeProcess]] = subprocess.Popen
+    """What starts the process of a node, from the arguments of Popen."""
 
     def __init__(
         self,
@@ -96,9 +116,11 @@ class LocalCluster:
         self._hosts = defaultdict(lambda: "127.0.0.1", hosts or {})
         self._prefixes = dict(prefixes or {})
         self._pid = os.getpid()
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._processes: dict[int, NodeProcess] = {}
         self._ports = find_ports(member_count) if ports is None else _demand_ports(ports)
-        self._name = f"ordo-{os.getpid()}-{self._ports[0]}"
+        self._name = f"ordo-{os.getpid()}-{self._ports[0]}-{secrets.token_hex(4)}"
+        """What nobody else has in shared memory: ports are alike in another network namespace, process ids in another
+        container."""
         self._is_encrypted = encrypted
         if encrypted:
             self._make_key("client")
@@ -208,7 +230,7 @@ class LocalCluster:
         command += ["--config", str(self.config_path(member_id))]
         command += ["--service", self.service] if self.service else []
         with self.log_path(member_id).open("ab") as log:
-            self._processes[member_id] = subprocess.Popen(
+            self._processes[member_id] = self.spawn(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -237,7 +259,7 @@ class LocalCluster:
         return self._wait(process)
 
     def stop(self, member_id: int) -> int:
-        """Ask a node to end in good order. Returns its exit status."""
+        """Ask a node to end properly. Return its exit status."""
         return self.kill(member_id, signal.SIGTERM)
 
     def wait(self, member_id: int, timeout_s: float = 30.0) -> int:
@@ -258,7 +280,7 @@ class LocalCluster:
         self.start_member(member_id)
 
     def stop_all(self) -> None:
-        """Ask all nodes to end in good order, together, and wait for them; their data stays."""
+        """Ask all nodes to end properly, together, and wait for them; their data stays."""
         self._check_process()
         running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:
@@ -355,14 +377,14 @@ class LocalCluster:
                 "from it; start one here"
             )
 
-    def _running(self, member_id: int) -> subprocess.Popen[bytes]:
+    def _running(self, member_id: int) -> NodeProcess:
         self._check_process()
         process = self._processes.get(member_id)
         if process is None or process.poll() is not None:
             raise ConfigurationError(f"member {member_id} is not running; start it first")
         return process
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+    def _wait(self, process: NodeProcess) -> int:
         try:
             return process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:

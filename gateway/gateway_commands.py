@@ -14,6 +14,8 @@ from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.reporting.logging import configure_program
 from ordo.runtime.security.credentials import credentials_from_file
 
+DEFAULTS = GatewaySettings
+OPERATOR_HOSTS = ",".join(GatewaySettings.operator_hosts)
 Archives = Annotated[
     str, typer.Option(help="where members serve the log: host:port,...; else four above their ingress")
 ]
@@ -36,6 +38,14 @@ PrincipalSessions = Annotated[
 OperatorHosts = Annotated[
     str, typer.Option(help="addresses that operators call from; that of a proxy on this machine is not theirs alone")
 ]
+RequestsMax = Annotated[int, typer.Option(help="requests and queries under way in all")]
+StreamRequestsMax = Annotated[int, typer.Option(help="requests under way of one stream")]
+SessionsMax = Annotated[int, typer.Option(help="sessions with the cluster: one for each token")]
+OperatorSessions = Annotated[int, typer.Option(help="of them, kept for operators; -1: a sixteenth of them")]
+SubscriptionsMax = Annotated[int, typer.Option(help="subscriptions to the log")]
+ArchiveCallsMax = Annotated[int, typer.Option(help="calls that read or verify recordings")]
+Timeout = Annotated[float, typer.Option(help="seconds that a call without a deadline waits for the cluster")]
+Grace = Annotated[float, typer.Option(help="seconds that calls under way are waited for at the end")]
 DecoderName = Annotated[
     str, typer.Option(help="module:function that makes a payload readable for the console's message browser")
 ]
@@ -43,7 +53,7 @@ DecoderName = Annotated[
 
 def gateway(
     endpoints: Annotated[str, typer.Option(help="the members' ingress: host:port,host:port,...")],
-    listen: Annotated[str, typer.Option(help="host:port of the gRPC server; port 0 for any")] = "127.0.0.1:50051",
+    listen: Annotated[str, typer.Option(help="host:port of the gRPC server; port 0 for any")] = DEFAULTS.listen,
     archives: Archives = "",
     egress: Egress = "127.0.0.1:0",
     token_file: TokenFile = None,
@@ -52,18 +62,18 @@ def gateway(
     client_ca: ClientCa = None,
     key_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the gateway's key")] = None,
     trusted_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the members' keys")] = None,
-    requests_max: Annotated[int, typer.Option(help="requests and queries under way in all")] = 16_384,
-    stream_requests_max: Annotated[int, typer.Option(help="requests under way of one stream")] = 2_048,
+    requests_max: RequestsMax = DEFAULTS.requests_max,
+    stream_requests_max: StreamRequestsMax = DEFAULTS.stream_requests_max,
     message_bytes_max: MessageBytes = MESSAGE_BYTES_DEFAULT,
-    sessions_max: Annotated[int, typer.Option(help="sessions with the cluster: one for each token")] = 64,
-    sessions_per_host: HostSessions = 0,
-    sessions_per_principal: PrincipalSessions = 0,
-    operator_sessions: Annotated[int, typer.Option(help="of them, kept for operators; -1: a sixteenth of them")] = -1,
-    operator_hosts: OperatorHosts = "127.0.0.1,::1",
-    subscriptions_max: Annotated[int, typer.Option(help="subscriptions to the log")] = 32,
-    archive_calls_max: Annotated[int, typer.Option(help="calls that read or verify recordings")] = 2,
-    timeout: Annotated[float, typer.Option(help="seconds that a call without a deadline waits for the cluster")] = 30.0,
-    grace: Annotated[float, typer.Option(help="seconds that calls under way are waited for at the end")] = 10.0,
+    sessions_max: SessionsMax = DEFAULTS.sessions_max,
+    sessions_per_host: HostSessions = DEFAULTS.sessions_per_host,
+    sessions_per_principal: PrincipalSessions = DEFAULTS.sessions_per_principal,
+    operator_sessions: OperatorSessions = DEFAULTS.operator_sessions,
+    operator_hosts: OperatorHosts = OPERATOR_HOSTS,
+    subscriptions_max: SubscriptionsMax = DEFAULTS.subscriptions_max,
+    archive_calls_max: ArchiveCallsMax = DEFAULTS.archive_calls_max,
+    timeout: Timeout = DEFAULTS.timeout_s,
+    grace: Grace = DEFAULTS.grace_s,
     console: ConsoleAddress = "",
     console_name: ConsoleNames = None,
     decoder: DecoderName = "",

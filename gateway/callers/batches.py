@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
@@ -19,23 +19,42 @@ NUMBERED = (EntryKind.REQUEST, EntryKind.OUTPUT)
 KINDS = {kind.value: kind for kind in EntryKind}
 
 
+class Item(Protocol):
+    """What a batch is made of."""
+
+    @property
+    def payload(self) -> bytes:
+        """What it weighs."""
+
+
+T = TypeVar("T", bound=Item)
+T_co = TypeVar("T_co", bound=Item, covariant=True)
+
+
+class ItemReader(Protocol[T_co]):
+    """A LogReader or a FeedReader."""
+
+    def poll(self, handler: Callable[[T_co], object], limit: int) -> int:
+        """Pass what has arrived to `handler`; return the number of fragments."""
+
+
 class Polled(NamedTuple):
     """A batch, how many items it has, and how many fragments were looked at for them."""
 
-    batch: Any
+    batch: pb.LogBatch | pb.TopicBatch
     item_count: int
     fragment_count: int
 
 
 class Batches(Protocol):
-    """A reader, and the batches that are made of what it finds."""
+    """A reader, and the batches that are made of its items."""
 
     @property
     def reader(self) -> LogReader | FeedReader:
         """Who closes it ends the subscription."""
 
     def poll(self) -> Polled:
-        """Return a batch of what has come, which may be empty. Does not wait. Raises as the reader does."""
+        """Return a batch of what has arrived, which may be empty. Does not wait. Raises as the reader does."""
 
     @property
     def place(self) -> int | None:
@@ -46,19 +65,19 @@ class Batches(Protocol):
         """Whether everything was sent that was asked for."""
 
 
-class _Filler:
+class _Filler(Generic[T]):
     """Makes batches that are no longer than BATCH_BYTES_MAX, unless one item alone is.
 
     A caller with gRPC's defaults can take whatever is below 4 MiB.
     """
 
-    def __init__(self, reader: Any) -> None:
+    def __init__(self, reader: ItemReader[T]) -> None:
         self._reader = reader
         self._length_bytes = 0
-        self.waiting: deque[Any] = deque()
+        self.waiting: deque[T] = deque()
         """What was read and is in no batch yet."""
 
-    def fill(self, append: Callable[[Any], object]) -> int:
+    def fill(self, append: Callable[[T], object]) -> int:
         """Poll, and fill a batch; return how many fragments were looked at, or 1 while something waits."""
         count = 0
         for _ in range(POLLS_MAX):
@@ -78,20 +97,20 @@ class _Filler:
             self._length_bytes -= length_bytes
         return max(count, bool(self.waiting))
 
-    def _take(self, item: LogEntry | FeedMessage) -> None:
+    def _take(self, item: T) -> None:
         self._length_bytes += item_length(item)
         self.waiting.append(item)
 
 
-def item_length(item: Any) -> int:
+def item_length(item: Item) -> int:
     """About what an item takes in a message of gRPC."""
     return len(item.payload) + ITEM_OVERHEAD_BYTES
 
 
 class LogBatches:
-    """Of the committed log."""
+    """Batches of the committed log."""
 
-    def __init__(self, request: Any, addresses: Sequence[str], credentials: bytes) -> None:
+    def __init__(self, request: pb.SubscribeRequest, addresses: Sequence[str], credentials: bytes) -> None:
         """Raise ConfigurationError, TransportError."""
         self.reader = LogReader(
             addresses,
@@ -124,9 +143,9 @@ class LogBatches:
 
 
 class TopicBatches:
-    """Of a topic."""
+    """Batches of a topic."""
 
-    def __init__(self, request: Any, addresses: Sequence[str], credentials: bytes) -> None:
+    def __init__(self, request: pb.SubscribeTopicRequest, addresses: Sequence[str], credentials: bytes) -> None:
         """Raise ConfigurationError, TransportError."""
         begin = request.WhichOneof("begin")
         position: FeedStart = "live"
@@ -154,7 +173,7 @@ class TopicBatches:
         return (self.reader.next_sequence or 0) if self.reader.is_reading else None
 
 
-def encode_entry(entry: LogEntry) -> Any:
+def encode_entry(entry: LogEntry) -> pb.LogEntry:
     """Return an entry of the log as callers get it."""
     found = pb.LogEntry(
         position=entry.position,
@@ -173,7 +192,7 @@ def encode_entry(entry: LogEntry) -> Any:
     return found
 
 
-def encode_message(message: FeedMessage) -> Any:
+def encode_message(message: FeedMessage) -> pb.TopicMessage:
     """Return a message of a topic as callers get it."""
     return pb.TopicMessage(
         sequence=message.sequence,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn, Protocol
 from urllib.parse import unquote
 
 import grpc
@@ -29,17 +29,36 @@ Keep = Callable[[], Awaitable[object]]
 """Says so."""
 
 
-class Deadline:
-    """Until when a call has an answer."""
+class CallContext(Protocol):
+    """What the gateway needs of a `grpc.aio.ServicerContext`, which has no types."""
 
-    def __init__(self, context: Any, default_s: float) -> None:
+    def time_remaining(self) -> float | None:
+        """Return the seconds until the caller's deadline, None without one."""
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str | bytes]] | None:
+        """Return the metadata that the caller sent with the request."""
+
+    def peer(self) -> str:
+        """Return the address that the call comes from, such as `ipv4:127.0.0.1:50052`."""
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing_metadata: tuple[tuple[str, str], ...]) -> None:
+        """End the call with an error: raises."""
+
+    async def write(self, message: object) -> None:
+        """Send one message of a stream, and return when the caller has room for the next."""
+
+
+class Deadline:
+    """The time until which a call must be answered."""
+
+    def __init__(self, context: CallContext, default_s: float) -> None:
         left_s = context.time_remaining()
         self.is_callers = left_s is not None
         self.seconds = default_s if left_s is None else max(left_s - min(MARGIN_S, left_s / 4), 0.001)
 
 
-def credentials_of(context: Any) -> bytes | None:
-    """Return the token in the call's metadata, `authorization: Bearer TOKEN`; None where it has none."""
+def credentials_of(context: CallContext) -> bytes | None:
+    """Return the token in the call's metadata, `authorization: Bearer TOKEN`, or None."""
     for key, value in context.invocation_metadata() or ():
         if key == AUTHORIZATION:
             text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
@@ -47,14 +66,14 @@ def credentials_of(context: Any) -> bytes | None:
     return None
 
 
-def host_of(context: Any) -> str:
+def host_of(context: CallContext) -> str:
     """Return the address that a call comes from, without its port."""
     family, _, address = str(context.peer()).partition(":")
     return unquote(address.rpartition(":")[0]).strip("[]") if family in ("ipv4", "ipv6") else family
 
 
 async def refuse(
-    context: Any,
+    context: CallContext,
     code: grpc.StatusCode,
     text: str,
     log_position: int = -1,
@@ -70,14 +89,14 @@ async def refuse(
     raise AssertionError("abort does not return")
 
 
-async def refuse_with(context: Any, error: OrdoError) -> NoReturn:
+async def refuse_with(context: CallContext, error: OrdoError) -> NoReturn:
     """End a call with an error of ours."""
     if isinstance(error, SessionsFullError):
         await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
     await refuse(context, status_of(error), error.message, outcome=error.outcome)
 
 
-async def write(context: Any, message: Any, keep: Keep) -> None:
+async def write(context: CallContext, message: object, keep: Keep) -> None:
     """Send a message of a stream; `keep` is called from time to time until the caller has taken it."""
     writing = asyncio.ensure_future(context.write(message))
     try:
@@ -91,7 +110,7 @@ async def write(context: Any, message: Any, keep: Keep) -> None:
 
 
 async def session_of(
-    context: Any, sessions: GatewaySessions, settings: GatewaySettings, deadline: Deadline
+    context: CallContext, sessions: GatewaySessions, settings: GatewaySettings, deadline: Deadline
 ) -> CallerSession:
     """Return the session for a call; refuses the call when there is none."""
     try:
@@ -104,25 +123,25 @@ async def session_of(
 
 
 def check_identity(identity: bytes) -> str:
-    """Return what is wrong with an identity, empty when nothing is."""
+    """Return what is wrong with an identity, or ''."""
     if len(identity) != IDENTITY_BYTES:
         return f"identity of {len(identity)} bytes: must be {IDENTITY_BYTES}"
     return ""
 
 
 def check_ids(ids: Sequence[bytes]) -> str:
-    """Return what is wrong with ids of requests, empty when nothing is."""
+    """Return what is wrong with ids of requests, or ''."""
     longest = max(map(len, ids), default=0)
     return f"id of {longest} bytes: must be at most {ID_BYTES_MAX}" if longest > ID_BYTES_MAX else ""
 
 
 def digest_of(request_id: bytes) -> bytes | None:
-    """Return what a request's id is sent as; None for an empty one, which is none."""
+    """Return the digest that is sent for a request's id, or None for an empty id."""
     return digest_request_id(request_id) if request_id else None
 
 
 def check_numbers(number: int, count: int, confirmed: int, identity_position: int) -> str:
-    """Return what is wrong with the numbers of a request, empty when nothing is."""
+    """Return what is wrong with the numbers of a request, or ''."""
     if not 0 < number <= NUMBER_MAX - count:
         return f"number={number}: the first request of an identity has 1, the next one 2"
     if confirmed >= number:

@@ -1,4 +1,4 @@
-"""The client of one session of a gateway: it asks the cluster whose the session is."""
+"""The client of one session of a gateway, which asks the cluster for the session's principal."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class CallerClient(ClusterClient):
 
     @property
     def principal(self) -> str:
-        """A mark that is the same for all sessions of one principal; empty where it is nobody's, or not known."""
+        """A mark that is the same for all sessions of one principal; empty if there is none, or it is unknown."""
         return decode_mark(self._opened_detail)

@@ -10,7 +10,7 @@ DESCRIPTORS_OF_GATEWAY = 128
 """Its own files, its driver's sockets but those of sessions, and its looks at members."""
 DESCRIPTORS_OF_SESSION = 2
 DESCRIPTORS_OF_VISIT = 16
-"""Of a subscription, of a call that reads recordings, of a token that people watch with: a driver each, and sockets."""
+"""Descriptors of a subscription, of a call that reads recordings, of a watched token: a driver each, and sockets."""
 WATCHES_MAX = 8
 """The number of tokens with which people may watch at the console at once."""
 CONSOLE_CONNECTIONS_MAX = 256

@@ -1,4 +1,4 @@
-"""The members as an operator reaches them, with what the gateway was told of encryption."""
+"""The members as an operator reaches them, with the gateway's settings of encryption."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ NOTHING = Second(0, -1, -1, -1)
 
 
 class RoundTrips:
-    """Counts what is answered since `take` was called last."""
+    """Counts the answers since the last call of `take`."""
 
     def __init__(self) -> None:
         self._answers = 0
@@ -35,7 +35,7 @@ class RoundTrips:
         return time.monotonic()
 
     def end(self, answers: int, started: float) -> None:
-        """So many answers came, to what was sent together."""
+        """Count this many answers to messages that were sent together."""
         took = time.monotonic() - started
         self._answers += answers
         self._longest = max(self._longest, took)
@@ -43,7 +43,7 @@ class RoundTrips:
             self._samples.append(took)
 
     def take(self) -> Second:
-        """Return what was counted, and begin anew."""
+        """Return the counts, and start again from zero."""
         if not self._samples:
             return NOTHING
         ordered = [one * 1e3 for one in sorted(self._samples)]

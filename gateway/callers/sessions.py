@@ -46,7 +46,7 @@ class CallerSession:
     """One session, and the calls that are made in it."""
 
     def __init__(self, client: CallerClient, now_s: float, host: str) -> None:
-        """`host`: whose call opened it; empty for the gateway's own."""
+        """Create a session. `host` is the caller that opened it; empty for the gateway's own."""
         self.client = client
         self.host = host
         self.relay: RelayedRequests = relay_of(client)
@@ -73,7 +73,7 @@ class GatewaySessions:
         self._will_flush = False
         self._is_closed = False
         self._crowded: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
-        """Of tokens, hashed, that were refused for their principal: which one, and until when it is remembered."""
+        """Hashes of tokens that were refused for their principal: which one, and how long it is remembered."""
         self._own_again_s = 0.0
         self._was_refused = False
         self._upkeep_s = 0.0
@@ -83,7 +83,7 @@ class GatewaySessions:
 
     @property
     def is_leader_reachable(self) -> bool:
-        """Whether a leader answers: one that lets nobody in without a token does so, too."""
+        """Whether a leader answers, even if it refuses a session without a token."""
         return self._was_refused or any(one.is_connected for one in self._sessions.values())
 
     async def get(self, credentials: bytes | None, timeout_s: float, host: str) -> CallerSession:
@@ -113,7 +113,7 @@ class GatewaySessions:
         return session
 
     def _make_room(self, host: str) -> None:
-        """For one more session of a host. Raises SessionsFullError."""
+        """Make room for one more session of a host. Raises SessionsFullError."""
         settings, is_operator = self._settings, host in self._settings.operator_hosts
         of_host = {key: session for key, session in self._of_callers().items() if session.host == host}
         if not is_operator and len(of_host) >= settings.host_sessions_max and not self._evict(of_host):
@@ -137,7 +137,7 @@ class GatewaySessions:
         self._crowded.pop(mark, None)
 
     def _make_room_of(self, principal: str, host: str, session: CallerSession | None = None) -> None:
-        """For a session of a principal; the empty one is nobody. Raises SessionsFullError."""
+        """Make room for a session of a principal; the empty one is none. Raises SessionsFullError."""
         if not principal or host in self._settings.operator_hosts:
             return
         found = {
@@ -187,7 +187,7 @@ class GatewaySessions:
     # The event loop's
 
     def flush(self) -> None:
-        """Send what was given to a session, at the end of this turn of the loop."""
+        """Send what was passed to a session, at the end of this turn of the loop."""
         if not self._will_flush and not self._is_closed:
             self._will_flush = True
             self._loop.call_soon(self._cycle)
@@ -245,7 +245,7 @@ class GatewaySessions:
         get_logger().warning("gateway.session-failed", trouble=error.message)
 
     def _own_key(self) -> bytes | None:
-        """Of the session of callers that show no token; it is always there, since it says whether a leader is."""
+        """Return the key of the session of callers without a token, which always exists to show a leader."""
         try:
             return self._settings.client.read_credentials()
         except OrdoError:
@@ -276,5 +276,5 @@ class GatewaySessions:
 
 
 def _hash(key: bytes) -> bytes:
-    """Return what stands for a token that is not to be kept."""
+    """Return a hash of a token, because the token itself must not be kept."""
     return hashlib.blake2b(key, digest_size=16).digest()

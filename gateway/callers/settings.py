@@ -33,7 +33,7 @@ class GatewaySettings:
     archives: Sequence[str] = ()
     """Where the members serve the log; four ports above their ingress when empty."""
     client: ClientSettings = field(default_factory=ClientSettings)
-    """Of the sessions with the cluster. Its credentials are those of callers that show none."""
+    """Settings of the sessions with the cluster. Its credentials are those of callers without their own."""
     certificate: str = ""
     """PEM file with the server's chain; with `key` the server speaks TLS."""
     key: str = ""
@@ -132,7 +132,7 @@ class GatewaySettings:
         return list(self.archives) or [archive_endpoint(one) for one in self.endpoints]
 
     def credentials_for(self, shown: bytes | None) -> bytes:
-        """Those of a caller: what it shows, or the gateway's own."""
+        """Return a caller's own credentials, or else the gateway's."""
         return self.client.read_credentials() if shown is None else shown
 
 

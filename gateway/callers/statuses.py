@@ -73,7 +73,7 @@ ARCHIVE_CODES: dict[int, StatusCode] = {
     ErrorCode.UNAUTHORISED_ACTION: StatusCode.PERMISSION_DENIED,
     ErrorCode.INVALID_POSITION: StatusCode.OUT_OF_RANGE,
 }
-"""By the code of an ArchiveError: what the archive refuses for a reason that the caller can do something about."""
+"""Keyed by the code of an ArchiveError: refusals that the caller can do something about."""
 
 
 def status_of(error: OrdoError) -> StatusCode:

@@ -51,7 +51,7 @@ class Login:
 
 
 class Logins:
-    """All browsers that are let in; the one that was silent longest goes when there are too many."""
+    """All logged-in browsers; when there are too many, the one that was silent longest is logged out."""
 
     def __init__(self, is_encrypted: bool) -> None:
         self._is_encrypted = is_encrypted
@@ -93,7 +93,7 @@ class Logins:
 
 
 def why_foreign(request: web.Request, names: Collection[str]) -> str:
-    """Why a request may be another site's doing; empty: it is not."""
+    """Return why another site may have caused a request, or ''."""
     host = _host_name(request.headers.get("Host", ""))
     if not (host == "localhost" or host in names or _is_address(host)):
         return f"the console is not reached as {host[:80]!r}: start the gateway with --console-name for that name"

@@ -1,4 +1,4 @@
-"""What members tell of themselves, look by look, as what the page shows: a state, a point of the charts, and notes.
+"""Turns the members' reports into what the page shows: a state, a point of the charts, and events.
 
 No I/O here: looks and times come in, plain values go out.
 """
@@ -30,7 +30,7 @@ class Note(NamedTuple):
 
 
 class Story:
-    """Of one cluster, as one who watches sees it."""
+    """The history of one cluster, as the console shows it."""
 
     def __init__(self) -> None:
         self._top = Top()
@@ -45,7 +45,7 @@ class Story:
         self.state: dict[str, Any] = {}
 
     def add(self, looks: Looks, second: Second, now_ns: int, time_ms: int) -> None:
-        """One more look at all members, and what the gateway's callers got since the last one."""
+        """Add one more report of all members, and the answers that the gateway's callers got since the last one."""
         rows = self._top.rows(looks, now_ns)
         leader = leader_of(rows)
         self._note_leader(leader, time_ms)
@@ -134,7 +134,7 @@ def leader_of(rows: Iterable[Row]) -> Row | None:
     return max(leading, key=lambda row: row.term, default=None)
 
 
-def exact(value: Any) -> Any:
+def exact(value: object) -> Any:
     """Return the same value, with every number that a browser would round as text."""
     if isinstance(value, dict):
         return {key: exact(one) for key, one in value.items()}

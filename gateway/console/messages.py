@@ -30,7 +30,7 @@ Decoder = Callable[[bytes], Any]
 
 
 class Wanted(NamedTuple):
-    """What somebody wants to see: entries behind a position, or the newest ones where `from_position` is None."""
+    """The entries that a user wants to see: after a position, or the newest ones if `from_position` is None."""
 
     from_position: int | None
     entries_max: int
@@ -47,7 +47,7 @@ class Page(NamedTuple):
 
 
 def load_decoder(text: str) -> Decoder | None:
-    """`module:function`, which gets a payload and returns what is shown. Raises ConfigurationError."""
+    """Load `module:function`, which turns a payload into what is shown. Raises ConfigurationError."""
     if not text:
         return None
     module, _, name = text.partition(":")
@@ -100,7 +100,7 @@ class MessageBrowser:
         return Page([self._describe(one) for one in entries], position, is_cut)
 
     def _find_begin(self, from_position: int | None, boundaries: list[int], committed: int) -> int:
-        """Where reading begins for entries behind a position; None: for the newest ones."""
+        """Return where to begin reading for entries after a position; None for the newest ones."""
         oldest = min(boundaries, default=0)
         if from_position is None:
             return max((one for one in boundaries if one <= committed - NEWEST_BYTES), default=oldest)
@@ -156,7 +156,7 @@ class MessageBrowser:
 
 
 def readable(payload: bytes) -> dict[str, str]:
-    """Return a payload as text, or where it is none in hexadecimal digits; as much as there is room for."""
+    """Return a payload as text, or else in hexadecimal digits, as much as there is room for."""
     try:
         text = payload.decode("utf-8")
     except UnicodeDecodeError:
@@ -167,7 +167,7 @@ def readable(payload: bytes) -> dict[str, str]:
 
 
 def decoded(decoder: Decoder, payload: bytes) -> dict[str, str]:
-    """Return what the decoder says of a payload, or how it failed: it is the user's, and may do anything."""
+    """Return the decoder's result for a payload, or its error: it is the user's code, and may do anything."""
     try:
         found = decoder(payload)
         text = found if isinstance(found, str) else json.dumps(exact(found), default=str, ensure_ascii=False, indent=1)
@@ -176,7 +176,7 @@ def decoded(decoder: Decoder, payload: bytes) -> dict[str, str]:
     return {"decoded": text[:TEXT_LENGTH_MAX]}
 
 
-def _value(value: Any) -> Any:
+def _value(value: object) -> Any:
     if isinstance(value, bytes):
         return readable(value).get("text", f"{len(value)} bytes")
     return exact(value) if isinstance(value, int | float | str | bool) else str(value)[:TEXT_LENGTH_MAX]

@@ -1,4 +1,4 @@
-"""Carries out what the console orders, of operators and durable consumers, with the orderer's token."""
+"""Carries out orders given in the console, to members and durable consumers, with the user's token."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def give_order(settings: GatewaySettings, credentials: bytes, name: str, target:
 
 
 class Consumers:
-    """Durable consumers and applications, for one token: a session while somebody looks at them. Blocks; any thread."""
+    """Durable consumers and applications, for one token, with a session while a page shows them. Blocks; any thread."""
 
     def __init__(self, settings: GatewaySettings, credentials: bytes) -> None:
         self._settings = replace(
@@ -80,7 +80,7 @@ class Consumers:
                 raise
 
     def close_unused(self) -> None:
-        """End the session when nobody has looked for a while."""
+        """End the session if no page has asked for a while."""
         if self._lock.acquire(blocking=False):
             try:
                 if self._orders is not None and time.monotonic() - self._used_s > CONSUMERS_UNUSED_S:

@@ -49,7 +49,7 @@ BODY_BYTES_MAX = 16 * 1024
 BODY_TIMEOUT_S = 10.0
 VIEWERS_MAX = 64
 REFUSED_PAUSE_S = 0.5
-"""Whoever shows a wrong token waits, and all who log in after it."""
+"""A user with a wrong token waits, and so do all who log in after it."""
 GUARDED_S = 60.0
 """Members that let nobody look without a token are not asked for it again for so long: they count what they refuse."""
 TICK_S = 1.0
@@ -135,7 +135,7 @@ class Console:
             raise ConfigurationError(f"--console {self._settings.console}: {error.strerror or error}") from None
 
     async def stop(self) -> None:
-        """End all streams and close what was opened. Idempotent."""
+        """End all streams and close everything that was opened. Idempotent."""
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
@@ -358,13 +358,13 @@ async def _body(request: web.Request) -> dict[str, Any]:
     return found
 
 
-async def _send(response: web.StreamResponse, event: str, value: Any) -> None:
+async def _send(response: web.StreamResponse, event: str, value: object) -> None:
     text = json.dumps(exact(value), separators=(",", ":"))
     await response.write(f"event: {event}\ndata: {text}\n\n".encode())
 
 
 def _wanted(request: web.Request) -> Wanted:
-    """Return what the query asks for. Raises ConfigurationError."""
+    """Return the entries that the query asks for. Raises ConfigurationError."""
     begin, count, session = (request.query.get(name, "") for name in ("from", "count", "session"))
     for name, text in (("from", begin), ("count", count), ("session", session)):
         if text and not (text.isdecimal() and text.isascii() and int(text) <= POSITION_MAX):
@@ -382,7 +382,7 @@ def _wanted(request: web.Request) -> Wanted:
 
 
 def _boundaries(watch: Watch) -> Iterable[int]:
-    """Positions at which entries begin, by what members told."""
+    """Return positions at which entries begin, from the members' reports."""
     found: list[int] = []
     for one in watch.details.values():
         terms, snapshots = (row[1] for row in one.get("terms", [])), (row[0] for row in one.get("snapshots", []))

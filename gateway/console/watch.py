@@ -1,4 +1,4 @@
-"""Looks at a cluster once a second, for as long as somebody watches: one thread for each token that people show."""
+"""Polls a cluster once a second while a page is open, in one thread for each token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEFT_ALONE_S = 30.0
 
 
 class Watch:
-    """One thread that looks, and what it has seen; everything but `_run` belongs to the event loop.
+    """One thread that polls, and its results; everything but `_run` belongs to the event loop.
 
     `changed` is set anew with each look; who waits for it takes it first and waits then.
     """
@@ -43,7 +43,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="console-watch", daemon=True)
         self.story = Story()
         self.details: dict[str, dict[str, Any]] = {}
-        """By ingress, of members that answer."""
+        """Keyed by ingress, for members that answer."""
         self.viewers = 0
         self.used_s = time.monotonic()
         self.changed = asyncio.Event()
@@ -112,7 +112,7 @@ class Watch:
                     found[endpoint] = cluster.describe(endpoint, LOOK_TIMEOUT_S)
         return found
 
-    def _tell(self, action: Callable[..., None], *values: Any) -> None:
+    def _tell(self, action: Callable[..., None], *values: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(action, *values)
 

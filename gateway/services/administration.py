@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ordo.cluster.admin import orders, upgrading
 from ordo.cluster.admin.remote import RemoteCluster, RemoteMember, check_permission, leader_of, look_status
@@ -11,6 +11,7 @@ from ordo.cluster.client.operator import MemberLook
 from ordo.cluster.wire.app_version import parse_version
 from ordo.cluster.wire.members import ENDPOINT_NAMES
 from ordo.cluster.wire.ordo_codecs import MembershipChange
+from ordo.gateway.callers.call_context import CallContext
 from ordo.gateway.services.operations import Operations
 from ordo.runtime.errors import OrdoError
 from ordo.service_api import ordo_pb2 as pb
@@ -26,7 +27,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
-    async def Status(self, request: Any, context: Any) -> Any:
+    async def Status(self, request: pb.StatusRequest, context: CallContext) -> pb.StatusResponse:
         members = await self._ask(context, orders.list_members)
         return pb.StatusResponse(
             members=[
@@ -41,10 +42,12 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
             ]
         )
 
-    async def LookAtMembers(self, request: Any, context: Any) -> Any:
+    async def LookAtMembers(self, request: pb.LookAtMembersRequest, context: CallContext) -> pb.LookAtMembersResponse:
         return await self._operations.on_cluster(context, lambda cluster, _: _look(cluster))
 
-    async def DescribeMember(self, request: Any, context: Any) -> Any:
+    async def DescribeMember(
+        self, request: pb.DescribeMemberRequest, context: CallContext
+    ) -> pb.DescribeMemberResponse:
         member_id = request.member_id
         found = await self._operations.on_cluster(context, lambda cluster, _: cluster.find_details(member_id))
         return pb.DescribeMemberResponse(
@@ -56,50 +59,52 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
             errors=[pb.MemberError(**one._asdict()) for one in found.errors],
         )
 
-    async def ListSnapshots(self, request: Any, context: Any) -> Any:
+    async def ListSnapshots(self, request: pb.ListSnapshotsRequest, context: CallContext) -> pb.ListSnapshotsResponse:
         found = await self._operations.on_cluster(context, lambda cluster, _: cluster.list_snapshots())
         return pb.ListSnapshotsResponse(snapshots=[pb.Snapshot(member_id=each, **one._asdict()) for each, one in found])
 
-    async def TakeSnapshot(self, request: Any, context: Any) -> Any:
+    async def TakeSnapshot(self, request: pb.TakeSnapshotRequest, context: CallContext) -> pb.TakeSnapshotResponse:
         await self._order(context, orders.take_snapshot)
         return pb.TakeSnapshotResponse()
 
-    async def Suspend(self, request: Any, context: Any) -> Any:
+    async def Suspend(self, request: pb.SuspendRequest, context: CallContext) -> pb.SuspendResponse:
         await self._order(context, orders.suspend)
         return pb.SuspendResponse()
 
-    async def Resume(self, request: Any, context: Any) -> Any:
+    async def Resume(self, request: pb.ResumeRequest, context: CallContext) -> pb.ResumeResponse:
         await self._order(context, orders.resume)
         return pb.ResumeResponse()
 
-    async def TransferLeadership(self, request: Any, context: Any) -> Any:
+    async def TransferLeadership(
+        self, request: pb.TransferLeadershipRequest, context: CallContext
+    ) -> pb.TransferLeadershipResponse:
         target = request.member_id if request.HasField("member_id") else None
         await self._order(context, lambda leader, seconds: orders.transfer(leader, target, seconds))
         return pb.TransferLeadershipResponse()
 
-    async def AddLearner(self, request: Any, context: Any) -> Any:
+    async def AddLearner(self, request: pb.AddLearnerRequest, context: CallContext) -> pb.AddLearnerResponse:
         text = f"{request.member_id}={request.endpoints}"
         position = await self._order(context, lambda leader, seconds: orders.add_learner(leader, text, seconds))
         return pb.AddLearnerResponse(log_position=position)
 
-    async def Promote(self, request: Any, context: Any) -> Any:
+    async def Promote(self, request: pb.PromoteRequest, context: CallContext) -> pb.PromoteResponse:
         position = await self._change(context, MembershipChange.PROMOTE, request.member_id)
         return pb.PromoteResponse(log_position=position)
 
-    async def Demote(self, request: Any, context: Any) -> Any:
+    async def Demote(self, request: pb.DemoteRequest, context: CallContext) -> pb.DemoteResponse:
         position = await self._change(context, MembershipChange.DEMOTE, request.member_id)
         return pb.DemoteResponse(log_position=position)
 
-    async def Remove(self, request: Any, context: Any) -> Any:
+    async def Remove(self, request: pb.RemoveRequest, context: CallContext) -> pb.RemoveResponse:
         position = await self._change(context, MembershipChange.REMOVE, request.member_id)
         return pb.RemoveResponse(log_position=position)
 
-    async def SkipRecord(self, request: Any, context: Any) -> Any:
+    async def SkipRecord(self, request: pb.SkipRecordRequest, context: CallContext) -> pb.SkipRecordResponse:
         await self._order(context, lambda leader, seconds: orders.skip(leader, request.log_position, seconds))
         return pb.SkipRecordResponse()
 
-    async def ListSkipped(self, request: Any, context: Any) -> Any:
-        found, asked_for = await self._ask(context, lambda member, _: member.list_skipped())
+    async def ListSkipped(self, request: pb.ListSkippedRequest, context: CallContext) -> pb.ListSkippedResponse:
+        found, asked_for = await self._ask(context, lambda member, _: member.notes.list_skipped())
         records = [
             pb.SkippedRecord(
                 log_position=one.log_position,
@@ -110,7 +115,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
         ]
         return pb.ListSkippedResponse(records=records, asked_for=asked_for)
 
-    async def Upgrade(self, request: Any, context: Any) -> Any:
+    async def Upgrade(self, request: pb.UpgradeRequest, context: CallContext) -> pb.UpgradeResponse:
         service_id = request.service_id if request.HasField("service_id") else None
 
         def upgrade(leader: RemoteMember, timeout_s: float) -> int:
@@ -118,7 +123,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
 
         return pb.UpgradeResponse(log_position=await self._order(context, upgrade))
 
-    async def ListVersions(self, request: Any, context: Any) -> Any:
+    async def ListVersions(self, request: pb.ListVersionsRequest, context: CallContext) -> pb.ListVersionsResponse:
         found = await self._ask(context, upgrading.cluster_versions)
         services = [pb.VersionInForce(version=one.version, since_position=one.since_position) for one in found.services]
         return pb.ListVersionsResponse(
@@ -130,7 +135,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
             services=services,
         )
 
-    async def ListEvidence(self, request: Any, context: Any) -> Any:
+    async def ListEvidence(self, request: pb.ListEvidenceRequest, context: CallContext) -> pb.ListEvidenceResponse:
         found = await self._operations.on_cluster(context, lambda cluster, _: cluster.list_evidence())
         return pb.ListEvidenceResponse(
             evidence=[
@@ -148,20 +153,20 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
             ]
         )
 
-    async def ShutDown(self, request: Any, context: Any) -> Any:
+    async def ShutDown(self, request: pb.ShutDownRequest, context: CallContext) -> pb.ShutDownResponse:
         def shut_down(leader: RemoteMember, timeout_s: float) -> None:
             orders.shut_down(leader, with_snapshot=not request.without_snapshot, timeout_s=timeout_s)
 
         await self._order(context, shut_down)
         return pb.ShutDownResponse()
 
-    async def _change(self, context: Any, change: MembershipChange, member_id: int) -> int:
+    async def _change(self, context: CallContext, change: MembershipChange, member_id: int) -> int:
         return await self._order(
             context,
             lambda leader, seconds: orders.change_membership(leader, change, member_id, timeout_s=seconds),
         )
 
-    async def _order(self, context: Any, give: Callable[[RemoteMember, float], T]) -> T:
+    async def _order(self, context: CallContext, give: Callable[[RemoteMember, float], T]) -> T:
         """Give an order to the leader."""
 
         def find_and_give(cluster: RemoteCluster, timeout_s: float) -> T:
@@ -169,8 +174,8 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
 
         return await self._operations.on_cluster(context, find_and_give)
 
-    async def _ask(self, context: Any, question: Callable[[RemoteMember, float], T]) -> T:
-        """Ask the leader, or where there is none another member."""
+    async def _ask(self, context: CallContext, question: Callable[[RemoteMember, float], T]) -> T:
+        """Ask the leader, or another member if there is no leader."""
 
         def find_and_ask(cluster: RemoteCluster, timeout_s: float) -> T:
             return question(cluster.any_member(min(FIND_TIMEOUT_S, timeout_s)), timeout_s)
@@ -178,7 +183,7 @@ class AdministrationCalls(ordo_pb2_grpc.AdministrationServicer):
         return await self._operations.on_cluster(context, find_and_ask)
 
 
-def _look(cluster: RemoteCluster) -> Any:
+def _look(cluster: RemoteCluster) -> pb.LookAtMembersResponse:
     found = cluster.look()
     check_permission(found)
     leader = leader_of(found)
@@ -190,7 +195,7 @@ def _look(cluster: RemoteCluster) -> Any:
     return response
 
 
-def _member_versions(one: upgrading.MemberVersions) -> Any:
+def _member_versions(one: upgrading.MemberVersions) -> pb.MemberVersions:
     return pb.MemberVersions(
         member_id=one.member_id,
         role=one.role,
@@ -205,7 +210,7 @@ def _member_versions(one: upgrading.MemberVersions) -> Any:
     )
 
 
-def _state(endpoint: str, look: MemberLook | OrdoError) -> Any:
+def _state(endpoint: str, look: MemberLook | OrdoError) -> pb.MemberState:
     if not isinstance(look, MemberLook):
         return pb.MemberState(ingress_endpoint=endpoint, trouble=look.message)
     status = look_status(look)

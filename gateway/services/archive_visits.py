@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import grpc
 
@@ -19,7 +19,7 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.cluster.admin.orders import Deadline as TimeLeft
 from ordo.cluster.admin.orders import MemberStatus, list_members
 from ordo.gateway.callers.bounds import Bounds
-from ordo.gateway.callers.call_context import Deadline, Keep, credentials_of, refuse, refuse_with, write
+from ordo.gateway.callers.call_context import CallContext, Deadline, Keep, credentials_of, refuse, refuse_with, write
 from ordo.gateway.callers.members import remote_cluster
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.services.operations import CLIENT_NAME
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class VisitEndedError(Exception):
-    """Nobody waits for what a visit finds any more."""
+    """The caller no longer waits for the results of a visit."""
 
 
 class Visit(Generic[T]):
@@ -52,7 +52,7 @@ class Visit(Generic[T]):
             return list_members(cluster.any_member(min(FIND_TIMEOUT_S, self._left.left_s)))
 
     def find_member(self, member_id: int) -> MemberStatus:
-        """One of them. Raises ConfigurationError, too, where there is none with this id."""
+        """Return one of the members. Raises ConfigurationError, also if none has this id."""
         members = {one.member_id: one for one in self.find_members()}
         if member_id not in members:
             raise ConfigurationError(f"member {member_id}: the members are {', '.join(map(str, sorted(members)))}")
@@ -84,17 +84,17 @@ class Visit(Generic[T]):
                 self._archive = None
 
     def check(self) -> None:
-        """Raise VisitEndedError once nobody waits for more."""
+        """Raise VisitEndedError once the caller no longer waits."""
         if self._has_ended.is_set():
             raise VisitEndedError
 
     def fetch(self) -> T | None:
-        """Return what is found next; None when there is no more."""
+        """Return the next result, or None after the last one."""
         self.check()
         return next(self._found, None)
 
     def keep(self) -> None:
-        """Say to the archive that this visit goes on, although it takes nothing."""
+        """Tell the archive that this visit goes on, although it takes nothing at the moment."""
         if self._archive is not None:
             self._archive.work()
 
@@ -111,7 +111,7 @@ Look = Callable[[Visit[T]], Generator[T]]
 
 
 class ArchiveVisits:
-    """Makes visits, a bounded number at a time, and brings callers what is found."""
+    """Makes visits to archives, a bounded number at a time, and passes the results to callers."""
 
     def __init__(self, settings: GatewaySettings, stopping: asyncio.Event) -> None:
         self._settings = settings
@@ -119,7 +119,7 @@ class ArchiveVisits:
         self._lists = Bounds(1, 0)
         self._streams = Bounds(settings.archive_calls_max, 0)
 
-    async def collect(self, context: Any, look: Look[T]) -> list[T]:
+    async def collect(self, context: CallContext, look: Look[T]) -> list[T]:
         """Return all that is found. That is quick, so callers wait for each other."""
         found: list[T] = []
 
@@ -133,8 +133,8 @@ class ArchiveVisits:
         await self._visit(context, look, enter, add)
         return found
 
-    async def stream(self, context: Any, look: Look[T]) -> None:
-        """Send what is found, each before the next is looked for."""
+    async def stream(self, context: CallContext, look: Look[T]) -> None:
+        """Send the results, each before searching for the next."""
 
         async def enter() -> Bounds:
             if not self._streams.take(1, 0):
@@ -150,7 +150,7 @@ class ArchiveVisits:
 
     async def _visit(
         self,
-        context: Any,
+        context: CallContext,
         look: Look[T],
         enter: Callable[[], Awaitable[Bounds]],
         give: Callable[[T, Keep], Awaitable[None]],
@@ -183,7 +183,7 @@ class ArchiveVisits:
             return loop.run_in_executor(thread, visit.keep)
 
         def leave(closed: asyncio.Future[None]) -> None:
-            closed.exception()  # whoever waited for the visit is gone
+            closed.exception()  # the caller of the visit is gone
             bounds.give(1, 0)
 
         fetching: asyncio.Future[T | None] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ordo.cluster.wire.app_version import format_version, parse_version
+from ordo.gateway.callers.call_context import CallContext
 from ordo.gateway.services.operations import Operations
 from ordo.service_api import ordo_pb2 as pb
 from ordo.service_api import ordo_pb2_grpc
@@ -16,11 +17,13 @@ class ConsumerCalls(ordo_pb2_grpc.ConsumersServicer):
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
 
-    async def ListConsumers(self, request: Any, context: Any) -> Any:
+    async def ListConsumers(self, request: pb.ListConsumersRequest, context: CallContext) -> pb.ListConsumersResponse:
         found = await self._operations.on_consumers(context, lambda orders: orders.list_all())
         return pb.ListConsumersResponse(consumers=[_consumer(one) for one in found])
 
-    async def DescribeConsumer(self, request: Any, context: Any) -> Any:
+    async def DescribeConsumer(
+        self, request: pb.DescribeConsumerRequest, context: CallContext
+    ) -> pb.DescribeConsumerResponse:
         found = await self._operations.on_consumers(context, lambda orders: orders.describe(request.name))
         return pb.DescribeConsumerResponse(
             consumer=_consumer(found),
@@ -32,39 +35,45 @@ class ConsumerCalls(ordo_pb2_grpc.ConsumersServicer):
             ],
         )
 
-    async def PauseConsumer(self, request: Any, context: Any) -> Any:
+    async def PauseConsumer(self, request: pb.PauseConsumerRequest, context: CallContext) -> pb.PauseConsumerResponse:
         await self._operations.on_consumers(context, lambda orders: orders.pause(request.name))
         return pb.PauseConsumerResponse()
 
-    async def ResumeConsumer(self, request: Any, context: Any) -> Any:
+    async def ResumeConsumer(
+        self, request: pb.ResumeConsumerRequest, context: CallContext
+    ) -> pb.ResumeConsumerResponse:
         await self._operations.on_consumers(context, lambda orders: orders.resume(request.name))
         return pb.ResumeConsumerResponse()
 
-    async def SeekConsumer(self, request: Any, context: Any) -> Any:
+    async def SeekConsumer(self, request: pb.SeekConsumerRequest, context: CallContext) -> pb.SeekConsumerResponse:
         to: int | Literal["live"] = request.position if request.HasField("position") else "live"
         position = await self._operations.on_consumers(context, lambda orders: orders.seek(request.name, to))
         return pb.SeekConsumerResponse(position=position)
 
-    async def RemoveConsumer(self, request: Any, context: Any) -> Any:
+    async def RemoveConsumer(
+        self, request: pb.RemoveConsumerRequest, context: CallContext
+    ) -> pb.RemoveConsumerResponse:
         await self._operations.on_consumers(context, lambda orders: orders.remove(request.name))
         return pb.RemoveConsumerResponse()
 
-    async def ListInstances(self, request: Any, context: Any) -> Any:
+    async def ListInstances(self, request: pb.ListInstancesRequest, context: CallContext) -> pb.ListInstancesResponse:
         found = await self._operations.on_consumers(context, lambda orders: orders.list_instances())
         return pb.ListInstancesResponse(instances=[_instance(one) for one in found])
 
-    async def ListDifferences(self, request: Any, context: Any) -> Any:
+    async def ListDifferences(
+        self, request: pb.ListDifferencesRequest, context: CallContext
+    ) -> pb.ListDifferencesResponse:
         found = await self._operations.on_consumers(context, lambda orders: orders.list_differences(request.group))
         return pb.ListDifferencesResponse(differences=[_difference(one) for one in found])
 
-    async def UpgradeGroup(self, request: Any, context: Any) -> Any:
+    async def UpgradeGroup(self, request: pb.UpgradeGroupRequest, context: CallContext) -> pb.UpgradeGroupResponse:
         position = await self._operations.on_consumers(
             context, lambda orders: orders.upgrade_group(request.group, parse_version(request.version))
         )
         return pb.UpgradeGroupResponse(log_position=position)
 
 
-def _consumer(row: dict[str, Any]) -> Any:
+def _consumer(row: dict[str, Any]) -> pb.Consumer:
     return pb.Consumer(
         name=row["name"],
         mode=row["mode"],
@@ -79,7 +88,7 @@ def _consumer(row: dict[str, Any]) -> Any:
     )
 
 
-def _instance(row: dict[str, Any]) -> Any:
+def _instance(row: dict[str, Any]) -> pb.Instance:
     return pb.Instance(
         group=row["group"],
         name=row["instance"],
@@ -94,10 +103,12 @@ def _instance(row: dict[str, Any]) -> Any:
         outputs_made=row["outputs_made"],
         outputs_executed=row["outputs_executed"],
         reported_ms=row["reported_ms"],
+        outputs_refused=row.get("outputs_refused", 0),
+        is_refused_exact=row.get("refused_exact", False),
     )
 
 
-def _difference(row: dict[str, Any]) -> Any:
+def _difference(row: dict[str, Any]) -> pb.Difference:
     return pb.Difference(
         instance=row["instance"],
         version=format_version(row["version"]),

@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from ordo.cluster.admin.remote import RemoteCluster
 from ordo.consumers.consumer_orders import ConsumerOrders
-from ordo.gateway.callers.call_context import Deadline, credentials_of, host_of, refuse_with
+from ordo.gateway.callers.call_context import CallContext, Deadline, credentials_of, host_of, refuse_with
 from ordo.gateway.callers.members import remote_cluster
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.runtime.errors import OrdoError, OutcomeUnknownError
@@ -38,8 +39,8 @@ class Operations:
         self._one_at_a_time = asyncio.Lock()
         self._of_host: dict[str, _Queue] = {}
 
-    async def on_cluster(self, context: Any, operation: Callable[[Any, float], T]) -> T:
-        """Call `operation(cluster, timeout_s)` with a RemoteCluster, and return what it returns."""
+    async def on_cluster(self, context: CallContext, operation: Callable[[RemoteCluster, float], T]) -> T:
+        """Call `operation(cluster, timeout_s)` and return its result."""
 
         def carry_out(credentials: bytes, timeout_s: float) -> T:
             with remote_cluster(self._settings, credentials) as cluster:
@@ -47,7 +48,7 @@ class Operations:
 
         return await self._carry_out(context, carry_out)
 
-    async def on_consumers(self, context: Any, operation: Callable[[ConsumerOrders], T]) -> T:
+    async def on_consumers(self, context: CallContext, operation: Callable[[ConsumerOrders], T]) -> T:
         """Run an action with ConsumerOrders, which are a session of the cluster."""
 
         def carry_out(credentials: bytes, timeout_s: float) -> T:
@@ -71,8 +72,11 @@ class Operations:
             if not queue.length:
                 del self._of_host[host]
 
-    async def _carry_out(self, context: Any, operation: Callable[[bytes, float], T]) -> T:
-        """By the caller's deadline; refuses the call when it cannot be done, or its end not be seen."""
+    async def _carry_out(self, context: CallContext, operation: Callable[[bytes, float], T]) -> T:
+        """Carry out an order by the caller's deadline.
+
+        Refuses the call if it fails, or if its end cannot be observed.
+        """
         deadline = Deadline(context, self._settings.timeout_s)
         credentials = self._settings.credentials_for(credentials_of(context))
         try:

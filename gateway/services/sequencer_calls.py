@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncIterable, Callable
+from typing import TypeVar
 
 import grpc
 
@@ -13,6 +13,7 @@ from ordo.cluster.client.requests.relay_outcome import Outcome
 from ordo.cluster.client.requests.relay_window import RelayedRequest
 from ordo.gateway.callers.bounds import Bounds
 from ordo.gateway.callers.call_context import (
+    CallContext,
     Deadline,
     check_identity,
     check_ids,
@@ -37,7 +38,7 @@ OVER_THE_BOUND = "the gateway has as much under way as it may: nothing was sent;
 
 
 def settle(future: asyncio.Future[T]) -> Callable[[T], None]:
-    """Return a callback that sets the result of a future which somebody may have given up."""
+    """Return a callback that sets the result of a future, unless its caller has cancelled it."""
 
     def set_result(result: T) -> None:
         if not future.done():
@@ -64,7 +65,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         self._streams = SubmitStreams(settings, sessions, bounds, round_trips, stopping)
         self._subscriptions = Subscriptions(settings, sessions, stopping)
 
-    async def OpenIdentity(self, request: Any, context: Any) -> Any:
+    async def OpenIdentity(self, request: pb.OpenIdentityRequest, context: CallContext) -> pb.OpenIdentityResponse:
         problem = check_identity(request.identity)
         if problem:
             await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem, outcome=NOT_EXECUTED)
@@ -82,7 +83,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
             payload_bytes_max=session.relay.payload_bytes_max(asked),
         )
 
-    async def Submit(self, request: Any, context: Any) -> Any:
+    async def Submit(self, request: pb.SubmitRequest, context: CallContext) -> pb.SubmitResponse:
         number, payload = request.number, request.payload
         problem = (
             check_identity(request.identity)
@@ -111,22 +112,22 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
             payload=relayed.payload, log_position=relayed.log_position, identity_position=relayed.line.open_position
         )
 
-    async def SubmitStream(self, request_iterator: Any, context: Any) -> None:
+    async def SubmitStream(self, request_iterator: AsyncIterable[pb.SubmitBatch], context: CallContext) -> None:
         await self._streams.serve(request_iterator, context)
 
-    async def Subscribe(self, request: Any, context: Any) -> None:
+    async def Subscribe(self, request: pb.SubscribeRequest, context: CallContext) -> None:
         await self._subscriptions.serve_log(request, context)
 
-    async def SubscribeTopic(self, request: Any, context: Any) -> None:
+    async def SubscribeTopic(self, request: pb.SubscribeTopicRequest, context: CallContext) -> None:
         await self._subscriptions.serve_topic(request, context)
 
-    async def _take_room(self, context: Any, length_bytes: int) -> None:
+    async def _take_room(self, context: CallContext, length_bytes: int) -> None:
         if not self._bounds.take(1, length_bytes):
             await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, OVER_THE_BOUND, outcome=NOT_EXECUTED)
 
     async def _await_outcome(
         self,
-        context: Any,
+        context: CallContext,
         session: CallerSession,
         relayed: RelayedRequest,
         done: asyncio.Future[RelayedRequest],
@@ -156,7 +157,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
             text = text or relayed.payload.decode(errors="replace")
             await refuse(context, OUTCOMES[outcome], text, relayed.log_position, SAID[outcome])
 
-    async def Query(self, request: Any, context: Any) -> Any:
+    async def Query(self, request: pb.QueryRequest, context: CallContext) -> pb.QueryResponse:
         deadline = Deadline(context, self._settings.timeout_s)
         session = await session_of(context, self._sessions, self._settings, deadline)
         await self._take_room(context, len(request.payload))
@@ -173,7 +174,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
             self._bounds.give(1, len(request.payload))
         return pb.QueryResponse(payload=reply.payload, log_position=reply.log_position, member_id=reply.member_id)
 
-    async def _ask(self, session: CallerSession, request: Any, deadline: Deadline) -> PendingQuery:
+    async def _ask(self, session: CallerSession, request: pb.QueryRequest, deadline: Deadline) -> PendingQuery:
         done: asyncio.Future[PendingQuery] = asyncio.get_running_loop().create_future()
         session.client.start_query(
             request.payload,

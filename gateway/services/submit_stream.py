@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterable
+from typing import NamedTuple
 
 import grpc
 
@@ -16,6 +17,7 @@ from ordo.cluster.client.requests.relay_outcome import Outcome
 from ordo.cluster.client.requests.relay_window import AnswerRun, RelayedStream
 from ordo.gateway.callers.bounds import Bounds
 from ordo.gateway.callers.call_context import (
+    CallContext,
     Deadline,
     check_identity,
     check_ids,
@@ -68,7 +70,7 @@ class SubmitStreams:
         self._round_trips = round_trips
         self._stopping = stopping
 
-    async def serve(self, batches: Any, context: Any) -> None:
+    async def serve(self, batches: AsyncIterable[pb.SubmitBatch], context: CallContext) -> None:
         """Carry out one stream, to its end or its deadline."""
         deadline = Deadline(context, self._settings.timeout_s)
         session = await session_of(context, self._sessions, self._settings, deadline)
@@ -125,7 +127,7 @@ class _Stream:
 
     # Requests
 
-    async def read(self, batches: Any) -> None:
+    async def read(self, batches: AsyncIterable[pb.SubmitBatch]) -> None:
         """Take requests for as long as there is room for them."""
         try:
             async for batch in batches:
@@ -143,7 +145,7 @@ class _Stream:
             self._is_read = True
             self.changed.set()
 
-    def _check(self, batch: Any) -> str:
+    def _check(self, batch: pb.SubmitBatch) -> str:
         self._identity = self._identity or batch.identity
         problem = check_identity(self._identity)
         if batch.identity not in (b"", self._identity):
@@ -155,7 +157,7 @@ class _Stream:
         problem = problem or check_ids(batch.ids)
         return problem or check_numbers(batch.number, len(batch.payloads), batch.confirmed, batch.identity_position)
 
-    def _submit(self, batch: Any) -> None:
+    def _submit(self, batch: pb.SubmitBatch) -> None:
         if batch.payloads:
             self._timed.append((len(batch.payloads), self._round_trips.start()))
         self._session.relay.submit_many(
@@ -171,8 +173,8 @@ class _Stream:
 
     # Answers
 
-    async def write(self, context: Any) -> _End:
-        """Send answers as they come, until there are no more: how the stream ends."""
+    async def write(self, context: CallContext) -> _End:
+        """Send answers as they come, until there are no more; return how the stream ends."""
         while True:
             run = self._pending.take(BATCH_ANSWERS_MAX, BATCH_BYTES_MAX)
             if run is not None:
@@ -207,7 +209,7 @@ class _Stream:
         return self._problem or _End(grpc.StatusCode.OK)
 
     async def _wait(self) -> _End | None:
-        """Wait for something to do; say how the stream ends when the cluster is silent for too long."""
+        """Wait for something to do; return how the stream ends if the cluster is silent for too long."""
         self.changed.clear()
         first = self._pending.first
         try:
@@ -221,7 +223,7 @@ class _Stream:
         return None
 
     def describe_rest(self) -> _End:
-        """Return what became of the requests without an answer, for the caller whose deadline passes."""
+        """Return the outcome of the requests without an answer, for a caller whose deadline passes."""
         first, last = self._pending.first, self._pending.last
         if first is None or last is None:
             return _End(grpc.StatusCode.DEADLINE_EXCEEDED, "everything that was sent is answered")
@@ -230,14 +232,14 @@ class _Stream:
         return _End(grpc.StatusCode.DEADLINE_EXCEEDED, text, SAID[outcome])
 
     def give_up(self) -> None:
-        """Forget what has no answer."""
+        """Forget the requests without an answer."""
         for request in self._pending.take_all():
             if request.outcome is None:
                 self._session.relay.abandon(request)
             self._bounds.give(1, request.length_bytes)
 
 
-def _encode(run: AnswerRun) -> Any:
+def _encode(run: AnswerRun) -> pb.AnswerBatch:
     return pb.AnswerBatch(
         number=run.number,
         payloads=run.payloads,

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import grpc
 
 from ordo.gateway.callers.batches import KINDS, Batches, LogBatches, TopicBatches
-from ordo.gateway.callers.call_context import Deadline, credentials_of, refuse, refuse_with, session_of, write
+from ordo.gateway.callers.call_context import (
+    CallContext,
+    Deadline,
+    credentials_of,
+    refuse,
+    refuse_with,
+    session_of,
+    write,
+)
 from ordo.gateway.callers.sessions import GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.runtime.errors import OrdoError
+from ordo.service_api import ordo_pb2 as pb
 
+R = TypeVar("R")
 POLL_PAUSE_S = 0.002
 POLL_PAUSE_S_MAX = 0.02
 
@@ -28,19 +38,19 @@ class Subscriptions:
         self._addresses = settings.archive_endpoints()
         self._count = 0
 
-    async def serve_log(self, request: Any, context: Any) -> None:
-        """Carry out one subscription to the log. Callers must be ones that the cluster lets in."""
+    async def serve_log(self, request: pb.SubscribeRequest, context: CallContext) -> None:
+        """Carry out one subscription to the log, for callers that the cluster admits."""
         problem = _problem_of(request)
         if problem:
             await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
         await self._serve(request, context, LogBatches)
 
-    async def serve_topic(self, request: Any, context: Any) -> None:
+    async def serve_topic(self, request: pb.SubscribeTopicRequest, context: CallContext) -> None:
         """Serve a topic, as `serve_log` serves the log."""
         await self._serve(request, context, TopicBatches)
 
     async def _serve(
-        self, request: Any, context: Any, make_batches: Callable[[Any, Sequence[str], bytes], Batches]
+        self, request: R, context: CallContext, make_batches: Callable[[R, Sequence[str], bytes], Batches]
     ) -> None:
         deadline = Deadline(context, self._settings.timeout_s)
         await session_of(context, self._sessions, self._settings, deadline)
@@ -58,8 +68,8 @@ class Subscriptions:
         if self._stopping.is_set():
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: go on from the last position")
 
-    async def _send(self, batches: Batches, context: Any) -> None:
-        """Send what comes, and at once where the subscription begins; at its end, how far it went."""
+    async def _send(self, batches: Batches, context: CallContext) -> None:
+        """Send entries as they come, at first the beginning at once; at the end, the last position."""
 
         async def keep() -> None:
             batches.reader.keep_alive()
@@ -80,7 +90,7 @@ class Subscriptions:
                 await asyncio.sleep(0 if polled.fragment_count else pause_s)
 
 
-def _problem_of(request: Any) -> str:
+def _problem_of(request: pb.SubscribeRequest) -> str:
     unknown = [kind for kind in request.kinds if kind not in KINDS]
     if unknown:
         return f"kind {unknown[0]!r}: must be one of {', '.join(KINDS)}"
