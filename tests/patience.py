@@ -40,15 +40,20 @@ def _duration_s(work: Callable[[], None]) -> float:
     return time.perf_counter() - begin_s
 
 
-def factor_of(computing_s: float, starting_s: float) -> float:
-    """Return the factor for what the two works took: 1 on a machine that has time, at most FACTOR_MAX."""
-    return min(FACTOR_MAX, max(1.0, computing_s / COMPUTING_S, starting_s / STARTING_S))
+def factor_of(computing_s: float, starting_s: float, lanes_per_core: float = 1.0) -> float:
+    """Return the factor for what the two works took: 1 on a machine that has time, at most FACTOR_MAX.
+
+    Lanes that share a core will take it from each other, which is not measured.
+    """
+    measured = max(1.0, computing_s / COMPUTING_S, starting_s / STARTING_S)
+    return min(FACTOR_MAX, measured * max(1.0, lanes_per_core))
 
 
-def factor() -> float:
-    """Return the factor of this run, which is measured when it is first asked for."""
+def factor(lanes: int = 1) -> float:
+    """Return the factor of this run, which is measured when it is first asked for, by who knows the lanes."""
     if VARIABLE not in os.environ:
-        os.environ[VARIABLE] = f"{factor_of(_duration_s(_compute), _duration_s(_start)):.2f}"
+        lanes_per_core = lanes / (os.cpu_count() or 1)
+        os.environ[VARIABLE] = f"{factor_of(_duration_s(_compute), _duration_s(_start), lanes_per_core):.2f}"
     return max(1.0, float(os.environ[VARIABLE]))
 
 

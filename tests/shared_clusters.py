@@ -20,12 +20,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from ordo.deploy.launcher import LocalCluster
-from tests.patience import factor
+from tests.clusters import PATIENT, await_ready
 
 KEPT_MAX = 2
 """Clusters that are kept at a time. Each costs a twentieth of a core while nobody uses it."""
-PATIENT = {"leader_heartbeat_timeout": f"{round(10 * min(3.0, factor()))}s"}
-"""For a cluster in which one member leads all the time, however busy the machine."""
 DEFAULTS = {name: one.default for name, one in inspect.signature(LocalCluster).parameters.items()}
 LendCluster = Callable[..., LocalCluster]
 
@@ -99,7 +97,7 @@ class SharedClusters:
         root = Path(tempfile.mkdtemp(prefix="ordo-shared-"))
         cluster = LocalCluster(service, root=root, **options)
         try:
-            cluster.start().await_leader(60)
+            await_ready(cluster.start())
         except BaseException:
             cluster.close()
             raise

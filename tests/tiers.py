@@ -8,8 +8,11 @@ depend on what else runs. What a mark of NIGHTLY says of a test comes first.
 from __future__ import annotations
 
 import ast
+import os
+import pickle
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -64,13 +67,15 @@ def _source(module: str) -> Path | None:
     return found if found.is_file() else None
 
 
-class _Module:
-    """What the names at the top of a module stand for."""
+class Module:
+    """What the names at the top of a module stand for, and what their code mentions."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, text: str) -> None:
         self.imports: dict[str, str] = {}
-        self.nodes: dict[str, list[ast.AST]] = {}
-        for node in ast.parse(path.read_text()).body:
+        self.mentions: dict[str, set[str]] = {}
+        """Name -> the longest dotted names in its code, and the imports inside it, which begin with `=`."""
+        self.arguments: dict[str, list[str]] = {}
+        for node in ast.parse(text).body:
             self._add(node)
 
     def _add(self, node: ast.AST) -> None:
@@ -83,21 +88,65 @@ class _Module:
             for alias in node.names:
                 self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            self.nodes.setdefault(node.name, []).append(node)
+            self._mention(node.name, node)
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 for part in ast.walk(target):
                     if isinstance(part, ast.Name):
-                        self.nodes.setdefault(part.id, []).append(node)
+                        self._mention(part.id, node)
         else:  # `if`, `with` and `try` at the top
             for part in ast.iter_child_nodes(node):
                 self._add(part)
 
+    def _mention(self, name: str, node: ast.AST) -> None:
+        self.mentions.setdefault(name, set()).update(_named(node))
+        self.arguments.setdefault(name, []).extend(_arguments(node))
+
+
+class Kept:
+    """Modules as they were read before, in a file of `build/`: parsing all of them takes as long as importing them."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._modules: dict[Path, tuple[tuple[int, int], Module]] = {}
+        self._is_new = False
+        with suppress(OSError, EOFError, pickle.PickleError, AttributeError, ImportError, TypeError, ValueError):
+            version, modules = pickle.loads(place.read_bytes())
+            self._modules = modules if version == self._version() else {}
+
+    @staticmethod
+    def _state(path: Path) -> tuple[int, int]:
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size
+
+    def _version(self) -> tuple[Path, tuple[int, int]]:
+        return Path(__file__), self._state(Path(__file__))
+
+    def read(self, path: Path) -> Module:
+        """Return a module, as it is now."""
+        state = self._state(path)
+        kept = self._modules.get(path)
+        if kept is None or kept[0] != state:
+            kept = self._modules[path] = (state, Module(path.read_text()))
+            self._is_new = True
+        return kept[1]
+
+    def save(self) -> None:
+        """Write the file again if modules were read; workers that do so at a time disturb each other in nothing."""
+        if self._is_new and self._place.parent.is_dir():
+            partial = self._place.with_name(f"{self._place.name}.{os.getpid()}")
+            partial.write_bytes(pickle.dumps((self._version(), self._modules)))
+            partial.replace(self._place)
+            self._is_new = False
+
+
+KEPT = Kept(ROOT / "build" / "tiers.pickle")
+
 
 @cache
-def read(path: Path) -> _Module:
+def read(path: Path) -> Module:
     """Return what the names at the top of a file stand for."""
-    return _Module(path)
+    return KEPT.read(path)
 
 
 def _dotted(node: ast.AST) -> str | None:
@@ -134,7 +183,7 @@ def _fixture(path: Path, name: str) -> Name | None:
     folders = [path.parent, *(folder for folder in path.parent.parents if folder.is_relative_to(ROOT / "tests"))]
     places = [path, *(folder / "conftest.py" for folder in folders)]
     for place in places:
-        if place.is_file() and (name in read(place).nodes or name in read(place).imports):
+        if place.is_file() and (name in read(place).mentions or name in read(place).imports):
             return Name(place, name)
     return None
 
@@ -145,12 +194,12 @@ def _leads_to(start: Name) -> tuple[frozenset[Name], frozenset[str]]:
     module = read(start.path)
     inside, outside = set[Name](), set[str]()
     dotted = {module.imports[start.name].join(("=", ""))} if start.name in module.imports else set()
-    for node in module.nodes.get(start.name, ()):
-        dotted.update(_named(node))
-        inside.update(found for one in _arguments(node) if (found := _fixture(start.path, one)) and found != start)
+    dotted |= module.mentions.get(start.name, set())
+    fixtures = (_fixture(start.path, one) for one in module.arguments.get(start.name, ()))
+    inside.update(found for found in fixtures if found is not None and found != start)
     for one in dotted:
         first, _, rest = one.removeprefix("=").partition(".")
-        if not one.startswith("=") and first in module.nodes:
+        if not one.startswith("=") and first in module.mentions:
             inside.add(Name(start.path, first))
             continue
         full = one[1:] if one.startswith("=") else ".".join(filter(None, (module.imports.get(first, first), rest)))

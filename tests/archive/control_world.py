@@ -12,7 +12,7 @@ from ordo.archive.client.session import ArchiveSession, SignalEvent
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.control.access import AccessPolicy
 from ordo.archive.control.conductor import ControlConductor
-from ordo.archive.control.config import ControlConfig
+from ordo.archive.control.settings import ControlSettings
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.runtime.io.storage import FileStorage
 from ordo.transport.client.client import TransportClient
@@ -43,7 +43,7 @@ class Server:
             self.archive,
             self.node.client,
             world.random.stream(address),
-            ControlConfig(control_channel=f"aeron:udp?endpoint={address}:8010", **settings),
+            ControlSettings(control_channel=f"aeron:udp?endpoint={address}:8010", **settings),
             access=access,
             on_error=self.errors.append,
         )

@@ -223,7 +223,7 @@ def test_a_local_udp_publication_is_recorded_through_a_spy(world: ControlWorld) 
 
 
 def test_recordings_that_cannot_start(world: ControlWorld) -> None:
-    server = world.server(recordings_max=2)
+    server = world.server(recorded_streams_max=2)
     caller = world.remote_caller(server)
     caller.call(control_requests.start_recording(CHANNEL, 1, local=True, auto_stop=False))
     with pytest.raises(ArchiveError, match="is being recorded already") as refused:
@@ -252,6 +252,22 @@ def test_no_more_images_are_recorded_than_allowed(world: ControlWorld) -> None:
     error = caller.session.late_errors[0][1]
     assert isinstance(error, ArchiveError)
     assert error.code == ErrorCode.MAX_RECORDINGS
+
+
+def test_streams_that_are_not_published_any_more_take_no_place_among_recordings(world: ControlWorld) -> None:
+    """Aeron's addRecordedPublication starts a recording for each session, which nobody stops when it is closed."""
+    server = world.server(recordings_max=1)
+    caller = world.remote_caller(server)
+    heard: list[str] = []
+    for stream_id in range(3):
+        publication = server.node.client.add_exclusive_publication(CHANNEL, stream_id)
+        caller.call(control_requests.start_recording(CHANNEL, stream_id, local=True, auto_stop=False))
+        heard.append("START")
+        world.until(lambda: caller.signal_names() == heard)
+        publication.close()
+        heard.append("STOP")
+        world.until(lambda: caller.signal_names() == heard)
+    assert server.archive.catalog.next_recording_id == 3
 
 
 def test_a_recording_is_stopped_in_three_ways(world: ControlWorld) -> None:
@@ -312,7 +328,7 @@ def test_extensions_that_do_not_fit(world: ControlWorld) -> None:
     record(world, server, caller, payloads(5))
     with pytest.raises(UnknownRecordingError):
         caller.call(control_requests.extend_recording(9, CHANNEL, STREAM, local=True, auto_stop=True))
-    with pytest.raises(UnknownRecordingError, match="is of stream_id=77"):
+    with pytest.raises(UnknownRecordingError, match="is of streamId=77"):
         caller.call(control_requests.extend_recording(0, CHANNEL, 78, local=True, auto_stop=True))
     caller.call(control_requests.extend_recording(0, CHANNEL, STREAM, local=True, auto_stop=True))
     server.node.client.add_exclusive_publication(CHANNEL, STREAM)
@@ -397,12 +413,3 @@ def test_positions_of_recordings_that_are_not_there(world: ControlWorld) -> None
         with pytest.raises(UnknownRecordingError) as refused:
             caller.call(call)
         assert refused.value.code == ErrorCode.UNKNOWN_RECORDING
-
-
-def test_requests_that_this_archive_has_not_are_refused(world: ControlWorld) -> None:
-    server = world.server()
-    caller = world.remote_caller(server)
-    token = codecs._request("ReplayTokenRequest", 105, [("recording_id", "i64")])
-    reply = caller.session.request(token, recording_id=0)
-    world.until(lambda: reply.is_done)
-    assert "is not supported" in str(reply.error)

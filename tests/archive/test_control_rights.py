@@ -9,7 +9,7 @@ import pytest
 
 from ordo.archive.client import control_requests
 from ordo.archive.client.control_requests import Call
-from ordo.archive.control.access import FullAccess, ReadOnlyAccess
+from ordo.archive.control.access import UnicastChannels, full_access
 from ordo.archive.inspection.tokens import load_tokens
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.runtime.errors import ArchiveError, ConfigurationError
@@ -55,7 +55,7 @@ def count_of(server: Server, code: ErrorCode) -> int:
     ids=["none", "a name", "cut", "one byte more", "long"],
 )
 def test_without_a_token_there_is_no_session(world: ControlWorld, credentials: bytes) -> None:
-    server = world.server(access=FullAccess(authenticator()))
+    server = world.server(access=full_access(authenticator()))
     with pytest.raises(ArchiveError, match="authentication rejected") as refused:
         world.remote_caller(server, credentials=credentials)
     assert refused.value.code == ErrorCode.AUTHENTICATION_REJECTED
@@ -65,7 +65,7 @@ def test_without_a_token_there_is_no_session(world: ControlWorld, credentials: b
 
 def test_a_session_that_is_not_let_in_is_served_nothing(world: ControlWorld) -> None:
     """Requests are sent in the name of the session before the authenticator has decided, and after it has refused."""
-    server = world.server(access=FullAccess(authenticator()))
+    server = world.server(access=full_access(authenticator()))
     node = world.node("10.0.0.9")
     caller = world.caller(node.client, "aeron:udp?endpoint=10.0.0.1:8010", "aeron:udp?endpoint=10.0.0.9:0")
     world.until(lambda: server.conductor.sessions)
@@ -85,7 +85,7 @@ def test_a_session_that_is_not_let_in_is_served_nothing(world: ControlWorld) -> 
 
 
 def test_roles_decide_what_is_served(world: ControlWorld) -> None:
-    server = world.server(access=FullAccess(authenticator()))
+    server = world.server(access=full_access(authenticator()))
     reader = world.remote_caller(server, "10.0.0.7", credentials=READER.encode())
     writer = world.remote_caller(server, "10.0.0.8", credentials=lambda: WRITER.encode())
     cleaner = world.remote_caller(server, "10.0.0.9", credentials=CLEANER.encode())
@@ -139,7 +139,7 @@ def test_roles_decide_what_is_served(world: ControlWorld) -> None:
 def test_a_challenge_is_answered_by_who_knows_it(world: ControlWorld) -> None:
     gate = Gate()
     gate.rights_of = lambda principal: Right.LOG if principal == b"guest" else Right(0)  # type: ignore[attr-defined]
-    server = world.server(access=FullAccess(gate))  # type: ignore[arg-type]
+    server = world.server(access=full_access(gate))  # type: ignore[arg-type]
     with pytest.raises(ArchiveError, match="authentication rejected"):
         world.remote_caller(server, "10.0.0.8", credentials=PASSWORD, on_challenge=lambda challenge: b"wrong")
     caller = world.remote_caller(server, "10.0.0.9", credentials=PASSWORD, on_challenge=lambda challenge: ANSWER)
@@ -151,7 +151,7 @@ def test_an_authenticator_that_fails_lets_nobody_in_and_ends_nothing(world: Cont
         def on_connected_session(self, proxy: SessionProxy, now_ms: int) -> None:
             raise ValueError("a mistake")
 
-    server = world.server(access=FullAccess(Broken()))  # type: ignore[arg-type]
+    server = world.server(access=full_access(Broken()))  # type: ignore[arg-type]
     with pytest.raises(ArchiveError):
         world.remote_caller(server, credentials=PASSWORD, message_timeout_s=2.0)
     assert any("a mistake" in str(error) for error in server.errors)
@@ -166,7 +166,7 @@ def test_one_host_does_not_take_all_sessions_by_knocking(world: ControlWorld) ->
 
     gate = Undecided()
     gate.rights_of = lambda principal: Right.LOG  # type: ignore[attr-defined]
-    server = world.server(access=FullAccess(gate), sessions_max=8)  # type: ignore[arg-type]
+    server = world.server(access=full_access(gate), sessions_max=8)  # type: ignore[arg-type]
     stranger = world.node("10.0.0.66")
     for _ in range(8):
         world.caller(stranger.client, "aeron:udp?endpoint=10.0.0.1:8010", "aeron:udp?endpoint=10.0.0.66:0")
@@ -189,16 +189,16 @@ def test_one_host_does_not_take_all_sessions_by_knocking(world: ControlWorld) ->
     ],
 )
 def test_a_response_channel_of_an_owned_archive_names_an_address_and_nothing_else(channel: str) -> None:
-    access = ReadOnlyAccess()
+    channels = UnicastChannels()
     with pytest.raises(ArchiveError) as refused:
-        access.response_channel(channel, 20, 5)
+        channels.response_channel(channel, 20, 5)
     assert refused.value.code == ErrorCode.UNAUTHORISED_ACTION
 
 
 def test_a_response_channel_may_name_the_session_of_its_own_stream_only() -> None:
-    access = ReadOnlyAccess()
+    channels = UnicastChannels()
     asked = "aeron:udp?endpoint=10.0.0.5:4000|session-id=-5|interface=10.0.0.5|mtu=1408|so-sndbuf=1g"
-    assert access.response_channel(asked, 20, -5) == "aeron:udp?endpoint=10.0.0.5:4000|session-id=-5|mtu=1408"
+    assert channels.response_channel(asked, 20, -5) == "aeron:udp?endpoint=10.0.0.5:4000|session-id=-5|mtu=1408"
 
 
 def test_a_file_of_tokens_says_what_is_wrong_with_it(tmp_path: Path) -> None:

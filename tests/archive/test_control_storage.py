@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ordo.archive.client import control_requests
-from ordo.archive.control.access import ReadOnlyAccess
+from ordo.archive.client.control_requests import Call
+from ordo.archive.control.access import AccessPolicy, NoBounds, ReadingRights, UnicastChannels
 from ordo.archive.protocol import codecs
 from ordo.archive.protocol.codes import REPLAY_ALL_AND_STOP, ErrorCode, RecordingSignal
 from ordo.archive.segments.segments import segment_name
@@ -109,7 +110,7 @@ def test_replays_that_cannot_start(world: ControlWorld) -> None:
     caller = world.remote_caller(server)
     record(world, server, caller, payloads(10))
     stop = caller.call(control_requests.stop_position(0)) or 0
-    assert refused_with(caller, replay(31)) == ErrorCode.INVALID_POSITION
+    assert refused_with(caller, replay(31)) == ErrorCode.GENERIC
     assert refused_with(caller, replay(stop)) == ErrorCode.INVALID_POSITION
     assert refused_with(caller, replay(stop + 32)) == ErrorCode.INVALID_POSITION
     assert refused_with(caller, replay(-32)) == ErrorCode.INVALID_POSITION
@@ -128,6 +129,22 @@ def test_an_empty_recording_has_nothing_to_replay_up_to_its_end(world: ControlWo
     caller.call(control_requests.start_recording(CHANNEL, STREAM, local=True, auto_stop=True))
     server.node.client.add_exclusive_publication(CHANNEL, STREAM)
     world.until(lambda: caller.signals)
+    assert refused_with(caller, replay(length=REPLAY_ALL_AND_STOP)) == ErrorCode.EMPTY_RECORDING
+
+
+def test_an_empty_recording_that_is_stopped_is_replayed_as_a_stream_that_ends(world: ControlWorld) -> None:
+    server = world.server()
+    caller = world.remote_caller(server)
+    record(world, server, caller, [])
+    node = world.nodes[-1]
+    ended: list[object] = []
+    subscription = node.client.add_subscription(
+        REPLAY_CHANNEL, REPLAY_STREAM, on_unavailable_image=lambda image: ended.append(image)
+    )
+    caller.call(replay())
+    world.until(lambda: subscription.image_count == 1)
+    world.until(lambda: ended, timeout_ns=30 * S, step_ns=MS)
+    assert refused_with(caller, replay(0)) == ErrorCode.INVALID_POSITION
     assert refused_with(caller, replay(length=REPLAY_ALL_AND_STOP)) == ErrorCode.EMPTY_RECORDING
 
 
@@ -202,18 +219,18 @@ def test_replays_of_the_archives_owner_are_not_the_clients(world: ControlWorld) 
 # --- access -----------------------------------------------------------------------------------------------------------
 
 
-class BoundedAccess(ReadOnlyAccess):
+class CounterBounds(NoBounds):
     """What a node gives strangers: its recordings up to a counter."""
 
-    limit: Counter | None = None
+    counter: Counter | None = None
 
-    def replay_limit(self, recording_id: int) -> Counter | None:
-        return self.limit
+    def limit(self, recording_id: int) -> Counter | None:
+        return self.counter
 
 
 def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world: ControlWorld) -> None:
-    access = BoundedAccess()
-    server = world.server(access=access)
+    bounds = CounterBounds()
+    server = world.server(access=AccessPolicy(ReadingRights(), UnicastChannels(), bounds))
     sent = payloads(60)
     owned = server.archive.record_subscription(CHANNEL, STREAM)
     publication = server.node.client.add_exclusive_publication(CHANNEL, STREAM)
@@ -221,8 +238,8 @@ def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world:
     world.send(publication, sent)
     world.until(lambda: owned.recordings and owned.recordings[0].durable_position == publication.position)
     positions = [message.position for message in server.archive.reader(0).messages()]
-    access.limit = server.node.client.add_counter(1998, "commit")
-    access.limit.set(positions[19])
+    bounds.counter = server.node.client.add_counter(1998, "commit")
+    bounds.counter.set(positions[19])
     caller = world.remote_caller(server)
     for call in (
         control_requests.start_recording(CHANNEL, 1, local=True, auto_stop=False),
@@ -245,7 +262,7 @@ def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world:
     other.set(1 << 40)
     assert refused_with(caller, replay(limit=other.counter_id)) == ErrorCode.UNAUTHORISED_ACTION
     subscription = caller.client.add_subscription(REPLAY_CHANNEL, REPLAY_STREAM)
-    caller.call(replay(limit=access.limit.counter_id))
+    caller.call(replay(limit=bounds.counter.counter_id))
     assert world.collect(subscription, lambda got: len(got) == 20) == sent[:20]
     thief = world.remote_caller(server)
     thief.call(control_requests.stop_replay(1 << 32 | subscription.images[0].session_id & 0xFFFFFFFF))
@@ -255,7 +272,7 @@ def test_strangers_of_an_owned_archive_only_read_and_only_up_to_its_bound(world:
 
 
 def test_a_local_stranger_of_an_owned_archive_gets_no_session_over_ipc(world: ControlWorld) -> None:
-    server = world.server(access=ReadOnlyAccess())
+    server = world.server(access=AccessPolicy(ReadingRights(), UnicastChannels(), NoBounds()))
     world.caller(server.node.new_client(), "aeron:ipc", "aeron:ipc")
     world.until(lambda: server.errors)
     assert "aeron:udp channels only" in str(server.errors[0])
@@ -413,3 +430,71 @@ def test_an_old_replay_request_without_its_later_fields_is_served(world: Control
     old = (44).to_bytes(2, "little") + whole[2:6] + (6).to_bytes(2, "little") + whole[8:52] + whole[64:]
     caller.session._offer(old, "an old request")
     assert world.collect(subscription, lambda got: len(got) == 10) == sent
+
+
+# --- response channels ------------------------------------------------------------------------------------------------
+
+CONTROL = "aeron:udp?endpoint=10.0.0.1:8010"
+ANSWERS = "aeron:udp?control-mode=response|control=10.0.0.1:5000"
+ANSWERED_REPLAY = "aeron:udp?control-mode=response|control=10.0.0.1:5001"
+TOKEN_OF_0 = Call(codecs.REPLAY_TOKEN_REQUEST, {"recording_id": 0}, lambda reply: reply.relevant_id)
+
+
+class Requester:
+    """A client that names no address of its own: answers and replays come back to where its requests come from."""
+
+    def __init__(self, world: ControlWorld) -> None:
+        self.world = world
+        self.server = world.server()
+        self.node = world.node("10.0.0.9")
+        self.caller = world.caller(self.node.client, CONTROL, ANSWERS).connected()
+        self.subscription = self.node.client.add_subscription(ANSWERED_REPLAY, REPLAY_STREAM)
+        self.publication = self.node.client.add_exclusive_publication(
+            f"{CONTROL}|term-length=64k|response-correlation-id={self.subscription.registration_id}", 10
+        )
+        world.until(lambda: self.publication.is_connected)
+
+    def replay(self, token: int, recording_id: int = 0) -> Any:
+        """Asks in the stream that the replay goes back to; the reply comes in the session."""
+        fields = control_requests.start_replay(recording_id, ANSWERED_REPLAY, REPLAY_STREAM).fields
+        return self.caller.session.request(
+            codecs.REPLAY_REQUEST, via=self.publication, **(fields | {"replay_token": token})
+        )
+
+
+@pytest.fixture
+def requester(world: ControlWorld) -> Requester:
+    return Requester(world)
+
+
+def test_a_client_without_an_address_is_answered_and_replayed_to(requester: Requester) -> None:
+    sent = payloads(50)
+    record(requester.world, requester.server, requester.caller, sent)
+    reply = requester.replay(requester.caller.call(TOKEN_OF_0))
+    got = requester.world.collect(requester.subscription, lambda got: len(got) == 50)
+    assert got == sent
+    assert reply.is_done
+    assert reply.error is None
+
+
+def test_a_token_is_good_for_its_recording_and_for_a_while(requester: Requester) -> None:
+    """Who has none hears nothing: it is a stranger's stream."""
+    record(requester.world, requester.server, requester.caller, payloads(3))
+    token = requester.caller.call(TOKEN_OF_0)
+    replies = [requester.replay(token, 7), requester.replay(token ^ 1)]
+    requester.world.run(6 * S, step_ns=5 * MS)
+    replies.append(requester.replay(token))
+    requester.world.run(100 * MS)
+    assert not any(reply.is_done for reply in replies)
+    assert [str(error) for error in requester.server.errors] == [
+        f"a replay of recording {recording_id} by a token that is not valid" for recording_id in (7, 0, 0)
+    ]
+
+
+def test_tokens_are_bounded_and_expire(world: ControlWorld) -> None:
+    server = world.server(replay_tokens_max=2)
+    caller = world.remote_caller(server)
+    assert len({caller.call(TOKEN_OF_0) for _ in range(2)}) == 2
+    assert refused_with(caller, TOKEN_OF_0) == ErrorCode.MAX_REPLAYS
+    world.run(6 * S, step_ns=5 * MS)
+    caller.call(TOKEN_OF_0)

@@ -154,6 +154,8 @@ def test_mistakes_are_one_line(served: Served) -> None:
         PersistentSubscription.connect(served.address, 0, "aeron:ipc", STREAM, silence_s=0)
     with pytest.raises(ConfigurationError, match='position=-1: must be None, "live", or a number of bytes'):
         PersistentSubscription.connect(served.address, 0, "aeron:ipc", STREAM, position=-1)
+    with pytest.raises(ConfigurationError, match="identity='0': must be the 32 hexadecimal digits"):
+        PersistentSubscription.connect(served.address, 0, "aeron:ipc", STREAM, identity="0")
     with pytest.raises(ChannelError):
         PersistentSubscription.connect(served.address, 0, "udp://127.0.0.1:1", STREAM)
     with (

@@ -131,6 +131,23 @@ def test_a_segment_that_is_there_already_ends_the_recording(open_archive: Callab
     assert stop == ended[0][0].durable_position
 
 
+def test_a_pad_at_the_end_counts_where_the_archive_says_so(open_archive: Callable[..., Archive]) -> None:
+    """A program that closes its publication after a full term waits for the position after the PAD."""
+    archive = open_archive(counts_padding=True)
+    stream = Stream()
+    recording = archive.record(stream.image)
+    send(archive, stream, b"last")
+    stream.pad(4064)
+    while archive.do_work(0):
+        pass
+    assert recording.counter is not None
+    assert recording.durable_position == recording.counter.value == stream.position == 4160
+    archive.stop(recording)
+    assert archive.descriptor(0).stop_position == stream.position
+    archive.close()
+    assert [message.payload for message in open_archive().reader(0).messages()] == [b"last"]
+
+
 def test_an_image_that_jumps_ends_the_recording(open_archive: Callable[..., Archive]) -> None:
     archive = open_archive()
     stream = Stream()

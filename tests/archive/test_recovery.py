@@ -25,8 +25,10 @@ from tests.archive.test_recorder import frames_of, send, send_many
 def crash(tmp_path: Path, open_archive: Callable[..., Archive]) -> Callable[..., list[Frame]]:
     """Records payloads into the test's archive folder and leaves it as a crash would: active in the catalog."""
 
-    def record_and_crash(payloads: list[bytes], *, position: int = 0, pad: int | None = None) -> list[Frame]:
-        archive = open_archive()
+    def record_and_crash(
+        payloads: list[bytes], *, position: int = 0, pad: int | None = None, **options: Any
+    ) -> list[Frame]:
+        archive = open_archive(**options)
         stream = Stream(position=position)
         recording = archive.record(stream.image)
         for payload in payloads:
@@ -109,6 +111,17 @@ def test_a_pad_at_the_end_does_not_count(crash: Any, open_archive: Callable[...,
     archive.do_work(0)
     archive.close()
     assert [message.payload for message in open_archive().reader(0).messages()] == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("pad", [0, 4064, 8000])
+def test_a_pad_at_the_end_counts_where_it_was_acknowledged(
+    crash: Any, open_archive: Callable[..., Archive], pad: int
+) -> None:
+    """Whoever opens the folder next: what a client was told stays true."""
+    frames = crash([b"before"], pad=pad, counts_padding=True)
+    archive = open_archive()
+    assert archive.descriptor(0).stop_position == frames[-1].position + align(frames[-1].length)
+    assert [message.payload for message in archive.reader(0).messages()] == [b"before"]
 
 
 def test_the_end_of_the_last_of_several_segments(crash: Any, open_archive: Callable[..., Archive]) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import signal
+import struct
+import time
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ordo.archive.client.client import ArchiveClient
+from ordo.archive.protocol import codecs
+from ordo.archive.protocol.codecs import SCHEMAS
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
+from ordo.runtime.sbe import decode_one_of
 from ordo.runtime.security.tokens import new_token
+from ordo.transport.streams.subscription import NULL_COUNTER_ID
 from tests.archive.served import STREAM, Served, record, token_table
+from tests.patience import patient
 
 
 @pytest.mark.parametrize("is_local", [False, True], ids=["udp", "ipc"])
@@ -110,3 +118,66 @@ def test_tokens_say_who_may_record_and_who_may_read(
         log = served.stop()
     assert "PurgeRecordingRequest is refused" in log
     assert "authentication rejected" in log
+
+
+def test_counters_say_what_an_archive_does(served: Served) -> None:
+    """By the type ids of Aeron's archives, for its tools and for programs that look for them."""
+    with served.connect(is_local=True) as client:
+        counters = client.transport.counters
+
+        def value(type_id: int) -> int:
+            return counters.get_value(counters.find(type_id))
+
+        record(client, "aeron:ipc?alias=counted", [bytes(1000)] * 100, local=True)
+        stop = client.stop_position(0)
+        until(client, lambda: value(106) == stop)
+        until(client, lambda: counters.find(113) != NULL_COUNTER_ID and value(113) != 0)
+        session = counters.describe(counters.find(113))
+        assert session is not None
+        assert session.label.startswith("control-session: name=")
+        assert session.label.endswith(f" - archiveId={client.archive_id}")
+        assert session.key[:16] == struct.pack("<qq", client.archive_id, session.value)
+        assert session.reference_id > 0
+        for type_id in range(101, 113):
+            found = counters.describe(counters.find(type_id))
+            assert found is not None
+            assert found.label.endswith(f" - archiveId={client.archive_id}")
+        until(client, lambda: [value(type_id) for type_id in (101, 102, 111, 112)] == [0, 1, 0, 0])
+        assert value(105) > 0
+        assert len([*client.replay(0)]) == 100
+        until(client, lambda: value(109) == stop)
+        assert value(108) <= value(110)
+
+
+def test_recordings_are_told_of_on_the_events_channel(
+    tmp_path: Path, shm_path: Path, free_port: Callable[[], int]
+) -> None:
+    channel = f"aeron:udp?control-mode=dynamic|control=127.0.0.1:{free_port()}"
+    with (
+        Served(free_port(), tmp_path / "archive", shm_path / "driver", "--events", channel) as served,
+        served.connect(is_local=True) as client,
+    ):
+        events: list[Any] = []
+        subscription = client.transport.add_subscription(f"{channel}|endpoint=127.0.0.1:0", 30)
+        until(client, lambda: subscription.is_connected)
+        recording_id = record(client, "aeron:ipc?alias=told", [bytes(1000)] * 3, local=True)
+
+        def is_told() -> bool:
+            subscription.poll_messages(lambda payload, _: events.append(decode_one_of(SCHEMAS, payload)), 10)
+            return bool(events) and events[-1][0] is codecs.RECORDING_STOPPED
+
+        until(client, is_told)
+        started, stopped = events[0][1], events[-1][1]
+        assert (started.recording_id, started.start_position, started.stream_id) == (recording_id, 0, STREAM)
+        assert (started.channel, started.source_identity) == ("aeron:ipc?alias=told", "aeron:ipc")
+        assert stopped == (recording_id, 0, 3 * 1056)
+        positions = [event.position for message, event in events if message is codecs.RECORDING_PROGRESS]
+        assert positions == sorted(positions)
+        assert positions[-1] <= 3 * 1056
+
+
+def until(client: ArchiveClient, condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + patient(20)
+    while not condition():
+        assert time.monotonic() < deadline_s
+        client.work()

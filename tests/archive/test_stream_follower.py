@@ -14,7 +14,7 @@ from ordo.archive.client.replay import RecordedMessage
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.client.stream_follower import StreamFollower
 from ordo.archive.protocol.codes import ErrorCode, is_final
-from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, UnknownRecordingError
+from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, OtherRecordingError, UnknownRecordingError
 from tests.archive.control_world import Caller, ControlWorld, Server
 from tests.simulation.network import Faults
 from tests.transport.driver_world import MS, Node, S
@@ -77,6 +77,7 @@ class Follower:
             position=choices.pop("position", None),
             silence_ns=200 * MS,
             on_change=self.changes.append,
+            identity=choices.pop("identity", None),
         )
         self.world = world
 
@@ -264,6 +265,37 @@ def test_a_publisher_that_begins_anew_while_the_stream_is_live_is_an_error(world
         follower.until(lambda: False)
     assert follower.payloads == due
     assert follower.changes == [True, False]
+
+
+def test_another_recording_in_the_place_of_the_one_that_was_read_is_an_error(world: ControlWorld) -> None:
+    """As an archive has that was begun anew at its address, of a stream with the same session and term ids."""
+    followed = Followed(world)
+    followed.offer(50)
+    follower = Follower(followed)
+    follower.until_live()
+    identity, due = follower.core.identity, list(followed.sent)
+    followed.publication.close()
+    follower.until(lambda: "was stopped" in follower.core.problem)
+    archive = followed.server.archive
+    archive.catalog.update(0, start_timestamp=archive.descriptor(0).start_timestamp + 1)
+    with pytest.raises(OtherRecordingError, match=r"recording 0 of the archive at .* is another one \(identity"):
+        follower.until(lambda: False)
+    assert follower.payloads == due
+    with pytest.raises(OtherRecordingError, match="than what was read before"):
+        Follower(followed, identity=identity, position=follower.core.position).until(lambda: False)
+
+
+def test_a_subscription_goes_on_in_the_recording_whose_identity_it_kept(world: ControlWorld) -> None:
+    followed = Followed(world)
+    followed.offer(50)
+    first = Follower(followed)
+    first.until_live()
+    first.core.close()
+    second = Follower(followed, identity=first.core.identity, position=first.core.position)
+    followed.offer(10)
+    second.until_live(50)
+    assert second.core.identity == first.core.identity
+    second.core.close()
 
 
 def test_what_no_second_try_can_mend_ends_it(world: ControlWorld) -> None:

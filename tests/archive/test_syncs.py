@@ -21,22 +21,24 @@ import pytest
 
 from ordo.archive import history
 from ordo.archive.archive import Archive
-from ordo.archive.inspection import administration, export
+from ordo.archive.inspection import administration
 from ordo.archive.segments import recovery
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.archive.segments.checkpoints import CHECKPOINTS_NAME, Checkpoints
 from ordo.archive.segments.segments import segment_name
+from ordo.archive.store.lmdb_store import LmdbStore
 from ordo.cluster.module.snapshots.log_repair import LogRepair
 from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, CommitNote
 from ordo.cluster.module.state.peer_notes import PEER_NOTES_NAME, PeerNotes
+from ordo.runtime.io import durable_files
+from ordo.runtime.io.durable_files import create_durably, make_folder_durably, sync_folder, write_durably
 from ordo.runtime.native.clock import VirtualClock
-from ordo.transport.secure import keys
 from tests.archive.streams import BACK_PRESSURED, Sink, Stream
 from tests.simulation.storage import SimulatedDisk, SimulatedStorage
 from tools.source import PACKAGES, ROOT
 
 SEEDS = 20
-SYNCS = ("sync_directory", "sync_now", "request_sync", "fsync")
+SYNCS = ("sync_directory", "sync_now", "request_sync", "fsync", "sync_folder")
 LENGTH = 65536
 FOLDER = "/a"
 
@@ -210,27 +212,47 @@ def noted_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The calls that decide what a crash leaves of a file, in their order, from now on."""
     calls: list[str] = []
     fsync, replace = os.fsync, os.replace
-    monkeypatch.setattr(os, "fsync", lambda one: (calls.append("fsync"), fsync(one)))
+
+    def note_fsync(descriptor: int) -> None:
+        calls.append(f"fsync {Path(os.readlink(f'/proc/self/fd/{descriptor}')).name}")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
     monkeypatch.setattr(os, "replace", lambda *names: (calls.append("replace"), replace(*names)))
     return calls
 
 
-def check_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of Aeron's replaces the last one once it is on the disk."""
+def check_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file replaces the last one once it is on the disk, and its name is durable then."""
     calls = noted_calls(monkeypatch)
-    export._replace(tmp_path / "catalog", b"one")
-    assert calls == ["fsync", "replace"]
+    write_durably(tmp_path / "state", "one")
+    assert calls == ["fsync state.new", "replace", f"fsync {tmp_path.name}"]
 
 
-def check_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A private key that was told to its owner is in its file, and a list of keys before it replaces the last one."""
+def check_creating(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new file, such as a private key that was told to its owner, is there with its content."""
     calls = noted_calls(monkeypatch)
-    number = len(list(tmp_path.iterdir()))
-    pair = keys.write_new_secret(str(tmp_path / f"{number}.key"))
-    assert calls == ["fsync"]
-    calls.clear()
-    keys.add_trusted(str(tmp_path / f"{number}.trusted"), keys.public_text(pair.public), "a", [])
-    assert calls == ["fsync", "replace"]
+    name = f"{len(list(tmp_path.iterdir()))}.key"
+    create_durably(tmp_path / name, b"one", mode=0o600)
+    assert calls == [f"fsync {name}", f"fsync {tmp_path.name}"]
+
+
+def check_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new folder is there, and those above it that were made for it."""
+    calls = noted_calls(monkeypatch)
+    name = f"{len(list(tmp_path.iterdir()))}"
+    make_folder_durably(tmp_path / name / "inner")
+    assert calls == [f"fsync {name}", f"fsync {tmp_path.name}"]
+
+
+def check_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new store of metadata is found by its name; one that was there needs no sync for that."""
+    path = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.mdb")
+    calls = noted_calls(monkeypatch)
+    for expected in ([f"fsync {tmp_path.name}"], []):
+        calls.clear()
+        LmdbStore(path).close()
+        assert calls == expected
 
 
 class Part(NamedTuple):
@@ -262,11 +284,14 @@ PARTS = (
     Part(history.migrate_segments, 0, check_migration),
     Part(LogRepair._copy, 0, check_mending),
     Part(LogRepair._copy, 1, check_mending),
-    Part(export._replace, 0, check_export),
-    Part(keys.write_new_secret, 0, check_key),
-    Part(keys.add_trusted, 0, check_key),
+    Part(durable_files._write, 0, check_writing),
+    Part(write_durably, 0, check_writing),
+    Part(create_durably, 0, check_creating),
+    Part(make_folder_durably, 0, check_folders),
+    Part(sync_folder, 0, check_writing),
+    Part(LmdbStore.__init__, 0, check_store),
 )
-BY_DURABILITY = "tests/archive/test_durability.py"
+BY_RECORDER = "tests/archive/test_recorder_syncs.py"
 BY_JOURNAL = "tests/cluster/client/test_journal.py"
 BY_PLANTED = "tests/simulation/test_planted.py"
 BY_STRACE = "tests/runtime/test_system_syncs.py"
@@ -275,13 +300,13 @@ ELSEWHERE = {
     "archive/inspection/administration.py: storage.sync_directory(directory)": (
         "compact: the file before has the same content; what a crash undoes is the room that was given back"
     ),
-    "archive/recorder.pyx: self._request(folder)": BY_DURABILITY,
-    "archive/recorder.pyx: self._request(self._file)": BY_DURABILITY,
-    "archive/recorder.pyx: self._previous.sync_now()": BY_DURABILITY,
-    "archive/recorder.pyx: self._request(self._folder)": BY_DURABILITY,
-    "archive/recorder.pyx: self._folder.sync_now()": BY_DURABILITY,
-    "archive/recorder.pyx: self._file.sync_now()": BY_DURABILITY,
-    "archive/recorder.pyx: self._flight_ticket = self._queue.request(file)": BY_DURABILITY,
+    "archive/recorder.pyx: self._request(folder)": BY_RECORDER,
+    "archive/recorder.pyx: self._request(self._file)": BY_RECORDER,
+    "archive/recorder.pyx: self._previous.sync_now()": BY_RECORDER,
+    "archive/recorder.pyx: self._request(self._folder)": BY_RECORDER,
+    "archive/recorder.pyx: self._folder.sync_now()": BY_RECORDER,
+    "archive/recorder.pyx: self._file.sync_now()": BY_RECORDER,
+    "archive/recorder.pyx: self._flight_ticket = self._queue.request(file)": BY_RECORDER,
     "cluster/checks/doctor.py: os.fdatasync(file.fileno())": "it measures the disk, and keeps nothing",
     "cluster/client/requests/journal.py: os.fdatasync(self._descriptor)": BY_JOURNAL,
     "cluster/client/requests/journal.py: os.fsync(descriptor)": BY_JOURNAL,
@@ -289,18 +314,18 @@ ELSEWHERE = {
     "cluster/client/requests/journal.py: self._store.sync()": BY_PLANTED,
     "cluster/client/requests/journal.py: self.sync()": "close: what was sent was synced before; the rest nobody has",
     "cluster/client/requests/request_window.pyx: self._journal.sync()": BY_PLANTED,
-    "pipeline/export/target.py: os.fsync(file.fileno())": BY_STRACE,
     "pipeline/recordings/object_copy.py: FileStorage().sync_directory(part)": FETCHED,
     "pipeline/recordings/object_copy.py: FileStorage().sync_directory(parent)": FETCHED,
     "pipeline/recordings/object_copy.py: os.fsync(file.fileno())": FETCHED,
     "runtime/io/storage.pyx: result = self.sync()": BY_STRACE,
     "runtime/io/storage.pyx: return 0 if fdatasync(self._descriptor) == 0 else -c_errno": BY_STRACE,
     "runtime/io/storage.pyx: if fdatasync(descriptor) != 0:": BY_STRACE,
-    "runtime/io/storage.pyx: os.fsync(descriptor)": BY_STRACE,
+    "runtime/io/storage.pyx: sync_folder(directory)": BY_STRACE,
+    "runtime/io/storage.pyx: sync_folder(os.path.dirname(os.path.abspath(made)))": BY_STRACE,
 }
 """Syncs that no Part has: the file of the tests that miss them, or why nothing is lost without them."""
 CALL = re.compile(
-    r"\b(sync_now|request_sync|sync_directory|fsync|fdatasync|_queue\.request|_journal\.sync|_store\.sync|self\.sync|self\._request(?=\((?:folder|self)))\("
+    r"\b(sync_now|request_sync|sync_directory|sync_folder|fsync|fdatasync|_queue\.request|_journal\.sync|_store\.sync|self\.sync|self\._request(?=\((?:folder|self)))\("
 )
 DEFINITION = re.compile(r"^\s*(def|cdef|cpdef|#|\"\"\")|``|^\s*(from|import) ")
 
@@ -314,7 +339,9 @@ class _Leaving(ast.NodeTransformer):
 
     def visit_Expr(self, node: ast.Expr) -> ast.stmt:
         call = node.value
-        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in SYNCS):
+        called = call.func if isinstance(call, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        if name not in SYNCS:
             return node
         self.count += 1
         return ast.copy_location(ast.Pass(), node) if self.count == self.number + 1 else node

@@ -119,7 +119,7 @@ def test_a_catalog_that_cannot_be_written_leaves_the_one_that_was_there(
     assert run(["archive", "export-catalog", folder]) == 0
     before = Path(folder, "archive.catalog").read_bytes()
     capsys.readouterr()
-    Path(folder, "archive.catalog.part").mkdir()
+    Path(folder, "archive.catalog.new").mkdir()
     assert run(["archive", "export-catalog", folder]) == EXIT_FAILED
     told = capsys.readouterr()
     assert (told.out, told.err) == ("", f"ordo: {folder}/archive.catalog cannot be written: Is a directory\n")

@@ -30,7 +30,7 @@ from ordo.transport.secure.network import SecureNetwork
 from ordo.transport.udp import UdpNetwork
 from tests.attacks.test_archive import archives
 from tests.cluster.integration.agreement import demand_agreement
-from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.cluster.integration.conftest import PATIENT, StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from tests.patience import patient
 from tests.sequencer.receiver_frames import DATA, SEND_SETUP, SETUP, ReceiverFrames, asking_for_setup
@@ -117,7 +117,7 @@ def cluster(
     request: pytest.FixtureRequest, start_cluster: StartCluster, monkeypatch: pytest.MonkeyPatch
 ) -> LocalCluster:
     """Keys are in the environment. The leader stays on a busy machine, too: these tests are of its readers."""
-    started = start_cluster(encrypted=request.param, cluster={"leader_heartbeat_timeout": "2s"})
+    started = start_cluster(encrypted=request.param, cluster=PATIENT)
     for name, path in started.client_keys.items():
         monkeypatch.setenv(f"ORDO_{name.upper()}", str(path))
     return started
@@ -183,7 +183,7 @@ class Scene:
         demand_agreement(self.cluster, [self.writer])
         others = [one for index, one in enumerate(archives(self.cluster)) if index != self.member_id]
         with LogReader(others) as other:
-            log = list(other.entries(timeout_s=1.0))
+            log = list(other.entries(timeout_s=patient(1.0)))
         self.until(lambda: all(len(reader.entries) >= len(log) for reader in self.readers))
         for reader in self.readers:
             assert [one.position for one in reader.entries[: len(log)]] == [one.position for one in log]

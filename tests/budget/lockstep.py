@@ -28,7 +28,7 @@ from ordo.bench.loads.load_native import EchoStream, LoadRun
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.node.node import Node, NodeSeams
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.deploy.launcher import find_ports
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import VirtualClock
@@ -88,7 +88,7 @@ class Lockstep:
         self.run_until(lambda: self.clock.now() >= settled_ns)
 
     def _boot(self, root: Path, ports: list[int], member_id: int, service: Service) -> Node:
-        config = NodeConfig.model_validate(
+        config = NodeSettings.model_validate(
             {
                 "node": {
                     "member_id": member_id,

@@ -18,9 +18,10 @@ from ordo.cluster.checks.doctor import Finding, Verdict, examine
 from ordo.cluster.checks.reach import ASK, SMALL_BYTES, Doctors, Probe
 from ordo.cluster.settings.config import load_config
 from ordo.cluster.wire.members import Member
-from ordo.deploy.launcher import LocalCluster, find_ports
+from ordo.deploy.launcher import find_ports
 from ordo.runtime.native.clock import SystemClock
 from tests.background import in_background
+from tests.clusters import ready_cluster
 
 MTU_BYTES = 1408
 TIMEOUT_S = 20.0
@@ -163,7 +164,7 @@ def test_a_stranger_gets_no_answer_and_never_a_longer_one(ports: list[int]) -> N
 
 @pytest.mark.parametrize("is_encrypted", [False, True])
 def test_nodes_that_run_are_found_by_a_member_that_does_not_yet(tmp_path: Path, is_encrypted: bool) -> None:
-    with LocalCluster("examples.counter:Counter", root=tmp_path, encrypted=is_encrypted) as cluster:
+    with ready_cluster("examples.counter:Counter", root=tmp_path, encrypted=is_encrypted) as cluster:
         leader = cluster.await_leader()
         stopped, other = (one for one in cluster.member_ids if one != leader)
         here = of_members(examine(load_config(cluster.config_path(other))))

@@ -10,7 +10,7 @@ import pytest
 
 from ordo.cli import run
 from ordo.cluster.node.authentication import make_authenticator
-from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.init import write_cluster
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.security.authentication import Right
@@ -20,7 +20,7 @@ from ordo.transport.secure.keys import read_secret, read_trusted
 HOSTS = ["--host", "10.0.0.1", "--host", "10.0.0.2", "--host", "10.0.0.3"]
 
 
-def written(folder: Path) -> list[NodeConfig]:
+def written(folder: Path) -> list[NodeSettings]:
     return [load_config(path) for path in sorted(folder.glob("node*.toml"))]
 
 
@@ -109,7 +109,7 @@ def test_every_key_is_there_with_a_comment_and_its_default(tmp_path: Path) -> No
     assert run(["init", str(tmp_path), *HOSTS, "--service", "a.b:C"]) == 0
     text = (tmp_path / "node0.toml").read_text()
     lines = text.splitlines()
-    for table in tables_of(NodeConfig):
+    for table in tables_of(NodeSettings):
         assert table.header in lines or (f"# {table.header}" in lines and not table.is_required)
         for key in table.keys:
             at = next(i for i, line in enumerate(lines) if re.match(rf"(# )?{key.name} = ", line))
@@ -120,7 +120,7 @@ def test_every_key_is_there_with_a_comment_and_its_default(tmp_path: Path) -> No
     text = re.sub(r"^# (versions|ingress_channel) = .*\n", "", text, flags=re.MULTILINE)  # instead of class; no default
     full = tomllib.loads(re.sub(r"^# (\w+ = .+)$", r"\1", text, flags=re.MULTILINE))
     for name in ("cluster", "snapshot"):
-        assert getattr(NodeConfig.from_mapping(full), name) == getattr(NodeConfig.from_mapping(plain), name)
+        assert getattr(NodeSettings.from_mapping(full), name) == getattr(NodeSettings.from_mapping(plain), name)
 
 
 def test_fractions_are_numbers_and_no_texts(tmp_path: Path) -> None:

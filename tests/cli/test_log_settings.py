@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ordo.cli import run
-from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.command import demand_one_line, ordo
+from tests.clusters import ready_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -23,10 +23,9 @@ def rewrite(path: Path, old: str, new: str) -> None:
 
 def test_the_log_follows_its_settings_while_the_node_runs(tmp_path: Path) -> None:
     options = {"log_level": "warning", "log_format": "json"}
-    with LocalCluster(
+    with ready_cluster(
         "ordo.bench.loads.echo:Echo", member_count=1, sync="none", root=tmp_path, node=options
     ) as cluster:
-        cluster.await_leader()
         config, log = cluster.config_path(0), tmp_path / "0.log"
 
         def read_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ordo.cli import run
 from ordo.deploy.launcher import ROOT
 from tests.cluster.integration.command import demand_one_line, ordo
 
@@ -32,6 +34,18 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "node.toml"
     path.write_text(GOOD.format(data=tmp_path / "data"))
     return path
+
+
+def run_here(capsys: pytest.CaptureFixture[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that is refused before it starts anything, in this process: a new one takes as long as ten.
+
+    Nothing comes in.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", io.StringIO())
+        status = run(list(arguments))
+    shown = capsys.readouterr()
+    return subprocess.CompletedProcess(arguments, status, shown.out, shown.err)
 
 
 @pytest.mark.parametrize(
@@ -64,9 +78,11 @@ def config(tmp_path: Path) -> Path:
         (["dev", "--service", "no_such:Counter"], 2, ["no module", "no_such"]),
     ],
 )
-def test_of_the_command_line(config: Path, arguments: list[str], status: int, words: list[str]) -> None:
+def test_of_the_command_line(
+    config: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, words: list[str]
+) -> None:
     places = {"missing": config.parent / "none.toml", "folder": config.parent, "config": config}
-    done = ordo(*(argument.format(**places) for argument in arguments))
+    done = run_here(capsys, *(argument.format(**places) for argument in arguments))
     demand_one_line(done, status, *words)
     assert "Traceback" not in done.stderr
 
@@ -86,9 +102,11 @@ def test_of_the_command_line(config: Path, arguments: list[str], status: int, wo
         ("id = 0\nhost", "id = 0\nhost = 'a'\nport = 1\n[[members]]\nid = 0\nhost", ["must be different"]),
     ],
 )
-def test_of_the_configuration(config: Path, old: str, new: str, words: list[str]) -> None:
+def test_of_the_configuration(
+    config: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, words: list[str]
+) -> None:
     config.write_text(config.read_text().replace(old, new, 1))
-    done = ordo("node", "--config", str(config), *SERVICE)
+    done = run_here(capsys, "node", "--config", str(config), *SERVICE)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     lines = done.stderr.splitlines()

@@ -7,7 +7,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 
-from ordo.cluster.settings.config import TokenSection
+from ordo.cluster.settings.sections import TokenSection
 from ordo.runtime.security.tokens import TokenAuthenticator
 
 

@@ -18,6 +18,7 @@ from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.version import VERSION
 from tests.cluster.integration.command import ordo
+from tests.clusters import STEADY, ready_cluster
 
 pytestmark = pytest.mark.slow
 NO_QUORUM = 3
@@ -25,8 +26,13 @@ NO_QUORUM = 3
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster("ordo.bench.loads.echo:Echo", sync="none") as started:
-        started.await_leader()
+    with ready_cluster("ordo.bench.loads.echo:Echo", sync="none") as started:
+        yield started
+
+
+@pytest.fixture
+def falling_cluster() -> Iterator[LocalCluster]:
+    with ready_cluster("ordo.bench.loads.echo:Echo", sync="none", heartbeat=STEADY) as started:
         yield started
 
 
@@ -42,8 +48,9 @@ def status_of(cluster: LocalCluster, member_id: int, capsys: pytest.CaptureFixtu
 
 
 def test_a_member_that_is_left_alone_says_that_there_is_no_quorum(
-    cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
+    falling_cluster: LocalCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    cluster = falling_cluster
     survivor, *others = cluster.member_ids
 
     def answered(status: int) -> tuple[Any, str] | None:
@@ -132,8 +139,7 @@ def test_the_log_of_a_member_tells_its_life(cluster: LocalCluster) -> None:
 
 def test_a_node_that_fails_says_why_it_stops() -> None:
     json_only = {"log_format": "json"}
-    with LocalCluster("ordo.bench.loads.echo:Echo", member_count=1, sync="none", node=json_only) as cluster:
-        cluster.await_leader()
+    with ready_cluster("ordo.bench.loads.echo:Echo", member_count=1, sync="none", node=json_only) as cluster:
         second = ordo("node", *config_of(cluster, 0), "--service", cluster.service)
         said = [json.loads(line) for line in second.stderr.splitlines()]
         assert (second.returncode, said[-1]["event"], said[-1]["exit_status"]) == (1, "ordo.failed", 1)
@@ -149,8 +155,7 @@ def test_a_node_that_fails_says_why_it_stops() -> None:
 
 
 def test_a_node_beyond_loopback_warns_at_every_start() -> None:
-    with LocalCluster("ordo.bench.loads.echo:Echo", member_count=1, sync="none", hosts={0: "0.0.0.0"}) as cluster:
-        cluster.await_leader()
+    with ready_cluster("ordo.bench.loads.echo:Echo", member_count=1, sync="none", hosts={0: "0.0.0.0"}) as cluster:
         cluster.restart(0)
         cluster.await_leader()
         warnings = events(cluster, 0, "node.exposed")

@@ -22,6 +22,7 @@ from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import LendCluster, lend_cluster
+from tests.clusters import STEADY, ready_cluster
 
 __all__ = ["lend_cluster"]
 pytestmark = pytest.mark.slow
@@ -60,8 +61,7 @@ class Desk:
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[Desk]:
     """With [[tokens]]."""
-    with LocalCluster(SERVICE, sync="none", root=tmp_path / "cluster", tables={"tokens": TOKENS}) as cluster:  # type: ignore[dict-item]
-        cluster.await_leader()
+    with ready_cluster(SERVICE, sync="none", root=tmp_path / "cluster", tables={"tokens": TOKENS}) as cluster:
         yield Desk(cluster, tmp_path)
 
 
@@ -80,8 +80,7 @@ def shared_open(lend_cluster: LendCluster, tmp_path: Path) -> Desk:
 @pytest.fixture
 def open_to_all(tmp_path: Path) -> Iterator[Desk]:
     """Without authentication."""
-    with LocalCluster(SERVICE, sync="none", root=tmp_path / "cluster") as cluster:
-        cluster.await_leader()
+    with ready_cluster(SERVICE, sync="none", root=tmp_path / "cluster", heartbeat=STEADY) as cluster:
         yield Desk(cluster, tmp_path)
 
 
@@ -213,13 +212,13 @@ def test_a_stranger_who_speaks_the_protocol_gets_no_further(shared_open: Desk) -
     with RemoteCluster(",".join(shared_open.cluster.ingress_endpoints.values())) as remote:
         leader = remote.find_leader()
         with pytest.raises(NotPermittedError):
-            leader.set_toggle(ControlToggle.ABORT, ControlToggle.NEUTRAL)
+            leader.counters.set_toggle(ControlToggle.ABORT, ControlToggle.NEUTRAL)
         with pytest.raises(NotPermittedError):
             leader.ask(ordo_codecs.SKIP_REQUEST, {"log_position": 32}, ordo_codecs.SKIP_RESPONSE, 5.0)
 
 
 def test_a_cluster_that_encrypts(tmp_path: Path) -> None:
-    with LocalCluster(SERVICE, sync="none", root=tmp_path / "cluster", encrypted=True) as cluster:
+    with ready_cluster(SERVICE, sync="none", root=tmp_path / "cluster", encrypted=True) as cluster:
         leader = cluster.await_leader()
         keys = {f"ORDO_{name.upper()}": path for name, path in cluster.client_keys.items()}
         endpoints = ",".join(cluster.ingress_endpoints.values())

@@ -18,7 +18,7 @@ from ordo.cluster.wire.counters.counter_types import CounterType, ModuleState
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ClusterTimeoutError
 from tests.cluster.integration.agreement import await_members, counter_of
-from tests.cluster.integration.conftest import PATIENT
+from tests.clusters import STEADY, ready_cluster
 
 MESSAGES = 1_000
 MESSAGES_BYTES_MIN = MESSAGES * 64
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster("ordo.bench.loads.echo:Echo", sync="none", cluster=PATIENT) as started:
+    with ready_cluster("ordo.bench.loads.echo:Echo", sync="none") as started:
         leader = started.await_leader()
         with EchoSession(started.ingress_endpoints, 64) as session:
             session.pipelined(MESSAGES, 100)
@@ -178,8 +178,18 @@ def test_round_trips_and_open_loop(cluster: LocalCluster) -> None:
     assert histogram.get_min_value() > 1_000
 
 
-def test_failover_restart_and_wipe(cluster: LocalCluster) -> None:
+@pytest.fixture
+def falling_cluster() -> Iterator[LocalCluster]:
+    """Its members notice soon when the leader is gone."""
+    with ready_cluster("ordo.bench.loads.echo:Echo", sync="none", heartbeat=STEADY) as started:
+        with EchoSession(started.ingress_endpoints, 64) as session:
+            session.pipelined(MESSAGES, 100)
+        yield started
+
+
+def test_failover_restart_and_wipe(falling_cluster: LocalCluster) -> None:
     """A killed node takes its service container with it, and comes back from nothing."""
+    cluster = falling_cluster
     leader = cluster.await_leader()
     processes = family(cluster.pid(leader))
     assert len(processes) == 2

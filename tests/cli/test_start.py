@@ -15,7 +15,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 PAGE = (ROOT / "docs" / "START.md").read_text()
 
 
+def test_the_page_word_for_word(folder: Folder) -> None:
+    follow_page(folder)
+
+
+@pytest.mark.soak  # it takes all cores from whatever runs beside it
 def test_the_page_word_for_word_on_a_busy_machine(folder: Folder, load: None) -> None:
+    follow_page(folder)
+
+
+def follow_page(folder: Folder) -> None:
     """It ends with a killed leader, which comes back, and with equal states."""
     five_minutes, _, more = PAGE.partition("\n## Installing Ordo")
     (_, made), *blocks = blocks_of(five_minutes)

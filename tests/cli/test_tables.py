@@ -117,6 +117,8 @@ def test_consumers_and_applications() -> None:
     for count, words in ((0, "some"), (15, "15"), (64, "64+"), (1 << 19, "524288+")):
         head, line = demand_lines(make_apps_table([{**shown, "refused": True, "outputs_refused": count}]), 1)
         assert line[head.index("refused") :].split()[0] == words
+    exact = {**shown, "refused": True, "outputs_refused": 1 << 19, "refused_exact": True}
+    assert " 524288 " in demand_lines(make_apps_table([exact]), 1)[1]
     assert "refused" not in lines_of(make_apps_table([{**shown, "refused": False, "outputs_refused": 0}]))[0]
     assert "session 42" in demand_lines(make_apps_table([{**shown, "instance": "", "session": 42}]), 1)[1]
 

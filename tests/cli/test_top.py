@@ -17,6 +17,7 @@ import pytest
 from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_value
 from tests.cluster.integration.command import demand_one_line, ordo
+from tests.clusters import ready_cluster
 from tests.patience import patient
 
 pytestmark = pytest.mark.slow
@@ -24,8 +25,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster("ordo.bench.loads.echo:Echo", sync="none") as started:
-        started.await_leader()
+    with ready_cluster("ordo.bench.loads.echo:Echo", sync="none") as started:
         yield started
 
 

@@ -11,7 +11,16 @@ from tests.snippets import blocks_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 
+def test_the_page_word_for_word(folder: Folder) -> None:
+    follow_page(folder)
+
+
+@pytest.mark.soak  # it takes all cores from whatever runs beside it
 def test_the_page_word_for_word_on_a_busy_machine(folder: Folder, load: None) -> None:
+    follow_page(folder)
+
+
+def follow_page(folder: Folder) -> None:
     (_, made), *blocks = blocks_of((ROOT / "docs" / "TUTORIAL.md").read_text())
     shell = Shell(folder=folder.path, environment=folder.environment)
     try:

@@ -14,6 +14,7 @@ from ordo import ClientSettings, ClusterClient, LogReader
 from ordo.cluster.commands.reaching import find_token_file
 from ordo.errors import SessionRejectedError
 from tests.cli.pages import Folder, await_end, on_ports_of_its_own
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 START = "ordo node --config node{0}.toml >> node{0}.log 2>&1 & echo $! > node{0}.pid"
@@ -55,7 +56,9 @@ def made(folder: Folder) -> Iterator[Made]:
 def test_a_start_is_awaited_and_orders_are_taken_from_its_folder(made: Made) -> None:
     made.start(0)
     made.start(1)
-    short = made.cluster("wait", "--endpoints", made.listed, "--timeout", "20")
+    done = made.cluster("leader", "--endpoints", made.listed)
+    assert done.returncode == 0 and done.stdout.strip() in ("0", "1"), done
+    short = made.cluster("wait", "--endpoints", made.listed, "--timeout", f"{patient(6):g}")
     assert short.returncode == 3 and f"ordo: not in time: {made.endpoints[2]}: " in short.stderr
     assert "ordo: waiting: " in short.stderr
     made.start(2)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ordo.deploy.launcher import ROOT, LocalCluster, SyncMode
+from tests.clusters import STEADY
 
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 has_prometheus = pytest.mark.skipif(
@@ -41,6 +42,7 @@ def free_port() -> int:
 def make_cluster(sync: SyncMode, member_count: int = 3, **options: Any) -> tuple[LocalCluster, list[int]]:
     """Members with metrics, each on a port of its own; not started yet."""
     ports = [free_port() for _ in range(member_count)]
+    options["cluster"] = {**STEADY, **options.get("cluster", {})}
     cluster = LocalCluster("ordo.bench.loads.echo:Echo", sync=sync, member_count=member_count, **options)
     for member_id, port in enumerate(ports):
         path = cluster.config_path(member_id)

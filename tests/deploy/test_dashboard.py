@@ -20,10 +20,11 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from ordo import ClusterClient
-from ordo.cli import run
 from ordo.deploy.launcher import LocalCluster
 from tests.background import in_background
 from tests.cluster.integration.agreement import await_that, await_value
+from tests.cluster.integration.command import order
+from tests.clusters import await_ready
 from tests.deploy.dashboard import WIDTH_PX, Answer, draw, series_of, show_value
 from tests.deploy.scraping import ScrapingPrometheus, has_prometheus, make_cluster
 from tests.deploy.test_prometheus import DASHBOARD, empty_panels
@@ -126,14 +127,14 @@ def test_every_panel_is_drawn_with_what_prometheus_has_of_three_nodes_at_load(tm
     folder = Path(os.environ.get("ORDO_PICTURES") or tmp_path)
     nodes, ports = make_cluster("commit")
     with nodes:
-        leader = nodes.await_leader()
+        await_ready(nodes)
         prometheus = ScrapingPrometheus(tmp_path, ports)
         try:
             with load(nodes):
                 await_that(lambda: len(prometheus.query("ordo_build_info")) == 3, "three members are scraped")
                 await_that(lambda: not empty_panels(prometheus), "an answer for every panel")
                 time.sleep(LOAD_S)
-                assert run(["cluster", "snapshot", "--config", str(nodes.config_path(leader))]) == 0
+                assert order(nodes, "snapshot").returncode == 0
                 time.sleep(LOAD_S)
                 (cluster,) = {row["metric"]["cluster"] for row in prometheus.query("ordo_build_info")}
                 answer = await_value(partial(last_minute, prometheus, cluster), "a point for every panel")

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from ordo.cluster.checks.requirements import memory_used_bytes
-from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.cluster.wire.members import ENDPOINT_NAMES
 from tests.deploy.kubernetes_api import KubernetesApi
 from tests.snippets import Page
@@ -35,7 +35,7 @@ VERSIONS = ("1.29", "1.34")
 MEBIBYTE = 1 << 20
 
 
-def configs() -> list[NodeConfig]:
+def configs() -> list[NodeSettings]:
     (generated,) = KUSTOMIZATION["configMapGenerator"]
     return [load_config(FOLDER / name) for name in generated["files"]]
 
@@ -63,7 +63,7 @@ def test_every_pod_has_the_configuration_of_the_member_that_it_is_called_by() ->
     assert [one["name"] for one in NODE["env"]] == ["ORDO_MEMBER_ID"]
 
 
-def endpoints(config: NodeConfig) -> list[str]:
+def endpoints(config: NodeSettings) -> list[str]:
     return [str(getattr(config.own_member, name)) for name in ENDPOINT_NAMES]
 
 

@@ -33,6 +33,7 @@ from ordo.cluster.wire.streams import INGRESS_STREAM_ID
 from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.damage import flip, log_files
+from tests.clusters import PATIENT, await_ready
 from tests.deploy.alerts import FAULTS, rules_test
 from tests.deploy.scraping import RULES, ScrapingPrometheus, get, has_prometheus, make_cluster
 
@@ -148,9 +149,9 @@ def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]
 
 @pytest.mark.slow
 def test_requests_of_a_client_are_counted_in_every_histogram() -> None:
-    nodes, ports = make_cluster("commit")
+    nodes, ports = make_cluster("commit", cluster=PATIENT)
     with nodes:
-        leader = nodes.await_leader()
+        leader = await_ready(nodes)
         with ClusterClient(nodes.ingress_endpoints) as client:
             for number in range(200):
                 client.request(str(number).encode())

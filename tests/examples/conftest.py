@@ -1,16 +1,16 @@
 """Feeds from the shared data folder, which lies beside the checkout or where ORDO_SHARED_DATA points."""
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import SHARED_DATA
+
 
 def _shared(name: str) -> Path:
-    root = Path(os.environ.get("ORDO_SHARED_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
-    if not (root / name).exists():
-        pytest.skip(f"shared data file {root / name} is not there")
-    return root / name
+    if not (SHARED_DATA / name).exists():
+        pytest.skip(f"shared data file {SHARED_DATA / name} is not there")
+    return SHARED_DATA / name
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.errors import RejectedError
 from ordo.service_api.testing.environments import check_environments
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
+from tests.clusters import STEADY, ready_cluster
 
 VERSIONS = {"1": "examples.bank.v1:Bank", "2": "examples.bank.v2:Bank"}
 BAD_ORDERS = (
@@ -92,8 +93,7 @@ def held(client: ClusterClient, member_id: int) -> list[int]:
 @pytest.mark.timeout(240)
 def test_a_cluster_goes_over_between_two_transfers_and_again_after_a_restart(tmp_path: Path) -> None:
     tables: dict[str, Any] = {"service": {"versions": VERSIONS}}
-    with LocalCluster("", root=tmp_path / "cluster", tables=tables) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("", root=tmp_path / "cluster", tables=tables, heartbeat=STEADY) as cluster:
         endpoints = list(cluster.ingress_endpoints.values())
         journal = str(tmp_path / "till.journal")
         assert teller.run(endpoints, journal, "deposit ann 1000") == ["1000"]
@@ -118,8 +118,7 @@ def test_a_cluster_goes_over_between_two_transfers_and_again_after_a_restart(tmp
 @pytest.mark.timeout(120)
 def test_an_order_of_a_teller_that_was_killed_is_executed_once(tmp_path: Path) -> None:
     """It ends with its order in the journal, whether or not that was sent."""
-    with LocalCluster("examples.bank.v1:Bank", root=tmp_path / "cluster", member_count=1) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("examples.bank.v1:Bank", root=tmp_path / "cluster", member_count=1) as cluster:
         endpoints = list(cluster.ingress_endpoints.values())
         journal = tmp_path / "till.journal"
         program = (

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from ordo.cluster.client.session import ClusterClient
-from ordo.deploy.launcher import LocalCluster
 from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.protocol import Kind, Status, decode_answer
+from tests.clusters import ready_cluster
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed
 
 EXECUTIONS = 849
@@ -26,8 +26,7 @@ SECONDS = 60
 @pytest.mark.timeout(280)
 def test_every_execution_once_while_instances_are_killed_and_stopped(tmp_path: Path, aapl_feed: Path) -> None:
     requests = [entry.request for entry in ItchFeed(1).entries(read_itch_file(aapl_feed))]
-    with LocalCluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster") as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster") as cluster:
         instances, outputs = Instances(cluster, "ordo.matching.service:MatchingEngine", tmp_path), Outputs(cluster)
         try:
             for name in NAMES:
@@ -107,8 +106,7 @@ class Answers:
 def test_every_execution_once_in_a_minute_of_a_kill_and_a_stop_each_second(tmp_path: Path, aapl_feed: Path) -> None:
     """Prints what the client saw of it. ORDO_SEED draws who is killed and stopped."""
     requests = [entry.request for entry in ItchFeed(1).entries(read_itch_file(aapl_feed))]
-    with LocalCluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster") as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("tests.sequencer.applications:Ledger", root=tmp_path / "cluster") as cluster:
         instances, outputs = Instances(cluster, "ordo.matching.service:MatchingEngine", tmp_path), Outputs(cluster)
         disorder, heard = Disorder(instances, int(os.environ.get("ORDO_SEED", "1"))), Answers()
         try:

@@ -9,10 +9,10 @@ import pytest
 
 from examples.order_book import OrderBook
 from ordo.cluster.client.session import ClusterClient
-from ordo.deploy.launcher import LocalCluster
 from ordo.follow.topics.feeds import FeedMessage
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 from tests.cluster.integration.agreement import await_that
+from tests.clusters import STEADY, ready_cluster
 
 
 def run(*orders: str) -> ServiceHarness:
@@ -73,8 +73,8 @@ def test_the_book_is_never_crossed_and_loses_nothing() -> None:
 @pytest.mark.timeout(120)
 def test_a_reader_of_trades_misses_nothing_when_the_leader_is_killed(tmp_path: Path) -> None:
     found: list[FeedMessage] = []
-    with LocalCluster("examples.order_book:OrderBook", root=tmp_path) as cluster:
-        leader = cluster.await_leader(60)
+    with ready_cluster("examples.order_book:OrderBook", root=tmp_path, heartbeat=STEADY) as cluster:
+        leader = cluster.await_leader()
         with ClusterClient(cluster.ingress_endpoints) as client, client.subscribe("trades", from_position=0) as trades:
             for number in range(60):
                 if number == 30:

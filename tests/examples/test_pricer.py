@@ -8,9 +8,9 @@ import pytest
 
 from examples.pricer import Pricer
 from ordo.cluster.client.session import ClusterClient
-from ordo.deploy.launcher import LocalCluster
 from ordo.service_api.testing.harness import Input
 from ordo.testing import Message, OpenSession, check_service
+from tests.clusters import ready_cluster
 from tests.sequencer.instances import Instances, Outputs, await_outputs
 
 
@@ -26,8 +26,7 @@ def test_quotes_are_a_function_of_the_messages() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_the_worked_example(tmp_path: Path) -> None:
-    with LocalCluster("ordo:Ordering", root=tmp_path / "cluster") as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("ordo:Ordering", root=tmp_path / "cluster") as cluster:
         instances, outputs = Instances(cluster, "examples.pricer:Pricer", tmp_path), Outputs(cluster)
         try:
             for name in ("pricing-1", "pricing-2", "pricing-3"):

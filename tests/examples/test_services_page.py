@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.deploy.launcher import ROOT
 from ordo.errors import ServiceError
 from ordo.service_api import service
@@ -48,7 +48,7 @@ def test_the_table_of_several_services_is_one_of_a_node(tmp_path: Path) -> None:
     (text,) = texts_of(PAGE, "toml")
     by_id = [{1: "bank.service:Bank"}, {1: "bank.audit:Audit"}]
     own = load_with(tmp_path, "").model_dump(by_alias=True, include={"node", "members"})
-    assert NodeConfig.from_mapping({**own, **tomlkit.parse(text).unwrap()}).services_by_id == by_id
+    assert NodeSettings.from_mapping({**own, **tomlkit.parse(text).unwrap()}).services_by_id == by_id
     named = re.findall(r"--service (\S+?:\w+)", PAGE)
     assert load_with(tmp_path, "").with_services(named).services_by_id == by_id
 

@@ -16,6 +16,7 @@ import pytest
 from ordo import EntryKind, LogEntry
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
+from tests.clusters import ready_cluster
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -29,8 +30,7 @@ MESSAGES = 150
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("sinks") / "cluster"
     options = {"session_timeout": "2s"}
-    with LocalCluster("ordo:Ordering", root=root, member_count=1, cluster=options) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster("ordo:Ordering", root=root, member_count=1, cluster=options) as cluster:
         yield cluster
 
 

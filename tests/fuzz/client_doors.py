@@ -193,7 +193,12 @@ class AskingUser:
         for query in self.queries:
             if query.reply is None or query.reply.payload != b"question":
                 raise Finding(f"a query has {query.reply}, {query.error}")
-        if self.errors or self.given_back or set(self.events) - {"opened", "leader"} or set(self.messages) - {b"said"}:
+        if (
+            self.errors
+            or self.given_back
+            or set(self.events) - {"opened", "limited", "leader"}
+            or set(self.messages) - {b"said"}
+        ):
             raise Finding(f"{self.errors} {self.given_back} {self.events} {self.messages}")
 
 

@@ -117,6 +117,7 @@ class RecordDoor:
         yield ordo_codecs.REQUEST.encode(open_position=opened, number=1, confirmed=0, **ids) + b"payload"
         yield ordo_codecs.OUTPUT.encode(open_position=opened, number=2, target_session_id=SESSION, **ids) + b"output"
         by_id = ordo_codecs.split_request_digest(bytes(range(16)))
+        yield ordo_codecs.OUTPUT_BY_ID.encode(open_position=opened, number=3, **by_id, **ids) + b"output"
         for number in (1, 2):
             yield ordo_codecs.REQUEST_BY_ID.encode(open_position=opened, number=number, **by_id, **ids) + b"payload"
         yield ordo_codecs.MESSAGE_MARK.encode(number=1, previous_session_id=-1, **ids)
@@ -142,6 +143,7 @@ class RecordDoor:
         for kind in (CommandKind.LIST, CommandKind.INSTANCES, CommandKind.DIFFERENCES):
             yield encode_command(ConsumerCommand(kind, number=1, position=-1), 0, SESSION)
         yield encode_report(INSTANCE, 0)
+        yield encode_report(INSTANCE._replace(outputs_refused=3), 0)
         yield encode_difference(DIFFERENCE, 0)
 
     def run(self, data: bytes) -> Hashable:

@@ -181,7 +181,7 @@ class CommandDoor:
 
     def seeds(self) -> list[bytes]:
         c = commands
-        said = [
+        said: list[commands.Command] = [
             c.AddPublication(5, 6, STREAM, CHANNEL),
             c.AddExclusivePublication(5, 7, STREAM, SOURCE),
             c.AddSubscription(5, 8, -1, STREAM, "aeron:udp?endpoint=10.0.0.2:4001|control-mode=manual"),

@@ -230,7 +230,7 @@ class LiveDoor:
         world.log(10)
         world.until_all_have()
         world.run(2 * S, step_ns=20 * MS)
-        endpoints = world.of_log.node.driver.conductor.publications.endpoints
+        endpoints = world.of_log.node.driver.conductor.publications.endpoints.all
         listed = sum(one.destination_count for one in endpoints if one.is_manual)
         if listed > len(world.readers):
             raise Finding(f"{listed} destinations of {len(world.readers)} readers are left")

@@ -25,6 +25,7 @@ from ordo.runtime.version import VERSION
 from ordo.service_api import ordo_pb2 as pb
 from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.agreement import await_that
+from tests.clusters import ready_cluster
 from tests.gateway.conftest import refusal_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-administration")]
@@ -63,8 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     service = {"versions": {"1": TOTALS, "2": TOTALS}, "on_error": "restore"}
     root = tmp_path_factory.mktemp("administration") / "cluster"
     tables: Any = {"tokens": TOKENS, "service": service}
-    with LocalCluster("", root=root, tables=tables, member_count=1, sync="none") as started:
-        started.await_leader(60)
+    with ready_cluster("", root=root, tables=tables, member_count=1, sync="none") as started:
         yield started
 
 

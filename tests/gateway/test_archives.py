@@ -24,6 +24,7 @@ from ordo.transport.inspection.driver_folder import read_streams
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.damage import LOG_STREAM_ID, flip, log_files
+from tests.clusters import ready_cluster
 from tests.gateway.conftest import StartGateway, refusal_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-archives")]
@@ -52,8 +53,7 @@ STILL_S = 7.0
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("archives") / "cluster"
     tables: Any = {"tokens": TOKENS, **NO_SCRUBBER}
-    with LocalCluster("ordo.bench.loads.echo:Echo", root=root, sync="none", cluster=OPTIONS, tables=tables) as started:
-        started.await_leader(60)
+    with ready_cluster("ordo.bench.loads.echo:Echo", root=root, sync="none", cluster=OPTIONS, tables=tables) as started:
         write(started)
         flip(log_files(started, DAMAGED)[1], 40)
         yield started

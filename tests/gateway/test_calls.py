@@ -21,6 +21,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.security.tokens import hash_token
 from ordo.service_api import ordo_pb2 as pb
 from ordo.service_api import ordo_pb2_grpc
+from tests.clusters import ready_cluster
 from tests.gateway.conftest import GatewayProcess, StartGateway, refusal_of, sequencer_of
 from tests.peers.java_peer import JavaPeers
 from tests.snippets import Page
@@ -44,8 +45,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator", "log"]},
     ]
     root = tmp_path_factory.mktemp("calls")
-    with LocalCluster(PUBLISHER, root=root / "cluster", tables={"tokens": tokens}, member_count=3) as started:
-        started.await_leader(60)
+    with ready_cluster(PUBLISHER, root=root / "cluster", tables={"tokens": tokens}) as started:
         yield started
 
 

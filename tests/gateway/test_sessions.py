@@ -191,6 +191,12 @@ def test_a_host_with_many_orders_does_not_keep_others_waiting() -> None:
         def invocation_metadata(self) -> tuple[()]:
             return ()
 
+        async def abort(self, *_: object) -> None:
+            raise AssertionError("nothing refuses the call")
+
+        async def write(self, message: object) -> None:
+            raise AssertionError("no stream")
+
     async def test() -> None:
         operations = Operations(GatewaySettings(endpoints=NOWHERE))
 

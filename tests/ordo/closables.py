@@ -27,7 +27,7 @@ from ordo.ordering import Ordering
 from ordo.runtime.errors import TransportError
 from ordo.runtime.io.storage import FileStorage
 from ordo.transport.client.client_transport import ClientTransport
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.driver.threads import DriverThreads
 from ordo.transport.streams.publication import Publication
@@ -177,7 +177,7 @@ def client_transport(_: str) -> Case:
 
 
 def client_of_threaded_driver(_: str) -> Case:
-    driver = MediaDriver(MediaDriverConfig(directory=_folder(), threading_mode="shared"))
+    driver = MediaDriver(MediaDriverSettings(directory=_folder(), threading_mode="shared"))
     driver.on_start()
     DriverThreads(driver).start()
     return _talk(ClientTransport.connect(driver.directory), kept=driver)
@@ -185,7 +185,7 @@ def client_of_threaded_driver(_: str) -> Case:
 
 def media_driver(_: str) -> Case:
     """One that its caller works; a driver that is closed is at rest."""
-    driver = MediaDriver(MediaDriverConfig(directory=_folder()))
+    driver = MediaDriver(MediaDriverSettings(directory=_folder()))
     driver.on_start()
 
     def work() -> None:

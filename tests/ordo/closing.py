@@ -1,9 +1,10 @@
 """Closes, or forks, one of the objects of tests/ordo/closables.py while it is in use, and prints what came of it.
 
-python -m tests.ordo.closing HOW CASE ENDPOINT [DELAY_MS]
+python -m tests.ordo.closing HOW CASE ENDPOINT [DELAY_MS ...]
 
-HOW: "after": used after its end; "thread": another thread closes it DELAY_MS after its use has begun; "signal": the
-handler of SIGTERM does; "fork": a child uses it, closes it, and ends as programs end, with all that is done at exit.
+HOW: "after": used after its end; "thread": another thread closes it DELAY_MS after its use has begun, and so the next
+one for each further DELAY_MS; "signal": the handler of SIGTERM does; "fork": a child uses it, closes it, and ends as
+programs end, with all that is done at exit.
 """
 
 from __future__ import annotations
@@ -88,18 +89,17 @@ def fork_while_open(case: Case) -> None:
 
 
 def main() -> None:
-    how, name, endpoint, *delay = sys.argv[1:]
+    how, name, endpoint, *delays_ms = sys.argv[1:]
     signal.alarm(ALARM_S)
-    case = CASES[name](endpoint)
-    delay_s = float(delay[0]) / 1e3 if delay else 0.0
-    if how == "thread":
-        close_after(case, delay_s)
-    elif how == "signal":
-        close_by_signal(case, delay_s)
+    if how in ("thread", "signal"):
+        close = close_after if how == "thread" else close_by_signal
+        for delay_ms in delays_ms:
+            signal.alarm(ALARM_S)
+            close(CASES[name](endpoint), float(delay_ms) / 1e3)
     elif how == "after":
-        use_after_end(case)
+        use_after_end(CASES[name](endpoint))
     else:
-        fork_while_open(case)
+        fork_while_open(CASES[name](endpoint))
 
 
 if __name__ == "__main__":

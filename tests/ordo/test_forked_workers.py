@@ -15,6 +15,7 @@ from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ForkedError, RequestOutcome
 from ordo.runtime.io.storage import FileStorage
+from tests.clusters import ready_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 CHILD_STATUS = 3
@@ -25,8 +26,7 @@ opened: ClusterClient
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     service, root = "tests.cluster.integration.feed_service:Publisher", tmp_path_factory.mktemp("cluster")
-    with LocalCluster(service, member_count=1, root=root, service_mode="inline", sync="none") as cluster:
-        cluster.await_leader(60)
+    with ready_cluster(service, member_count=1, root=root, service_mode="inline", sync="none") as cluster:
         yield cluster
 
 

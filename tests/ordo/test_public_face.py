@@ -39,6 +39,7 @@ PUBLIC = {
     ),
     *("AsyncArchiveClient", "AsyncPersistentSubscription", "AsyncReplayStream", "PersistentSubscription"),
     *("AsyncFeedReader", "AsyncPendingRequest", "FeedMessage", "FeedReader"),
+    *("TypedService", "decode", "encode", "handles", "message"),
     *("Composition", "Consumer", "SnapshotReader", "SnapshotWriter", "TimeUnit", "Tracing", "__version__"),
     *("Authenticator", "Right", "SessionProxy", "credentials_from_environment", "credentials_from_file"),
 }
@@ -68,7 +69,8 @@ def test_a_client_shows_what_is_its_users() -> None:
         *("pending_requests", "request_stream"),
         *("request_trouble", "send", "start_query", "submit", "subscribe", "unsent"),
         *("await_sequenced", "demand_acknowledgements", "executed", "is_all_known", "last_number", "sequenced"),
-        "sequenced_position",
+        *("sequenced_position", "state", "session_id", "leadership_term_id", "leader_member_id", "ingress_endpoints"),
+        "ingress_trouble",
     }
 
 

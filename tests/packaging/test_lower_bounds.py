@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from ordo.pipeline.generate import LogShape, generate_log
 from tests.packaging.conftest import ROOT, run
 
 pytestmark = [pytest.mark.wheel, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -74,6 +75,20 @@ for folder in wanted:
 assert not failures, failures
 print(count)
 """
+READ_LOCALLY = """
+import sys
+import ordo
+print(ordo.read(sys.argv[1]).to_arrow().num_rows)
+"""
+READ_WITH_SPARK = """
+import sys, tempfile
+from ordo.pipeline.spark.session import local_session
+spark = local_session("bounds", cores=1, folder=tempfile.mkdtemp(dir=sys.argv[2]))
+print(spark.read.format("ordo").load(sys.argv[1]).count())
+spark.stop()
+"""
+READS = {"local": READ_LOCALLY, "pipeline": READ_WITH_SPARK}
+"""How a log is read with each extra."""
 COMMANDS = (
     ("--help",),
     ("node", "--help"),
@@ -92,14 +107,19 @@ def lowest(requirements: list[str]) -> Iterator[str]:
         yield f"{found[1]}=={found[2]}"
 
 
-def environment(folder: Path, *extras: str) -> Path:
-    """A Python with the lowest versions of what Ordo and some extras need."""
+def newest(requirements: list[str]) -> list[str]:
+    """The requirements as they are: pip takes the newest that they let in."""
+    return requirements
+
+
+def environment(folder: Path, *extras: str, choose: Callable[[list[str]], Iterable[str]] = lowest) -> Path:
+    """A Python with what Ordo and some extras need, by default in the lowest versions."""
     run(sys.executable, "-m", "venv", folder, cwd=ROOT)
     wanted = list(PROJECT["dependencies"])
     for extra in extras:
         wanted += PROJECT["optional-dependencies"][extra]
     python = folder / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", *lowest(wanted), cwd=folder)
+    run(python, "-m", "pip", "install", "-q", *choose(wanted), cwd=folder)
     return python
 
 
@@ -128,3 +148,21 @@ def test_the_lowest_versions_run_every_module_and_the_command_line(tmp_path: Pat
 def test_the_lowest_versions_of_an_extra_are_imported(extra: str, tmp_path: Path) -> None:
     python = environment(tmp_path / extra, extra)
     assert import_all(python, NEEDS[extra], set(OTHERS) - names_of(extra)) >= 4
+    check_read(python, extra, tmp_path)
+
+
+def check_read(python: Path, extra: str, folder: Path) -> None:
+    """Reads a log with what an extra brings, where it is for that."""
+    if extra not in READS:
+        return
+    shape = LogShape(messages=2000, sessions=2, terms=1, term_length=1 << 18, segment_length=1 << 20)
+    archive = folder / "node0" / "archive"
+    generate_log(str(archive), shape)
+    words = ("env", f"PYTHONPATH={ROOT}", python, "-B", "-c", READS[extra], archive, folder)
+    assert int(run(*words, cwd=folder).splitlines()[-1]) > 2000
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("extra", FETCH_MUCH)
+def test_a_log_is_read_with_the_newest_versions_of_an_extra(extra: str, tmp_path: Path) -> None:
+    check_read(environment(tmp_path / extra, extra, choose=newest), extra, tmp_path)

@@ -7,10 +7,10 @@ from pathlib import Path
 import tomlkit
 
 from ordo.cli import run
-from ordo.cluster.settings.config import NodeConfig, load_config
+from ordo.cluster.settings.config import NodeSettings, load_config
 
 
-def load_with(folder: Path, text: str) -> NodeConfig:
+def load_with(folder: Path, text: str) -> NodeSettings:
     """A node's configuration with the settings that a page shows, in the file that `ordo init` has written."""
     path = folder / "made" / "node0.toml"
     if not path.exists():

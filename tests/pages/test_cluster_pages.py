@@ -31,9 +31,11 @@ from ordo.deploy.launcher import LocalCluster, find_ports
 from ordo.errors import ClusterTimeoutError, OrdoError
 from ordo.testing import Input, Message, OpenSession, check_service
 from tests.cluster.integration.agreement import await_that
+from tests.clusters import ready_cluster
 from tests.gateway.conftest import GatewayProcess
 from tests.pages.background import in_background
 from tests.pages.configuration import load_with
+from tests.sequencer.applications import Settling
 from tests.snippets import Page, open_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -64,8 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     service = {**pages["OPERATIONS.md"]["service"], "versions": {"1": SERVICE, "2": SERVICE}}
     root = tmp_path_factory.mktemp("pages") / "cluster"
     more: Any = {"tables": {**tables, "service": service}, "cluster": {"ipc_ingress": True}}  # CLIENT.md
-    with LocalCluster("", root=root, sync="none", **more) as started:
-        started.await_leader(60)
+    with ready_cluster("", root=root, sync="none", **more) as started:
         yield started
 
 
@@ -401,6 +402,17 @@ def test_the_applications_page(cluster: LocalCluster, folder: Path) -> None:
         exec(page.take("python", "class Pricer"), names)
         whole = type("Whole", (names["Pricer"], Pricer), {})  # with what the page leaves out
         check_service(whole, [OpenSession(1, 1), Message(1, 2, b"gold 100"), Message(1, 3, b"gold 150")])
+        check_settlements(page.take("python", "class Settlement"), names)
+
+
+def check_settlements(program: str, names: dict[str, Any]) -> None:
+    """Each order is settled; what a cluster makes of the ids, tests of its own show."""
+    exec(program, names)
+    whole = type("Whole", (names["Settlement"], Settling), {})
+    asked = [Message(1, 2, b"4711 40"), Message(1, 3, b"4711 40"), Message(1, 4, b"4712 5")]
+    found = check_service(whole, [OpenSession(1, 1), *asked])
+    written = [bytes(one.value) for one in found.effects if one.kind == "offer"]
+    assert written == [b"settle 4711", b"settle 4711", b"settle 4712"]
 
 
 def test_a_client_in_the_network_of_containers(cluster: LocalCluster) -> None:

@@ -23,6 +23,7 @@ from ordo.runtime.security.tokens import hash_token
 from ordo.service_api import ordo_pb2 as pb
 from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.agreement import await_that
+from tests.clusters import ready_cluster
 from tests.pages.background import in_background
 from tests.snippets import Page
 
@@ -38,8 +39,7 @@ OPERATIONS = "OPERATIONS.md"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     service = "tests.cluster.integration.poison:Totals"
     root = tmp_path_factory.mktemp("operator") / "cluster"
-    with LocalCluster(service, root=root, tables=TABLES, member_count=1, sync="none") as started:
-        started.await_leader(60)
+    with ready_cluster(service, root=root, tables=TABLES, member_count=1, sync="none") as started:
         yield started
 
 

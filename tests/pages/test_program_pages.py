@@ -15,7 +15,7 @@ from ordo.cli import run
 from ordo.deploy.launcher import ROOT, find_ports
 from ordo.pipeline.generate import LogShape, generate_log
 from ordo.runtime.security.tokens import hash_token
-from ordo.transport.driver.channels.settings import load_driver_config
+from ordo.transport.driver.channels.settings_file import load_driver_settings
 from tests.cluster.integration.agreement import await_that
 from tests.pages.background import in_background
 from tests.pages.configuration import load_with
@@ -63,10 +63,10 @@ def test_the_driver_page(folder: Path) -> None:
                 r"(_cpu) = \d", r"\1 = 0", page.take("toml", words_of_block)
             )  # this machine may have one core
             (folder / "driver.toml").write_text(text)
-            assert load_driver_config(folder / "driver.toml").directory
+            assert load_driver_settings(folder / "driver.toml").directory
         assert load_with(folder, page.take("toml", "own_driver")).node.own_driver is False
         (folder / "encrypted.toml").write_text(page.take("toml", "[encryption]"))
-        assert load_driver_config(folder / "encrypted.toml").encryption_key_file.endswith("driver.key")
+        assert load_driver_settings(folder / "encrypted.toml").encryption_key_file.endswith("driver.key")
         page.run_by(
             "tests/transport/test_responses.py::test_the_documented_way", "responses =", "for image in requests"
         )

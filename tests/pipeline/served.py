@@ -10,6 +10,7 @@ import tempfile
 
 from ordo.archive.client.client import ArchiveClient
 from ordo.deploy.launcher import find_ports
+from ordo.runtime.errors import OrdoError
 
 
 class ServedFolder:
@@ -30,7 +31,11 @@ class ServedFolder:
         command = [sys.executable, "-m", "ordo.cli", "archive", "serve", self.folder, "--control", self.address]
         command += ["--aeron-dir", os.path.join(self._driver, "driver"), *self._options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        ArchiveClient.connect(self.address, message_timeout_s=30, credentials=self._credentials).close()
+        try:
+            ArchiveClient.connect(self.address, message_timeout_s=30, credentials=self._credentials).close()
+        except OrdoError:
+            self.close()
+            raise
 
     def kill(self) -> None:
         self.process.kill()

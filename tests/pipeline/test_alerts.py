@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -25,7 +27,7 @@ from ordo.pipeline.alerts.alerts import Alert, Rules, Watch, summarize
 from ordo.pipeline.alerts.silence import Arrivals
 from ordo.pipeline.alerts.state_watch import StateWatch
 from ordo.pipeline.alerts.watch import STATE_NAME, WAITING, BatchWatch, stream_of, watch
-from ordo.pipeline.alerts.webhook import AUTHORIZATION, Webhook
+from ordo.pipeline.alerts.webhook import AUTHORIZATION, Webhook, tell_alert
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.export.target import LocalFile
 from ordo.pipeline.generate import RecordingBuilder, encode_record, new_term, session_message
@@ -181,6 +183,20 @@ def test_a_webhook_that_is_not_there_is_an_error_in_the_end() -> None:
     assert clock[0] > 10
     with pytest.raises(PipelineError, match=r"write http://... or https://..."):
         Webhook("ftp://host/")
+
+
+def test_an_output_that_cannot_be_written_keeps_no_alert_from_the_webhook(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def write(self, _: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sys, "stdout", Full())
+    tell_alert(ALERT, Webhook(receiver.url, sleep=lambda _: None))
+    assert receiver.taken == [ALERT]
+    with pytest.raises(OSError, match="No space left"):
+        tell_alert(ALERT, None)
 
 
 def write_snapshot(directory: str, position: int, state: bytes) -> None:

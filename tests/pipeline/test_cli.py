@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from ordo.pipeline.decoding.errors import PipelineError
-from ordo.pipeline.pipeline_commands import app, plain_error
+from ordo.pipeline.job_run import plain_error
+from ordo.pipeline.pipeline_commands import app
+from ordo.pipeline.spark import session
 from ordo.pipeline.spark.session import check_java
 from ordo.runtime.errors import ArchiveError
 from tests.pipeline.exchange import write_exchange
@@ -112,7 +115,7 @@ def test_our_error_is_taken_out_of_sparks() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("damage", [False, True])
+@pytest.mark.parametrize("damage", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_audit_tells_by_its_exit_status(tmp_path: Path, damage: bool) -> None:
     folder = tmp_path / "node0" / "archive"
     CliRunner().invoke(app, ["generate", str(folder), "--messages", "1000"])
@@ -149,42 +152,71 @@ for line in sys.argv[1:]:
 """
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.shared_data
-@pytest.mark.timeout(300)
-def test_every_job_runs_from_the_command_line(tmp_path: Path) -> None:
-    """One after another in one process, each with a Spark session of its own and a report where it writes one."""
-    if not ITCH.exists():
-        pytest.skip(f"shared data is not beside the checkout: {ITCH}")
-    log = str(tmp_path / "node0" / "archive")
+def job_lines(folder: Path) -> list[str]:
+    """Return a line of each job, over a log of an exchange; the first exports twice, and the last goes on."""
+    log, to = str(folder / "node0" / "archive"), str(folder)
     write_exchange(log, ITCH, (2000, 5000))
-    to = str(tmp_path)
-    lines = [
+    return [
         f"export {log} --to {to}/parquet", f"export {log} --to {to}/parquet", f"sessions {log} --report {to}/r",
         f"latency {log} --report {to}/r", f"decode {log} --decoder struct:<BB:kind,flags --to {to}/decoded",
         f"replay {log} --service {ENGINE} --report {to}/partly",
         f"replay {log} --service {ENGINE} --end snapshot --report {to}/r",
         f"replay {log} --service tests.pipeline.exchange:FewerShares --baseline {ENGINE} --report {to}/differs",
-        f"market {log} --report {to}/r",
+        f"market {log} --report {to}/r", f"audit {log} --report {to}/r",
         f"alerts {log} --checkpoint {to}/watch --terms --start earliest --once",
         f"alerts {log} --checkpoint {to}/watch --terms --once",
     ]  # fmt: skip
-    command = [sys.executable, "-c", JOBS, *(f"{line} --cores 2" for line in lines)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=290)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = re.findall(r"^(\w+) exit=(\d)", done.stdout, re.MULTILINE)
+
+
+def check_jobs(folder: Path, lines: list[str], said: str) -> None:
+    """Demand the exit status of each job, what some of them say, and their reports."""
+    found = re.findall(r"^(\w+) exit=(\d)", said, re.MULTILINE)
     finds = ("differs", "earliest")
     expected = [
         (line.split()[0], "1" if any(word in line for word in finds) else "3" if "partly" in line else "0")
         for line in lines
     ]
-    assert found == expected, done.stdout
-    assert re.search(r"^2 snapshots|, 2 snapshots$", done.stdout, re.MULTILINE)
+    assert found == expected, said
+    assert re.search(r"^2 snapshots|, 2 snapshots$", said, re.MULTILINE)
     assert re.search(
-        r"^not checked: positions \d+ to \d+, \d[\d,]* records: no snapshot at its end", done.stdout, re.MULTILINE
+        r"^not checked: positions \d+ to \d+, \d[\d,]* records: no snapshot at its end", said, re.MULTILINE
     )
-    assert "differs first at position" in done.stdout and "term node0/0: leadership term" in done.stdout
-    for name in ("sessions", "latency", "replay", "market"):
-        assert (tmp_path / "r" / f"{name}.html").stat().st_size > 0 and (tmp_path / "r" / f"{name}.json").exists()
+    assert "differs first at position" in said and "term node0/0: leadership term" in said
+    for name in ("sessions", "latency", "replay", "market", "audit"):
+        assert (folder / "r" / f"{name}.html").stat().st_size > 0 and (folder / "r" / f"{name}.json").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.shared_data
+@pytest.mark.timeout(300)
+def test_every_job_runs_from_the_command_line(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the session of all tests, which the jobs stop in vain; at night each has one of its own."""
+    if not ITCH.exists():
+        pytest.skip(f"shared data is not beside the checkout: {ITCH}")
+    monkeypatch.setattr(session, "local_session", lambda *_, **__: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    lines, said = job_lines(tmp_path), []
+    for line in lines:
+        done = CliRunner().invoke(app, line.split())
+        said.append(f"{line.split()[0]} exit={done.exit_code} {done.exception or ''} {done.stdout}")
+    check_jobs(tmp_path, lines, "\n".join(said))
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.shared_data
+@pytest.mark.timeout(300)
+def test_every_job_has_a_session_of_its_own(tmp_path: Path) -> None:
+    """One after another in one process, each with a Spark session of its own and a report where it writes one."""
+    if not ITCH.exists():
+        pytest.skip(f"shared data is not beside the checkout: {ITCH}")
+    lines = job_lines(tmp_path)
+    command = [sys.executable, "-c", JOBS, *(f"{line} --cores 2" for line in lines)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=290)
+    assert done.returncode == 0, done.stderr[-2000:]
+    check_jobs(tmp_path, lines, done.stdout)

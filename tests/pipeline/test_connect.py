@@ -26,6 +26,7 @@ spark.stop()
 """
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(300)

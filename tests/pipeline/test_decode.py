@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from ordo.pipeline.decoding.payloads import SbeDecoder, StructDecoder, decode_ba
 from ordo.pipeline.decoding.sbe_schema import SbeSchema
 from ordo.pipeline.generate import RecordingBuilder, session_message
 from ordo.pipeline.jobs.decode import decode
+from tests.conftest import SHARED_DATA
 
-CARS = Path(os.environ.get("ORDO_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "data" / "sbe-car"
-shared = pytest.mark.skipif(not CARS.exists(), reason=f"shared data is not beside the checkout: {CARS}")
+CARS = SHARED_DATA / "sbe-car"
 BASELINE: dict[str, Any] = {
     "serialNumber": Decimal(1234), "modelYear": 2013, "available": "T", "code": "A", "someNumbers": [1, 2, 3, 4],
     "vehicleCode": "abcdef", "extras": ["sportsPack", "cruiseControl"], "discountedModel": "C",
@@ -42,7 +41,6 @@ def plain(car: dict[str, Any]) -> dict[str, Any]:
     return {**car, "fuelFigures": fuel, "performanceFigures": performance}
 
 
-@shared
 @pytest.mark.shared_data
 def test_the_baseline_car_has_its_known_values() -> None:
     schema = SbeSchema.load(str(CARS / "example-schema.xml"))
@@ -51,7 +49,6 @@ def test_the_baseline_car_has_its_known_values() -> None:
     assert plain(car) == BASELINE
 
 
-@shared
 @pytest.mark.shared_data
 def test_a_newer_schema_reads_an_older_message() -> None:
     schema = SbeSchema.load(str(CARS / "example-extension-schema.xml"))
@@ -60,7 +57,6 @@ def test_a_newer_schema_reads_an_older_message() -> None:
     assert plain(car) == {**BASELINE, "someNumbers": [0, 1, 2, 3]}
 
 
-@shared
 @pytest.mark.shared_data
 def test_an_older_schema_passes_over_what_is_newer() -> None:
     data = (CARS / "car_example_baseline_data.sbe").read_bytes()
@@ -69,7 +65,6 @@ def test_an_older_schema_passes_over_what_is_newer() -> None:
     assert version == 7 and plain(car) == BASELINE
 
 
-@shared
 @pytest.mark.shared_data
 def test_every_cut_of_a_message_is_a_value_error() -> None:
     schema, data = (
@@ -81,7 +76,6 @@ def test_every_cut_of_a_message_is_a_value_error() -> None:
             schema.decode(data[:length])
 
 
-@shared
 @pytest.mark.spark
 @pytest.mark.shared_data
 def test_a_log_of_cars_and_of_what_no_schema_knows(spark: SparkSession, tmp_path: Path) -> None:
@@ -147,6 +141,12 @@ def test_protobuf(spark: SparkSession, tmp_path: Path) -> None:
     assert first.EnumDescriptorProto.name == "Colour"
     assert [(value.name, value.number) for value in first.EnumDescriptorProto.value] == [("RED", 3)]
     assert second.problem.startswith("not a google.protobuf.EnumDescriptorProto")
+
+
+def test_a_file_that_is_no_descriptor_set_is_named(tmp_path: Path) -> None:
+    (tmp_path / "set.pb").write_bytes(b"\xff\xff\xffgarbage")
+    with pytest.raises(PipelineError, match="give a descriptor set with imports"):
+        parse_decoder(f"protobuf:{tmp_path / 'set.pb'}:my.Message").columns()
 
 
 @pytest.mark.parametrize("text", ["", "sbe", "protobuf:x", "struct:<I", "json:x"])

@@ -24,6 +24,7 @@ from ordo.pipeline.jobs.audit import audit
 from ordo.pipeline.jobs.replay import replay
 from ordo.pipeline.jobs.session_order import session_violations
 from ordo.pipeline.recordings.recordings import open_recordings
+from tests.clusters import ready_cluster
 from tests.pipeline.test_replay import ENGINE, ITCH
 
 SEGMENT_LENGTH = 1 << 19
@@ -43,7 +44,7 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         pytest.skip(f"shared data is not beside the checkout: {ITCH}")
     root = tmp_path_factory.mktemp("demo")
     requests = [entry.request for entry in ItchFeed(1).entries(read_itch_file(ITCH))]
-    with LocalCluster(ENGINE, root=root, keep=True, sync="none", cluster=SMALL) as cluster:
+    with ready_cluster(ENGINE, root=root, keep=True, sync="none", cluster=SMALL) as cluster:
         leader = load_config(cluster.config_path(cluster.await_leader()))
         answers: list[object] = []
         orders: list[OrderClient] = []

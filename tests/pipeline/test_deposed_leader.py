@@ -18,6 +18,7 @@ from ordo.pipeline.jobs.audit_report import describe
 from ordo.pipeline.recordings.commit import RECORDING_POSITION_TYPE, live_commit_position
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.writer import Writer
+from tests.clusters import STEADY, ready_cluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 LEDGER = "tests.cluster.integration.services:Ledger"
@@ -44,7 +45,7 @@ def end(cluster: LocalCluster, member: int) -> None:
 def deposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[str], str, int]]:
     """Folders, the node that was deposed, and the commit position when it was left alone."""
     root = tmp_path_factory.mktemp("deposed")
-    with LocalCluster(LEDGER, root=root, keep=True, sync="none") as cluster:
+    with ready_cluster(LEDGER, heartbeat=STEADY, root=root, keep=True, sync="none") as cluster:
         archives = {member: str(cluster.data_dir(member) / "archive") for member in cluster.member_ids}
         leader = cluster.await_leader()
         others = [member for member in cluster.member_ids if member != leader]

@@ -6,14 +6,21 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import ordo
+from ordo.archive.segments.catalog import RecordingDescriptor
+from ordo.pipeline import pipeline_commands
+from ordo.pipeline.decoding.errors import PipelineError
+from ordo.pipeline.engine import Engine, choose_engine
 from ordo.pipeline.generate import RecordingBuilder, session_close, session_message, session_open
+from ordo.pipeline.job_run import describe_missing
 from ordo.pipeline.pipeline_commands import app
+from ordo.pipeline.recordings import recordings
 from tests.pipeline.test_replay_verdict import HERE, write_log
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +64,52 @@ def test_replay_tells_by_its_exit_status(tmp_path: Path, service: str, end: list
     assert (tmp_path / "r" / "replay.html").exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "spark_from_bytes", "chosen"),
+    [(Engine.AUTO, 1 << 30, Engine.LOCAL), (Engine.AUTO, 1, Engine.SPARK), (Engine.SPARK, 1 << 30, Engine.SPARK),
+     (Engine.LOCAL, 1, Engine.LOCAL)],
+)  # fmt: skip
+def test_the_size_of_the_log_chooses(
+    given: Engine, spark_from_bytes: int, chosen: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = write_log(tmp_path, (4, 8))
+    assert choose_engine(given, [folder], spark_from_bytes) is chosen
+    said = capsys.readouterr().err
+    assert ("--engine chooses" in said) == (given is Engine.AUTO)
+    assert ("in Spark" in said) == (given is Engine.AUTO and chosen is Engine.SPARK)
+
+
+def test_options_that_only_spark_has_choose_it(tmp_path: Path) -> None:
+    folder, _ = write_log(tmp_path, (4, 8))
+    assert choose_engine(Engine.AUTO, [folder], 1 << 30, on_spark=True) is Engine.SPARK
+    refused = CliRunner().invoke(app, ["audit", folder, "--engine", "local", "--cores", "2"])
+    assert "--engine local runs in this process: leave out --master and --cores" in str(refused.exception)
+
+
+@pytest.mark.parametrize("engine", [["--engine", "spark"], ["--cores", "2"], []])
+@pytest.mark.parametrize("job", [["audit"], ["replay", "--service", f"{HERE}:Tally"]])
+def test_an_archive_is_opened_once_before_spark_is_started(
+    job: list[str], engine: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For its size and for what is wrong with it at the same time."""
+    folder, _ = write_log(tmp_path, (4, 8))
+    opened: list[str] = []
+    read_catalog = recordings.read_catalog
+
+    def noting(directory: str) -> list[RecordingDescriptor]:
+        opened.append(directory)
+        return read_catalog(directory)
+
+    def starting(name: str, master: str | None, cores: int | None) -> None:
+        raise PipelineError(f"{name} starts Spark")
+
+    monkeypatch.setattr(recordings, "read_catalog", noting)
+    monkeypatch.setattr(pipeline_commands, "running", starting)
+    monkeypatch.setattr(pipeline_commands, f"{job[0].upper()}_SPARK_FROM_BYTES", 1)
+    done = CliRunner().invoke(app, [job[0], folder, *job[1:], *engine])
+    assert str(done.exception) == f"{job[0]} starts Spark" and opened == [folder]
+
+
 def run_without_spark(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`ordo` where pyspark cannot be imported, and there is no Java."""
     script = "import sys; sys.modules['pyspark'] = None; from ordo.cli import main; main()"
@@ -75,6 +128,7 @@ def test_neither_pyspark_nor_java_is_needed(tmp_path: Path) -> None:
     sql = "SELECT kind, count(*) FROM log GROUP BY ALL"
     for arguments in (
         ["audit", folder, *local],
+        ["audit", folder, *local[2:]],
         ["replay", folder, *service, *local],
         ["query", folder, "--sql", sql],
         ["diff", folder, folder],
@@ -93,7 +147,8 @@ def test_a_difference_an_error_and_a_missing_library_have_statuses_of_their_own(
     assert run_without_spark("replay", folder, "--service", f"{HERE}:DoubleTally", *local, *report).returncode == 1
     nowhere = run_without_spark("replay", str(tmp_path / "no"), "--service", f"{HERE}:Tally", *local, *report)
     assert (nowhere.returncode, nowhere.stderr.count("\n")) == (6, 1), nowhere.stderr
-    missing = run_without_spark("replay", folder, "--service", f"{HERE}:Tally", *report)
+    spark = ["--engine", "spark"]
+    missing = run_without_spark("replay", folder, "--service", f"{HERE}:Tally", *spark, *report)
     assert (missing.returncode, missing.stderr.strip().count("\n")) == (7, 0), missing.stderr
     assert "pyspark" in missing.stderr and "pip install 'ordo-sequencer[pipeline]'" in missing.stderr
 
@@ -113,3 +168,13 @@ def test_folders_may_have_any_name(tmp_path: Path, name: str) -> None:
 def test_sparks_options_are_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["audit", str(tmp_path), "--engine", "local", "--cores", "2"])
     assert done.exit_code != 0 and "leave out --master and --cores" in str(done.exception)
+
+
+def test_a_package_that_is_there_and_too_old_is_told_so() -> None:
+    """pyspark 4.1 has no `pyspark.sql.streaming.datasource`; to say that it is not installed would be no help."""
+    text = describe_missing("pyarrow.never_there", "pipeline")
+    assert text == (
+        f"pyarrow {version('pyarrow')} is too old, it has no pyarrow.never_there; run: pip install "
+        "'ordo-sequencer[pipeline]'"
+    )
+    assert describe_missing("not_there", "local").startswith("not_there is not installed; run: pip install")

@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from ordo.cluster.admin.local_member import LocalMember
-from ordo.cluster.admin.orders import take_snapshot
-from ordo.cluster.module.state.config import SnapshotSettings
-from ordo.cluster.settings.config import load_config
+from ordo.cluster.module.state.settings import SnapshotSettings
 from ordo.deploy.launcher import LocalCluster
 from ordo.pipeline.jobs.audit import audit
 from ordo.pipeline.jobs.audit_report import describe
 from ordo.pipeline.jobs.replay import replay
 from ordo.pipeline.jobs.session_order import session_violations
 from tests.cluster.integration.agreement import demand_agreement
+from tests.cluster.integration.command import order
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -34,10 +32,10 @@ def archives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     with LocalCluster(LEDGER, root=root, keep=True, sync="none") as cluster:
         with Writer(cluster.ingress_endpoints, reopens=True) as writer:
             for _ in range(KILLS):
-                killed = cluster.await_leader()
                 writer.write(400)
-                take_snapshot(LocalMember(load_config(cluster.config_path(killed))))
+                assert order(cluster, "snapshot").returncode == 0
                 writer.run(lambda target=writer.acked + 300: writer.acked > target)  # type: ignore[misc]
+                killed = cluster.await_leader()
                 cluster.kill(killed)
                 writer.run(lambda target=writer.acked + 300: writer.acked > target)  # type: ignore[misc]
                 cluster.start_member(killed)

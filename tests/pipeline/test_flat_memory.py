@@ -54,8 +54,8 @@ PEAK"""
 EXPORT = """
 import sys
 from pathlib import Path
-from ordo.pipeline.export.lake import LakeOptions, export_delta
-export_delta([sys.argv[1]], sys.argv[2], LakeOptions(chunk_bytes=2 << 20))
+from ordo.pipeline.export.lake import LakeSettings, export_delta
+export_delta([sys.argv[1]], sys.argv[2], LakeSettings(chunk_bytes=2 << 20))
 PEAK"""
 QUERY = """
 import sys

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import ordo
 from ordo.cli import EXIT_NOT_DONE, EXIT_USAGE, app, run
 from ordo.pipeline.export.export import STATE_NAME, export, read_export
-from ordo.pipeline.export.lake import LakeOptions, export_delta
+from ordo.pipeline.export.lake import LakeSettings, export_delta
 from ordo.pipeline.jobs.audit import audit
 from ordo.pipeline.jobs.replay import emitted, replay
 from ordo.pipeline.recordings.object_copy import copy_archive
@@ -159,7 +159,7 @@ def test_a_delta_table_on_s3_is_appended_once_from_a_copy_on_s3(work: Path, s3: 
         "AWS_ENDPOINT_URL": s3["client_kwargs"]["endpoint_url"], "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",
         "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true",
     }  # fmt: skip
-    options = LakeOptions(chunk_bytes=SEGMENT, storage=target, source_storage=s3)
+    options = LakeSettings(chunk_bytes=SEGMENT, storage=target, source_storage=s3)
     first = export_delta([url], table, options, commit=str(2 * SEGMENT))
     assert first == {"node0/0": 2 * SEGMENT}
     shown = CliRunner().invoke(

@@ -13,7 +13,7 @@ import ordo
 from ordo.pipeline.decoding.errors import DataLossError, PipelineError
 from ordo.pipeline.decoding.payloads import StructDecoder
 from ordo.pipeline.export import lake
-from ordo.pipeline.export.lake import LakeOptions, compact, export_delta
+from ordo.pipeline.export.lake import LakeSettings, compact, export_delta
 from ordo.pipeline.generate import LogShape, RecordingBuilder, new_term, session_message
 from ordo.pipeline.pipeline_commands import app
 from ordo.pipeline.recordings.recordings import open_recordings
@@ -36,7 +36,7 @@ NAMES = ("position", "kind", "session_id", "payload", "timestamp")
 
 def test_the_table_holds_the_log_and_later_what_is_new(archive: str, shape: LogShape, tmp_path: Path) -> None:
     table = str(tmp_path / "table")
-    options = LakeOptions(chunk_bytes=1 << 20)
+    options = LakeSettings(chunk_bytes=1 << 20)
     (log,) = open_recordings([archive])
     first = export_delta([archive], table, options, commit="1500000")
     assert first == {"node0/0": 1_500_000}
@@ -54,7 +54,7 @@ def test_an_export_that_dies_loses_and_doubles_nothing(
     archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_committed: bool
 ) -> None:
     """In the middle of a chunk's rows, and behind a commit of which the dying process never heard."""
-    table, options, calls = str(tmp_path / "table"), LakeOptions(chunk_bytes=1 << 20), 0
+    table, options, calls = str(tmp_path / "table"), LakeSettings(chunk_bytes=1 << 20), 0
     write = deltalake.write_deltalake
 
     def dying(*given: Any, **named: Any) -> None:
@@ -78,7 +78,7 @@ def test_an_export_that_dies_loses_and_doubles_nothing(
 def test_of_two_exports_at_the_same_time_one_is_refused(
     archive: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, options = str(tmp_path / "table"), LakeOptions(chunk_bytes=1 << 20)
+    table, options = str(tmp_path / "table"), LakeSettings(chunk_bytes=1 << 20)
     export_delta([archive], table, options, commit="1048576")
     write = deltalake.write_deltalake
 
@@ -111,8 +111,8 @@ def test_columns_of_a_newer_schema_are_added(tmp_path: Path) -> None:
     (log,) = open_recordings([folder])
     columns = "position,timestamp,kind,payload"
     before = str(log.limit - 96)  # the newest message is not committed yet
-    export_delta([folder], table, LakeOptions(columns, old), commit=before)
-    export_delta([folder], table, LakeOptions(columns, new))
+    export_delta([folder], table, LakeSettings(columns, old), commit=before)
+    export_delta([folder], table, LakeSettings(columns, new))
     found = deltalake.DeltaTable(table).to_pyarrow_table().sort_by("position").to_pylist()
     orders = [row["order"] for row in found]
     assert orders[1:] == [*({"number": number, "price": None} for number in range(4)), {"number": 4, "price": 99}]
@@ -121,7 +121,7 @@ def test_columns_of_a_newer_schema_are_added(tmp_path: Path) -> None:
 
 def test_many_small_files_become_few_and_the_export_goes_on(tmp_path: Path) -> None:
     folder, table = write_orders(tmp_path, [b"x" * 40] * 60), str(tmp_path / "table")
-    options = LakeOptions(partition_by=("kind",), sort_by=("session_id", "position"), chunk_bytes=1024)
+    options = LakeSettings(partition_by=("kind",), sort_by=("session_id", "position"), chunk_bytes=1024)
     export_delta([folder], table, options, commit="4096")
     many = len(deltalake.DeltaTable(table).file_uris())
     before, after = compact(table)
@@ -137,7 +137,7 @@ def test_many_small_files_become_few_and_the_export_goes_on(tmp_path: Path) -> N
 
 def test_rows_of_a_chunk_are_sorted(tmp_path: Path) -> None:
     folder, table = write_orders(tmp_path, [b"x"] * 30), str(tmp_path / "table")
-    export_delta([folder], table, LakeOptions(partition_by=(), sort_by=("session_id", "position")))
+    export_delta([folder], table, LakeSettings(partition_by=(), sort_by=("session_id", "position")))
     found = deltalake.DeltaTable(table).to_pyarrow_table().to_pylist()
     keys = [(row["session_id"], row["position"]) for row in found if row["session_id"] is not None]
     assert keys == sorted(keys) and len({key[0] for key in keys}) == 3
@@ -146,26 +146,26 @@ def test_rows_of_a_chunk_are_sorted(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, table = write_orders(tmp_path, [b"x"]), str(tmp_path / "table")
     with pytest.raises(PipelineError, match="no column 'price' to partition or sort by; there are "):
-        export_delta([folder], table, LakeOptions(sort_by=("price",)))
+        export_delta([folder], table, LakeSettings(sort_by=("price",)))
     with pytest.raises(PipelineError, match="timestamp has to be among them"):
-        export_delta([folder], table, LakeOptions("position"))
-    export_delta([folder], table, LakeOptions())
+        export_delta([folder], table, LakeSettings("position"))
+    export_delta([folder], table, LakeSettings())
     with pytest.raises(PipelineError, match="is partitioned by day: say --partition-by so again"):
-        export_delta([folder], table, LakeOptions(partition_by=("kind",)))
+        export_delta([folder], table, LakeSettings(partition_by=("kind",)))
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(PipelineError, match=r"run: pip install 'ordo-sequencer\[delta\]'"):
-        export_delta([folder], table, LakeOptions())
+        export_delta([folder], table, LakeSettings())
 
 
 def test_what_was_purged_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, table = write_orders(tmp_path, [b"x"] * 9), str(tmp_path / "table")
-    export_delta([folder], table, LakeOptions(), commit="320")
+    export_delta([folder], table, LakeSettings(), commit="320")
     (log,) = open_recordings([folder])
     purged = log.descriptor._replace(start_position=640)
     later = log.__class__(log.node, log.directory, purged, log.limit, log.exact)
     monkeypatch.setattr(lake, "open_recordings", lambda *_, **__: [later])
     with pytest.raises(DataLossError, match="exported up to position 320, and the log begins at 640"):
-        export_delta([folder], table, LakeOptions())
+        export_delta([folder], table, LakeSettings())
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:

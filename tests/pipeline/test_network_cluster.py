@@ -14,6 +14,7 @@ import ordo
 from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.writer import Writer
+from tests.clusters import STEADY, ready_cluster
 from tests.patience import patient
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -23,8 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     lengths = {"log_term_length": "128k", "segment_length": "256k"}
     ledger = "tests.cluster.integration.services:Ledger"
-    with LocalCluster(ledger, root=tmp_path, cluster=lengths, sync="none") as cluster:
-        cluster.await_leader(60)
+    with ready_cluster(ledger, root=tmp_path, cluster=lengths, sync="none", heartbeat=STEADY) as cluster:
         yield cluster
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 import ordo
 from ordo.pipeline.decoding.errors import DataLossError, PipelineError
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.spark import network_stream
 from ordo.pipeline.spark.network_stream import NetworkStreamReader
 from tests.pipeline.served import ServedFolder, url
@@ -38,7 +38,7 @@ def ends(node: ServedFolder) -> list[int]:
 
 
 def reader_of(source: str, **options: str) -> NetworkStreamReader:
-    checked = ReadOptions.parse({"path": source, "startingPosition": "earliest", **options})
+    checked = ReadSettings.parse({"path": source, "startingPosition": "earliest", **options})
     assert checked.network is not None
     return NetworkStreamReader(checked.network, checked, ("position",))
 

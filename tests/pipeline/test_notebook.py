@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "docs" / "notebooks" / "pipeline.ipynb"
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(300)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,12 +18,11 @@ from ordo.pipeline.jobs.stretches import cut_log
 from ordo.pipeline.replaying.replay_cluster import ReplayCluster
 from ordo.pipeline.replaying.service_names import make_service
 from ordo.service_api.service import ClusteredService
+from tests.conftest import SHARED_DATA
 from tests.pipeline.exchange import write_exchange
 
 pytestmark = [pytest.mark.spark, pytest.mark.shared_data]
-ITCH = Path(os.environ.get("ORDO_SHARED", Path(__file__).resolve().parents[3] / "shared")) / (
-    "data/itch50-aapl-20200130/locate-13-10k.bin"
-)
+ITCH = SHARED_DATA / "itch50-aapl-20200130" / "locate-13-10k.bin"
 BOOK = ITCH.with_name("expected_final_book.txt")
 ENGINE = "ordo.matching.service:MatchingEngine"
 
@@ -48,8 +46,6 @@ class OtherEcho(Echo):
 
 @pytest.fixture(scope="module")
 def exchange(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[int]]:
-    if not ITCH.exists():
-        pytest.skip(f"shared data is not beside the checkout: {ITCH}")
     folder = str(tmp_path_factory.mktemp("exchange") / "node0" / "archive")
     return folder, write_exchange(folder, ITCH, (2000, 5000, 7500))
 

@@ -89,7 +89,7 @@ def test_a_log_of_level_3_is_executed_whatever_the_length_of_its_answers() -> No
     for level in (REQUEST_ID_LEVEL - 1, REQUEST_ID_LEVEL):
         cluster = ReplayCluster(Long, None, 0)
         event = ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=1, level=level, member_id=0)
-        cluster.execute(row("other", 90, event))
+        cluster.execute(row("level", 90, event))
         opened(cluster)
         executed.append(sum(len(request(cluster, number, b"x")) for number in range(1, 21)))
         after = cluster.take_snapshot()

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from ordo.pipeline.jobs import audit_report, latency, market, sessions
+import pytest
+
+from ordo.pipeline.jobs import audit_report, latency, market, replay, sessions
 from ordo.pipeline.jobs.report import Report, new_figure, price, time_axis
 from ordo.pipeline.recordings.time_unit import moment
 from ordo.pipeline.spark.rows import KeptRows
@@ -105,6 +107,30 @@ def test_prices_have_decimals_and_instruments_are_apart(tmp_path: Path) -> None:
     text = Path(market.write_page(facts, str(tmp_path), 1000)).read_text()
     assert re.findall(r"<h2>(.*?)</h2>", text) == ["Instrument 7", "Instrument 13"]
     assert text.count("<img ") == 2 and "321.5400" in text and "3,215,400" not in text
+    assert "a bar may have more or fewer shares, and one in which no trade begins is left out" in text
+
+
+@pytest.mark.parametrize(("status", "mark"), [("agrees", "good"), ("differs", "bad"), ("not checked", None)])
+def test_what_was_not_checked_is_neither_good_nor_bad(status: str, mark: str | None, tmp_path: Path) -> None:
+    stretch = {"start": 0, "end": 9, "records": 1, "emitted": 0, "verdict": status, "state": "no snapshot",
+               "reason": "", "emitted_hash": "0"}  # fmt: skip
+    first = {"position": 9, "what": "state", "expected": "1", "actual": "2", "record": None}
+    facts = {"service": "my:Service", "status": status, "baseline": None, "snapshots_compared": 0,
+             "coverage": {"records": 1, "agrees": 0, "differs": 0, "not_checked": 1},
+             "outputs_compared": {"hashes": 0, "published": 0, "answers": 0}, "unreadable_snapshots": [],
+             "first_difference": first if status == "differs" else None, "stretches": [stretch]}  # fmt: skip
+    text = Path(replay.write_report(facts, str(tmp_path))).read_text()
+    assert re.findall(r'<p(?: class="(\w+)")?>', text)[0] == (mark or "")
+    assert ('<tr class="bad">' in text) == (status == "differs")
+
+
+def test_a_clock_of_milliseconds_is_named(tmp_path: Path) -> None:
+    row = {"kind": "message", "count": 1, "mean": 3.0, "unknown": 0}
+    rough = {**row, **dict.fromkeys(("p50", "p90", "p99", "p999"), 0.0), "max": 2000.0}
+    for found, is_named in (([rough], True), ([{**rough, "max": 2000.5}], False), ([], False)):
+        views = {name: KeptRows(found if name == "kind" else [], len(found)) for name in latency.VIEWS}
+        text = Path(latency.write_page(views, "gap between messages of a session", str(tmp_path))).read_text()
+        assert ("0.000 stands for less than 1,000 microseconds" in text) is is_named
 
 
 def test_pages_of_latency_and_sessions(tmp_path: Path) -> None:

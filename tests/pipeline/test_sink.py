@@ -14,9 +14,10 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 from ordo.deploy.launcher import LocalCluster
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.generate import RecordingBuilder, session_message
-from ordo.pipeline.spark.sink import WriteOptions, local_egress, tell_refusals, write_partition
+from ordo.pipeline.spark.sink import WriteSettings, local_egress, payloads_of, tell_refusals, write_partition
 from ordo.runtime.security.tokens import new_token
 from tests.attacks.test_authentication import token_table
+from tests.clusters import ready_cluster
 from tests.snippets import texts_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "PIPELINE.md"
@@ -42,12 +43,20 @@ class Answering(Orders):
 )
 def test_wrong_options_are_named(options: dict[str, str], words: str) -> None:
     with pytest.raises(PipelineError, match=words):
-        WriteOptions.parse(options, StructType().add("payload", BinaryType()), False)
+        WriteSettings.parse(options, StructType().add("payload", BinaryType()), False)
 
 
 def test_only_payloads_are_taken() -> None:
     with pytest.raises(PipelineError, match="one column, payload binary"):
-        WriteOptions.parse({"endpoints": "0=h:1", "writer": "w"}, StructType().add("id", LongType()), False)
+        WriteSettings.parse({"endpoints": "0=h:1", "writer": "w"}, StructType().add("id", LongType()), False)
+
+
+def test_a_row_without_a_payload_is_named() -> None:
+    batches = [pa.record_batch({"payload": pa.array(part, pa.binary())}) for part in ([b"a", b""], [b"b", None])]
+    found = payloads_of(iter(batches), 3)
+    assert [next(found) for _ in range(3)] == [b"a", b"", b"b"]
+    with pytest.raises(PipelineError, match="row 4 of partition 3 has null as its payload"):
+        next(found)
 
 
 def test_answers_come_to_the_address_that_reaches_the_members() -> None:
@@ -82,7 +91,7 @@ def test_the_service_of_the_page_in_a_cluster_with_keys_and_tokens(
         }
         written = []
         for _ in range(2):
-            options = WriteOptions.parse(given, StructType().add("payload", BinaryType()), False)
+            options = WriteSettings.parse(given, StructType().add("payload", BinaryType()), False)
             batch = pa.record_batch({"payload": pa.array([b"%d" % number for number in range(600)], pa.binary())})
             written.append(write_partition(options, iter([batch])))
     assert [(one.sent.messages, one.sent.refused) for one in written] == [(600, 1), (0, 0)]
@@ -100,10 +109,9 @@ def test_a_frame_and_a_stream_into_a_node_and_back(spark: SparkSession, tmp_path
     with RecordingBuilder(source) as builder:
         for number in range(10_000, 10_200):
             builder.append(session_message(0, 1, 5, struct.pack(">q", number)))
-    with LocalCluster(
+    with ready_cluster(
         "tests.pipeline.collector:Collector", member_count=1, root=tmp_path / "node", sync="none"
     ) as cluster:
-        cluster.await_leader()
         endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in cluster.ingress_endpoints.items())
         numbers = spark.range(0, 600, 1, 2).selectExpr("unhex(lpad(hex(id), 16, '0')) as payload")
         for _ in range(2):

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from ordo.pipeline.generate import LogShape, RecordingBuilder, generate_log
 from ordo.pipeline.recordings.index import index_directory
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.planner import plan
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import open_recordings
-from ordo.pipeline.spark.source import OrdoLog, register
+from ordo.pipeline.spark.source import OrdoLog
 
 pytestmark = pytest.mark.spark
 FIRST = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
@@ -31,17 +31,10 @@ def load(spark: SparkSession, path: str | list[str], **options: Any) -> DataFram
     return spark.read.format("ordo").options(**options).load(path)
 
 
-@pytest.fixture
-def pushdown(spark: SparkSession) -> Iterator[None]:
-    register(spark, pushdown=True)
-    yield
-    register(spark)
-
-
 def log_hash(frame: DataFrame) -> str:
     """Over all rows in log order."""
     digest = hashlib.blake2b(digest_size=16)
-    for row in frame.select("position", "kind", "session_id", "payload").toLocalIterator():
+    for row in frame.select("position", "kind", "session_id", "payload").collect():
         digest.update(repr((row.position, row.kind, row.session_id, bytes(row.payload))).encode())
     return digest.hexdigest()
 
@@ -63,51 +56,16 @@ def test_any_number_of_partitions_gives_the_same_rows(spark: SparkSession, archi
     assert 64 <= frames[64].rdd.getNumPartitions() <= 72
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "kind = 'new_term'",
-        "kind in ('timer', 'session_open')",
-        "session_id = 7",
-        "session_id in (7, 8) and kind = 'message'",
-        "position > 500000 and position <= 700000",
-        "start_position between 500000 and 700000",
-        "position = 96",
-        "timestamp >= timestamp'2023-11-14 22:13:20.05Z' and timestamp < timestamp'2023-11-14 22:13:20.06Z'",
-        "cluster_time < 1700000000002",
-        "recording = 0 and node = 'node0'",
-        "node = 'another'",
-        "not (kind = 'message')",
-        "kind like 'sess%'",
-        "session_id is null",
-        "kind = 'nonsense'",
-        "payload_length > 280",
-    ],
-)
-@pytest.mark.usefixtures("pushdown")
-def test_a_pushed_filter_gives_what_spark_itself_would(spark: SparkSession, archive: str, condition: str) -> None:
-    """The right side evaluates in Spark alone: nothing is pushed through a checkpoint."""
-    whole = load(spark, archive).localCheckpoint()
-    assert log_hash(load(spark, archive).where(condition)) == log_hash(whole.where(condition))
+@pytest.fixture(params=["false", "true"])
+def filters_are_offered(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", request.param)
+    yield
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
-@pytest.mark.usefixtures("pushdown")
-def test_filters_are_taken_over_from_spark(spark: SparkSession, archive: str) -> None:
-    frame = load(spark, archive).where("kind = 'timer' and position > 5 and timestamp > timestamp'2020-01-01'")
-    assert "Filter" not in frame._jdf.queryExecution().executedPlan().toString().replace("RuntimeFilters", "")
-
-
-@pytest.mark.xfail(strict=True, reason="Spark keeps pushed filters with the frame: PythonDataSourceV2.readInfo")
-@pytest.mark.usefixtures("pushdown")
-def test_one_frame_serves_many_queries_with_pushdown(spark: SparkSession, archive: str, shape: LogShape) -> None:
-    """Why push-down is off by default. When this passes with a newer Spark, it can be on."""
-    log = load(spark, archive)
-    assert log.where("kind = 'timer'").count() == shape.terms
-    assert log.count() > shape.messages
-
-
+@pytest.mark.usefixtures("filters_are_offered")
 def test_one_frame_serves_many_queries(spark: SparkSession, archive: str, shape: LogShape) -> None:
-    """The source as it is registered by default. With pushed filters Spark would keep them with the frame."""
+    """Also where Spark offers sources its filters: it would keep what a source takes over with the frame."""
     log = load(spark, archive)
     assert log.where("kind = 'timer'").count() == shape.terms
     both = log.where("kind = 'timer'").unionByName(log.where("kind = 'session_open'"))
@@ -205,7 +163,7 @@ def test_a_missing_segment_ends_the_read_at_its_position(spark: SparkSession, ar
 def test_a_selective_filter_reads_few_segments(archive: str) -> None:
     recordings = open_recordings([archive])
     whole = plan(recordings, Predicates(), 1 << 30)
-    late = Predicates().narrowed("cluster_time", 1_700_000_000_190, 1 << 62)
+    late = Predicates().narrowed("timestamp", 1_700_000_000_190_000, 1 << 62)
     some = plan(recordings, late, 1 << 30)
     total = sum(run.length_bytes for task in whole for run in task)
     assert 0 < sum(run.length_bytes for task in some for run in task) < total / 2
@@ -231,8 +189,8 @@ def test_indexes_are_kept_and_thrown_away_when_the_bytes_changed(archive: str, t
 
 
 def test_times_without_zone_are_utc() -> None:
-    aware = ReadOptions.parse({"path": "/", "startTime": "2023-11-14T22:13:20Z"}).predicates.timestamp
-    assert aware == ReadOptions.parse({"path": "/", "startTime": "2023-11-14T22:13:20"}).predicates.timestamp
+    aware = ReadSettings.parse({"path": "/", "startTime": "2023-11-14T22:13:20Z"}).predicates.timestamp
+    assert aware == ReadSettings.parse({"path": "/", "startTime": "2023-11-14T22:13:20"}).predicates.timestamp
     assert aware[0] == (FIRST - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 

@@ -57,6 +57,7 @@ def process(
         daemon.stdout.close()
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(300)

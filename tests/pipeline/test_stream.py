@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 
 from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.generate import RecordingBuilder, session_message
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.spark.source import LogStreamReader
 from ordo.runtime.native.clock import SystemClock
@@ -90,7 +90,7 @@ def run_available(frame: DataFrame, checkpoint: Path, handle: Callable[[DataFram
 
 
 def reader_of(live: LiveLog, **options: str) -> LogStreamReader:
-    return LogStreamReader(ReadOptions.parse({"path": live.directory, **options}), ("position", "payload"))
+    return LogStreamReader(ReadSettings.parse({"path": live.directory, **options}), ("position", "payload"))
 
 
 def delivered(reader: LogStreamReader, start: dict[str, int], end: dict[str, int]) -> list[int]:
@@ -172,7 +172,7 @@ def test_killed_at_random_points_and_restarted_gives_exactly_the_log_once(
     """A batch that fails after its sink took it is given again with the same id and the same rows."""
     chance = random.Random(7)
     by_batch: dict[int, list[int]] = {}
-    left = 6
+    left = 4
 
     def handle(frame: DataFrame, batch_id: int) -> None:
         nonlocal left
@@ -186,7 +186,7 @@ def test_killed_at_random_points_and_restarted_gives_exactly_the_log_once(
             left -= 1
             raise RuntimeError("killed after the batch")
 
-    for _ in range(12):
+    for _ in range(8):
         live.write(chance.randrange(1, 200))
         live.commit(live.positions[-1])
         try:
@@ -204,7 +204,7 @@ def test_a_live_log_without_counters_is_refused(tmp_path: Path) -> None:
     builder.finish()
     with pytest.raises(PipelineError, match="commit=recorded"):
         open_recordings([builder.directory])
-    options = ReadOptions.parse({"path": builder.directory, "commit": "recorded", "startingPosition": "earliest"})
+    options = ReadSettings.parse({"path": builder.directory, "commit": "recorded", "startingPosition": "earliest"})
     reader = LogStreamReader(options, ("payload",))
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert [batch.num_rows for part in reader.partitions({}, end) for batch in reader.read(part)] == [1]

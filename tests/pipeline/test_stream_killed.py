@@ -20,6 +20,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.pipeline.recordings.planner import plan, read_runs
 from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import open_recordings
+from tests.clusters import ready_cluster
 from tests.patience import patient
 from tests.pipeline.conftest import ROOT
 
@@ -128,7 +129,7 @@ def test_a_query_killed_at_random_points_gives_exactly_the_log_once(tmp_path: Pa
     """Killed after a batch was planned, after its sink took it, or after it was committed, and a moment later."""
     chance = random.Random(seed)
     (tmp_path / "batches").mkdir()
-    with LocalCluster("ordo.bench.loads.echo:Echo", member_count=1, sync="none", root=tmp_path / "cluster") as cluster:
+    with ready_cluster("ordo.bench.loads.echo:Echo", member_count=1, sync="none", root=tmp_path / "cluster") as cluster:
         leader = cluster.await_leader()
         archive, commit = str(cluster.data_dir(leader) / "archive"), str(cluster.aeron_dir(leader))
         feed = Feed(cluster)

@@ -22,7 +22,7 @@ from ordo.cluster.wire.counters.mark_file import (
     MarkFile,
 )
 from ordo.pipeline.decoding.errors import CommitUnknownError, DataLossError, PipelineError
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.spark.source import LogStreamReader
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.memory import FileMemoryProvider
@@ -70,10 +70,10 @@ def test_a_log_that_moved_is_not_read_again(live: LiveLog, tmp_path: Path) -> No
     moved = tmp_path / "elsewhere" / "archive"
     shutil.copytree(live.directory, moved)
     options = {"path": str(moved), "commit": str(live.positions[-1])}
-    other = LogStreamReader(ReadOptions.parse(options), ("payload",))
+    other = LogStreamReader(ReadSettings.parse(options), ("payload",))
     with pytest.raises(DataLossError, match="of node0/0, and the folders have nothing of it, but of elsewhere/0"):
         other.latestOffset(end, ALL)
-    named = LogStreamReader(ReadOptions.parse({**options, "nodes": "node0"}), ("payload",))
+    named = LogStreamReader(ReadSettings.parse({**options, "nodes": "node0"}), ("payload",))
     assert delivered(named, end, named.latestOffset(end, ALL)) == []
 
 

@@ -15,19 +15,23 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 import ordo
 from ordo.archive.segments.catalog import RecordingDescriptor
 from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.state.folder_rows import Owner
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.log_identity import Origin, find_origin, identity_text, unpack_identity
 from ordo.follow.recordings.ranges import Survey
 from ordo.pipeline.alerts.state_watch import StateWatch
+from ordo.pipeline.decoding.errors import PipelineError
 from ordo.pipeline.export.chunks import checked_origin
 from ordo.pipeline.export.export import ExportState, export, read_export
-from ordo.pipeline.export.lake import CLUSTER_PARTS, LakeOptions, compact, export_delta
+from ordo.pipeline.export.lake import CLUSTER_PARTS, LakeSettings, compact, export_delta
 from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
+from ordo.pipeline.job_run import plain_error
 from ordo.pipeline.jobs.audit import audit
-from ordo.pipeline.pipeline_commands import plain_error
 from ordo.pipeline.recordings.network import NetworkLog, plan_network
-from ordo.pipeline.recordings.options import ReadOptions
+from ordo.pipeline.recordings.object_copy import copy_archive
+from ordo.pipeline.recordings.object_store import Store
+from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.recordings.recordings import open_recordings, whose_log
 from ordo.pipeline.spark.network_stream import NetworkPartition, NetworkStreamReader
 from ordo.pipeline.spark.source import LogStreamReader
@@ -59,11 +63,13 @@ def write_log(root: Path, records: list[bytes], count: int = 9, node: str = "nod
     return builder.directory
 
 
-def write_store(archive: str, origin: Origin | None) -> None:
-    """The store of votes and terms, as a member has it beside its archive."""
+def write_store(archive: str, origin: Origin | None, *, is_earlier: bool = False) -> None:
+    """The store of votes and terms, as a member has it beside its archive; one of an earlier release has no owner."""
     path = Path(archive).parent / "cluster" / "state.mdb"
     path.parent.mkdir()
     store = StateStore(FileStorage(open_lmdb).open_metadata(str(path)))
+    if not is_earlier:
+        store.folder.put_owner(Owner(0, 0))
     if origin is not None:
         store.folder.put_origin(origin)
     store.close()
@@ -104,7 +110,10 @@ def test_a_folder_says_whose_log_it_has(one: str, tmp_path: Path) -> None:
     assert told(one)[:2] == (LATER, 64), "the member knows it"
     unsaid = write_log(tmp_path / "unsaid", [first_record(BEGAN_MS)])
     write_store(unsaid, None)
-    assert told(unsaid) is None, "nothing of it is committed, or the release is an earlier one"
+    assert told(unsaid) is None, "nothing of it is committed"
+    earlier = write_log(tmp_path / "earlier", [first_record(BEGAN_MS)])
+    write_store(earlier, None, is_earlier=True)
+    assert told(earlier)[:2] == ONE, "the log has it, whichever release began it"
     assert told(write_log(tmp_path / "purged", [])) is None
     restored = write_log(tmp_path / "restored", [first_record(BEGAN_MS), identity_event(LATER)])
     assert told(restored).identity == LATER
@@ -125,7 +134,7 @@ def test_folders_of_two_clusters_are_not_read_together(one: str, other: str, tmp
     with pytest.raises(OtherClusterError, match=f"^{re.escape(other)} {wanted}$"):
         ordo.read([one, other])
     with pytest.raises(OtherClusterError, match=wanted):
-        ReadOptions.parse({"paths": json.dumps([one, other]), "nodes": "a,b"}).open_recordings()
+        ReadSettings.parse({"paths": json.dumps([one, other]), "nodes": "a,b"}).open_recordings()
     same = write_log(tmp_path / "same", [first_record(BEGAN_MS)], 20, "node1")
     unsaid = write_log(tmp_path / "unsaid", [], 5, "node2")
     assert ordo.read([one, same, unsaid]).to_arrow().num_rows == 10 + 21 + 5
@@ -151,6 +160,69 @@ def test_members_of_two_clusters_are_not_audited_or_watched_together(one: str, o
         StateWatch([one, other]).look()
 
 
+def test_folders_that_earlier_releases_left_are_told_apart_by_their_first_records(
+    one: str, other: str, tmp_path: Path
+) -> None:
+    write_store(one, None, is_earlier=True)
+    wanted = refused(OTHER, f"{one}, which was met first,", ONE, "give folders of one cluster")
+    write_store(other, OTHER)
+    with pytest.raises(OtherClusterError, match=wanted):
+        ordo.read([one, other])
+    older = write_log(tmp_path / "older", [first_record(BEGAN_MS + 1)], 20, "node1")
+    write_store(older, None, is_earlier=True)
+    with pytest.raises(OtherClusterError, match=wanted):
+        ordo.read([one, older])
+    purged = write_log(tmp_path / "purged", [], 5, "node2")
+    write_store(purged, None, is_earlier=True)
+    upgraded = write_log(tmp_path / "upgraded", [first_record(BEGAN_MS)], 20, "node3")
+    write_store(upgraded, Origin(LATER, 1 << 30))
+    assert ordo.read([one, purged, upgraded]).to_arrow().num_rows == 10 + 5 + 21
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["manifest", "log"])
+def test_a_copy_goes_on_with_its_own_cluster_only(one: str, other: str, tmp_path: Path, is_told: bool) -> None:
+    """Also with recordings that the copy does not have yet, and after an earlier release, which kept no identity."""
+    store = Store(f"file://{tmp_path}/copy")
+    assert len(list(copy_archive(one, store))) == 1
+    manifest = Path(tmp_path, "copy", "manifest.json")
+    assert store.cluster() == ONE
+    if not is_told:
+        content = json.loads(manifest.read_text())
+        del content["cluster"]
+        manifest.write_text(json.dumps(content))
+    before = sorted(path.name for path in manifest.parent.iterdir())
+    wanted = refused(OTHER, f"the copy in {store.url}", ONE, "copy each cluster to a place of its own")
+    with pytest.raises(OtherClusterError, match=f"^{re.escape(other)} {wanted}$"):
+        list(copy_archive(other, store))
+    assert sorted(path.name for path in manifest.parent.iterdir()) == before
+    assert list(copy_archive(one, store)) == []
+    with RecordingBuilder(one, stream_id=106) as snapshot:
+        snapshot.append(b"state" * 100)
+    assert len(list(copy_archive(one, store))) == 1
+    assert store.cluster() == ONE
+
+
+def test_a_copy_knows_its_cluster_where_its_log_does_not_say_it(tmp_path: Path) -> None:
+    """The member knew it; the log begins later than the record that says it."""
+    purged = write_log(tmp_path / "purged", [])
+    write_store(purged, ONE)
+    store = Store(f"file://{tmp_path}/copy")
+    list(copy_archive(purged, store))
+    assert told(store.url)[:2] == ONE
+    other = write_log(tmp_path / "other", [first_record(BEGAN_MS + 1)])
+    with pytest.raises(OtherClusterError, match=refused(OTHER, f"{store.url}, which was met first,", ONE, "give")):
+        ordo.read([store.url, other])
+
+
+def test_a_manifest_with_a_damaged_identity_is_none(one: str, tmp_path: Path) -> None:
+    store = Store(f"file://{tmp_path}/copy")
+    list(copy_archive(one, store))
+    manifest = Path(tmp_path, "copy", "manifest.json")
+    manifest.write_text(manifest.read_text().replace('"cluster": "', '"cluster": "x'))
+    with pytest.raises(PipelineError, match=r"is no manifest of a copy: .*names no cluster"):
+        list(copy_archive(one, store))
+
+
 Export = Callable[[str, str], dict[str, int]]
 
 
@@ -168,7 +240,7 @@ def export_state_only(folder: str, target: str) -> dict[str, int]:
 
 def export_table(folder: str, target: str) -> dict[str, int]:
     pytest.importorskip("deltalake")
-    return export_delta([folder], target, LakeOptions())
+    return export_delta([folder], target, LakeSettings())
 
 
 @pytest.mark.parametrize("run", [export_state_only, export_table])
@@ -187,14 +259,14 @@ def test_an_export_goes_on_with_its_own_cluster_only(run: Export, one: str, othe
 def test_a_table_without_an_identity_takes_it_at_the_next_run(one: str, other: str, tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
     target, unsaid = str(tmp_path / "target"), write_log(tmp_path / "unsaid", [])
-    export_delta([unsaid], target, LakeOptions())
+    export_delta([unsaid], target, LakeSettings())
     assert deltalake.DeltaTable(target).transaction_version(CLUSTER_PARTS[0]) is None
-    export_delta([one], target, LakeOptions())
+    export_delta([one], target, LakeSettings())
     assert deltalake.DeltaTable(target).transaction_version(CLUSTER_PARTS[0]) == int.from_bytes(ONE.identity[:4])
     compact(target)
     deltalake.DeltaTable(target).create_checkpoint()
     with pytest.raises(OtherClusterError, match="export each cluster"):
-        export_delta([other], target, LakeOptions())
+        export_delta([other], target, LakeSettings())
 
 
 def test_the_state_of_an_export_of_an_earlier_release_goes_on(one: str) -> None:
@@ -218,7 +290,7 @@ def test_an_export_goes_on_with_the_cluster_that_was_restored_from_it(one: str, 
 
 def stream(*folders: str) -> LogStreamReader:
     given = {"paths": json.dumps(folders), "startingPosition": "earliest"}
-    return LogStreamReader(ReadOptions.parse(given), ("position",))
+    return LogStreamReader(ReadSettings.parse(given), ("position",))
 
 
 def test_a_stream_goes_on_with_its_own_cluster_only(one: str, other: str) -> None:
@@ -259,7 +331,7 @@ def network_stream(found: Survey) -> NetworkStreamReader:
         def survey(self, unawaited: tuple[str, ...] = ()) -> Survey:
             return found
 
-    return NetworkStreamReader(Log(found.answered), ReadOptions.parse({"path": "ordo://node0:9014"}), ("position",))
+    return NetworkStreamReader(Log(found.answered), ReadSettings.parse({"path": "ordo://node0:9014"}), ("position",))
 
 
 def test_a_stream_over_the_network_goes_on_with_its_own_cluster_only() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ordo.cli import EXIT_NOT_DONE, run
 from ordo.pipeline.decoding.errors import CorruptRecordingError, PipelineError, own_error
-from ordo.pipeline.export.lake import LakeOptions, export_delta
+from ordo.pipeline.export.lake import LakeSettings, export_delta
 from ordo.pipeline.generate import LogShape, RecordingBuilder, generate_log, session_message, session_open
 from ordo.pipeline.pipeline_commands import EXIT_FOUND, EXIT_NOT_CHECKED
 from ordo.pipeline.recordings.object_copy import FETCHING, copy_archive
@@ -73,7 +73,7 @@ def test_damage_is_one_line_and_status_1_also_where_a_library_wraps_it(
     demand_one_line(capsys, words, EXIT_FOUND, "damaged segment: fault=the segment file is missing position=0")
     pytest.importorskip("deltalake")
     with pytest.raises(CorruptRecordingError, match=r"the segment file is missing position=0 file=[^ ]*; run [^\n]*$"):
-        export_delta([str(log)], str(tmp_path / "lake"), LakeOptions())
+        export_delta([str(log)], str(tmp_path / "lake"), LakeSettings())
     other = own_error(RuntimeError("worker\nordo.pipeline.decoding.errors.DataLossError: purged\n  at x"))
     assert type(other) is PipelineError and str(other) == "purged"
     assert own_error(RuntimeError("disk full")) is None

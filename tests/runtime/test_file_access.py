@@ -13,7 +13,7 @@ from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.file_access import VARIABLE, choose_file_access
 from ordo.runtime.native.memory import FileMemoryProvider
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 
 
@@ -52,7 +52,7 @@ def test_every_file_and_folder_has_the_access_that_was_chosen(
 
 
 def test_a_driver_is_its_users_own(tmp_path: Path) -> None:
-    with MediaDriver(MediaDriverConfig(directory=f"{tmp_path}/driver")):
+    with MediaDriver(MediaDriverSettings(directory=f"{tmp_path}/driver")):
         found = [tmp_path / "driver", *(tmp_path / "driver").rglob("*")]
         assert mode(tmp_path / "driver") == 0o700
         assert len(found) > 4
@@ -63,7 +63,7 @@ def test_an_access_that_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     with pytest.raises(ConfigurationError, match="owner, group, all"):
         choose_file_access("everybody")
     with pytest.raises(ConfigurationError, match="file_access"):
-        MediaDriverConfig(directory="/x", file_access="everybody")
+        MediaDriverSettings(directory="/x", file_access="everybody")
     monkeypatch.setenv(VARIABLE, "0644")
     with pytest.raises(ConfigurationError, match=VARIABLE):
         FileMemoryProvider().create(f"{tmp_path}/x", 4096)

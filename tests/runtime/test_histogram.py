@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordo.runtime.native.durations import BOUNDS_NS, BUCKET_COUNT, NO_DURATIONS, Durations
+from ordo.runtime.native.durations import BOUNDS_NS, BUCKET_COUNT, Durations
 from ordo.runtime.native.histogram import LENGTH_BYTES, Histogram
 from ordo.runtime.native.memory import allocate
 
@@ -45,7 +45,7 @@ def test_what_came_since_a_look_and_after_a_restart() -> None:
     now = Durations(30, (3, 1, *[0] * (BUCKET_COUNT - 2)))
     assert now.since(before) == Durations(20, (1, 1, *[0] * (BUCKET_COUNT - 2)))
     assert before.since(now) == before, "the counts began anew"
-    assert NO_DURATIONS.percentile_ns(0.5) is None
+    assert Durations(0, (0,) * BUCKET_COUNT).percentile_ns(0.5) is None
 
 
 def test_it_stays_within_its_memory() -> None:

@@ -27,6 +27,11 @@ ticket = queue.request_sync(file)
 while queue.last_completed < ticket:
     time.sleep(0.001)
 """,
+    "made": """
+storage = FileStorage()
+mark()
+storage.make_directory(f"{folder}/one/two")
+""",
     "folder": """
 storage = FileStorage()
 mark()
@@ -47,13 +52,14 @@ target.write("state")
 """,
 }
 EXPECTED = {
-    "file": ("fdatasync", "file"),
-    "queue": ("fdatasync", "queue"),
-    "folder": ("fsync", ""),
-    "lmdb": ("fdatasync", "lmdb"),
-    "target": ("fsync", "target.new"),
+    "file": [("fdatasync", "file")],
+    "queue": [("fdatasync", "queue")],
+    "made": [("fsync", ""), ("fsync", "one")],
+    "folder": [("fsync", "")],
+    "lmdb": [("fdatasync", "lmdb")],
+    "target": [("fsync", "target.new"), ("fsync", "")],
 }
-"""By step: the call, and the file in the folder that it is of."""
+"""By step: the calls, and the file in the folder that each is of."""
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -79,5 +85,4 @@ def mark():
     subprocess.run([*command, str(tmp_path)], cwd=ROOT, check=True, timeout=120)
     after = trace.read_text().partition('"/marked"')[2]
     found = [(call, Path(path)) for call, path in SYNC.findall(after)]
-    name = EXPECTED[step][1]
-    assert found == [(EXPECTED[step][0], tmp_path / name if name else tmp_path)]
+    assert found == [(call, tmp_path / name if name else tmp_path) for call, name in EXPECTED[step]]

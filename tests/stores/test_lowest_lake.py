@@ -21,7 +21,7 @@ sys.path.insert(0, sys.argv[1])
 import deltalake
 import ordo
 from ordo.pipeline.decoding.payloads import StructDecoder
-from ordo.pipeline.export.lake import LakeOptions, compact, export_delta
+from ordo.pipeline.export.lake import LakeSettings, compact, export_delta
 from ordo.pipeline.generate import LogShape, generate_log
 from ordo.pipeline.recordings.object_copy import copy_archive, fetch_archive
 from ordo.pipeline.recordings.object_store import Store
@@ -37,8 +37,8 @@ target = {
     "AWS_ENDPOINT_URL": s3["client_kwargs"]["endpoint_url"], "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",
     "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true",
 }
-plain = LakeOptions(chunk_bytes=1 << 18, sort_by=("session_id",), storage=target, source_storage=s3)
-newer = LakeOptions(
+plain = LakeSettings(chunk_bytes=1 << 18, sort_by=("session_id",), storage=target, source_storage=s3)
+newer = LakeSettings(
     chunk_bytes=1 << 18, sort_by=("session_id",), storage=target, source_storage=s3,
     decoder=StructDecoder("<Q", ("first",)),
 )

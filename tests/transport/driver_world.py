@@ -9,7 +9,7 @@ from ordo.runtime.native.clock import VirtualClock
 from ordo.runtime.native.memory import HeapMemoryProvider, MemoryProvider
 from ordo.runtime.random import RandomSource
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from tests.simulation.network import Faults, SimulatedNetwork
 
@@ -38,7 +38,7 @@ class Node:
         self.client_errors: list[BaseException] = []
         self.host = world.network.host(address)
         self.driver = MediaDriver(
-            MediaDriverConfig(directory=directory, **{**DEFAULTS, **settings}),
+            MediaDriverSettings(directory=directory, **{**DEFAULTS, **settings}),
             clock=world.clock,
             network=self.host,
             memory=self.memory,

@@ -88,6 +88,7 @@ class ScriptedDriver:
 
     def _on_command(self, type_id: int, payload: bytes) -> None:
         command = c.decode_command(type_id, payload)
+        assert command is not None
         self.commands.append(command)
         self._know(command.client_id)
         answer = self.answers.get(type(command))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordo.runtime.errors import ConfigurationError
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.flow.admission import Admission
 from tests.transport.driver_world import MS, Collector, Feeder, S, World, transfer
 from tests.transport.test_hostile_stream import frame
@@ -119,6 +119,9 @@ def test_a_long_term_is_refused(attacked: Attacked) -> None:
     attacked.world.run(10 * MS)
     assert attacked.counted(TERMS_TOO_LONG) == 1
     assert (attacked.images, attacked.counted(BYTES_MAPPED)) == (1, mapped)
+    attacked.world.run(2_000 * MS)
+    (text,) = [str(error) for error in attacked.node.errors]
+    assert "image_term_length_max=67108864" in text
 
 
 def test_memory_of_images_is_bounded() -> None:
@@ -324,4 +327,4 @@ def test_more_sources_than_there_are_accounts() -> None:
 )
 def test_a_bound_that_cannot_be_is_refused(setting: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(setting))):
-        MediaDriverConfig(directory="/x", **setting)
+        MediaDriverSettings(directory="/x", **setting)

@@ -12,7 +12,7 @@ import pytest
 
 from ordo.runtime.errors import ConfigurationError, RegistrationError
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.streams.publication import RESULT_BACK_PRESSURED
 from tests.simulation.network import SimulatedNetwork
 from tests.transport.driver_world import MS, Collector, Node, S, World
@@ -270,4 +270,4 @@ def test_names_of_the_table_are_asked_nobody_else_and_may_move(world: World) -> 
 )
 def test_a_wrong_setting_is_named(setting: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=setting):
-        MediaDriverConfig(directory="/x", **{setting: value})  # type: ignore[arg-type]
+        MediaDriverSettings(directory="/x", **{setting: value})  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ordo.runtime.errors import ConfigurationError
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.conducting.context import TYPE_CONGESTION
 from ordo.transport.driver.flow.congestion import ReceiveWindow
 from tests.simulation.network import Faults
@@ -142,4 +142,4 @@ def test_the_round_trip_is_measured_where_that_is_asked_for() -> None:
 )
 def test_settings_that_cannot_be(settings: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        MediaDriverConfig(directory="/sim/x", **settings)  # type: ignore[arg-type]
+        MediaDriverSettings(directory="/sim/x", **settings)  # type: ignore[arg-type]

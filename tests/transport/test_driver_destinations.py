@@ -13,7 +13,6 @@ from tests.transport.driver_world import MS, Collector, Feeder, Node, S, World, 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 MANUAL = f"aeron:udp?control-mode=manual|control={A}:3000"
 MDS = "aeron:udp?control-mode=manual"
-FanOut = tuple[Node, ExclusivePublication, list[Collector]]
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from ordo.runtime.native.error_log import read_errors
 from ordo.runtime.native.memory import HeapMemoryProvider
 from ordo.transport.control import commands
 from ordo.transport.control.commands import ErrorCode
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.flow.loss_report import read_losses
 from ordo.transport.driver.frames.system_counters import LABELS
 from ordo.transport.driver.media_driver import MediaDriver
@@ -150,10 +150,12 @@ def test_malformed_and_unknown_commands_get_correlation_id_zero(world: World) ->
     answers = []
     while (found := receiver.receive()) is not None:
         answers.append(commands.decode_response(*found))
-    assert [(a.offending_correlation_id, a.error_code) for a in answers] == [
+    errors = [one for one in answers if isinstance(one, commands.OnError)]
+    assert [(one.offending_correlation_id, one.error_code) for one in errors] == [
         (0, ErrorCode.MALFORMED_COMMAND),
         (0, ErrorCode.UNKNOWN_COMMAND_TYPE_ID),
     ]
+    assert len(errors) == len(answers)
 
 
 def test_a_clashing_session_id_is_refused(world: World) -> None:
@@ -263,7 +265,7 @@ def test_session_ids_are_handed_out_beside_the_used_and_reserved_ones(world: Wor
 
 
 def test_only_one_driver_in_a_folder(shm_path: Path) -> None:
-    config = MediaDriverConfig(directory=str(shm_path / "driver"))
+    config = MediaDriverSettings(directory=str(shm_path / "driver"))
     with MediaDriver(config):
         assert (shm_path / "driver" / "wake.sock").exists()
         with pytest.raises(DriverInUseError, match="a media driver is running in"), MediaDriver(config):
@@ -278,7 +280,7 @@ def test_the_errors_of_a_dead_driver_are_reported_by_the_next() -> None:
     from tests.simulation.network import SimulatedNetwork
 
     network = SimulatedNetwork(clock, Random(1))
-    config = MediaDriverConfig(directory="/sim/x")
+    config = MediaDriverSettings(directory="/sim/x")
     first = MediaDriver(config, clock=clock, memory=memory, network=network.host(A))
     first.on_start()
     first.record_error("something odd")
@@ -309,7 +311,7 @@ def test_the_errors_of_a_dead_driver_are_reported_by_the_next() -> None:
 )
 def test_a_wrong_setting_is_named(setting: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=setting):
-        MediaDriverConfig(directory="/x", **{setting: value})
+        MediaDriverSettings(directory="/x", **{setting: value})
 
 
 def test_system_counters_have_their_ids(world: World) -> None:

@@ -13,8 +13,8 @@ from ordo.runtime.errors import DriverInUseError
 from ordo.runtime.native.clock import VirtualClock
 from ordo.runtime.native.memory import HeapMemoryProvider
 from ordo.transport.driver.channels import directory
-from ordo.transport.driver.channels.config import MediaDriverConfig
 from ordo.transport.driver.channels.parameters import flow_control
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.flow.flow_control import FlowControl
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.uri import ChannelUri
@@ -23,7 +23,7 @@ from tests.transport import driver_world
 from tests.transport.driver_world import MS, S, World
 
 A, B = "10.0.0.1", "10.0.0.2"
-OF_PROGRAMS = {"file_access"} | {
+OF_PROGRAMS = {"file_access", "cpus_are_offsets"} | {
     f"{part}_{what}" for part in ("conductor", "sender", "receiver") for what in ("idle", "cpu")
 }
 """Read where a driver has threads and files of its own (test_driver_threads.py, runtime/test_file_access.py)."""
@@ -47,7 +47,7 @@ SHOWN_ELSEWHERE = {
 def test_every_setting_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     reads: Counter[str] = Counter()
 
-    class Watched(MediaDriverConfig):
+    class Watched(MediaDriverSettings):
         def __getattribute__(self, name: str) -> Any:
             reads[name] += 1
             return super().__getattribute__(name)
@@ -56,7 +56,7 @@ def test_every_setting_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     Watched(directory="/x", **settings)
     of_checks = dict(reads)
     reads.clear()
-    monkeypatch.setattr(driver_world, "MediaDriverConfig", Watched)
+    monkeypatch.setattr(driver_world, "MediaDriverSettings", Watched)
     world = World(**settings)
     a, b = world.node(A), world.node(B)
     for _ in world.nodes:
@@ -69,7 +69,7 @@ def test_every_setting_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     world.until(lambda: publication.is_connected)
     world.run(2 * S, 10 * MS)
     world.close()
-    unread = {field.name for field in fields(MediaDriverConfig) if reads[field.name] <= 0}
+    unread = {field.name for field in fields(MediaDriverSettings) if reads[field.name] <= 0}
     assert unread <= OF_PROGRAMS | SHOWN_BELOW | SHOWN_ELSEWHERE.keys()
 
 
@@ -77,7 +77,7 @@ def driver_in(
     memory: HeapMemoryProvider, network: SimulatedNetwork, clock: VirtualClock, **settings: Any
 ) -> MediaDriver:
     host = network.hosts.get(A) or network.host(A)
-    return MediaDriver(MediaDriverConfig(directory="/sim/x", **settings), clock=clock, memory=memory, network=host)
+    return MediaDriver(MediaDriverSettings(directory="/sim/x", **settings), clock=clock, memory=memory, network=host)
 
 
 @pytest.mark.parametrize("delete", [True, False])
@@ -107,7 +107,7 @@ def test_a_process_of_another_machine_counts_as_alive_until_it_is_silent(monkeyp
 
 
 def test_flow_control_of_groups_is_as_configured_where_the_channel_says_nothing() -> None:
-    config = MediaDriverConfig(
+    config = MediaDriverSettings(
         directory="/x",
         multicast_flow_control="tagged",
         flow_control_group_tag=7,

@@ -21,8 +21,8 @@ from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.error_log import read_errors
 from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
-from ordo.transport.driver.channels.settings import load_driver_config
+from ordo.transport.driver.channels.settings import MediaDriverSettings
+from ordo.transport.driver.channels.settings_file import load_driver_settings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.driver.threads import DriverThreads
 from tests.patience import patient
@@ -38,7 +38,7 @@ CYCLE_COUNTERS = {"conductor": 26, "sender": 28, "receiver": 30}
 def running(folder: Path, is_refused: bool = False, **settings: Any) -> Iterator[MediaDriver]:
     """A driver with the threads of its mode. Its error log stays empty, unless commands are refused."""
     lengths = {"term_length": 1 << 18, "ipc_term_length": 1 << 18, "timer_interval_ns": 20_000_000}
-    driver = MediaDriver(MediaDriverConfig(directory=str(folder / "driver"), **{**lengths, **settings}))
+    driver = MediaDriver(MediaDriverSettings(directory=str(folder / "driver"), **{**lengths, **settings}))
     driver.on_start()
     try:
         DriverThreads(driver).start()
@@ -147,6 +147,26 @@ def test_idle_strategies_and_cores(idle: str, shm_path: Path, free_port: Callabl
         assert all(os.sched_getaffinity(thread.native_id or 0) == {core} for thread in ours)
 
 
+@pytest.fixture
+def last_core() -> Iterator[int]:
+    """The only core that this process may use meanwhile, as in a cpuset whose first core is not core 0."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    yield max(before)
+    os.sched_setaffinity(0, before)
+
+
+def test_cores_are_counted_in_the_cpuset(last_core: int, shm_path: Path) -> None:
+    """The first core of the cpuset is 0, whatever its number is; one beyond the last is refused."""
+    settings: dict[str, Any] = {f"{part}_cpu": 0 for part in CYCLE_COUNTERS}
+    with running(shm_path, threading_mode="dedicated", cpus_are_offsets=True, **settings) as driver:
+        ours = [thread for thread in threading.enumerate() if thread.name.startswith("ordo-")]
+        assert len(ours) == 3 and driver.config.core("sender") == last_core
+        assert all(os.sched_getaffinity(thread.native_id or 0) == {last_core} for thread in ours)
+    with pytest.raises(ConfigurationError, match="sender_cpu=1, must be from 0 to 0, the cores that this process may"):
+        MediaDriverSettings(str(shm_path), cpus_are_offsets=True, sender_cpu=1)
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
@@ -158,7 +178,7 @@ def test_idle_strategies_and_cores(idle: str, shm_path: Path, free_port: Callabl
 )
 def test_a_wrong_setting_is_named(setting: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=setting):
-        MediaDriverConfig(directory="/x", **{setting: value})  # type: ignore[arg-type]
+        MediaDriverSettings(directory="/x", **{setting: value})  # type: ignore[arg-type]
 
 
 # --- the program ------------------------------------------------------------------------------------------------------
@@ -212,7 +232,7 @@ def test_a_driver_file(tmp_path: Path) -> None:
         'directory = "/x"\nthreading_mode = "dedicated"\nclient_liveness_timeout = "5s"\nterm_length = "1m"\n'
         'mtu = 8192\nreceiver_window = "128k"\ntermination_token = "t"\nspies_simulate_connection = true\n'
     )
-    config = load_driver_config(path, directory="/y", sender_idle=None)
+    config = load_driver_settings(path, directory="/y", sender_idle=None)
     assert (config.directory, config.threading_mode, config.sender_idle) == ("/y", "dedicated", "park")
     assert (config.client_liveness_timeout_ns, config.term_length, config.mtu) == (5_000_000_000, 1 << 20, 8192)
     assert (config.termination_token, config.spies_simulate_connection) == (b"t", True)
@@ -247,3 +267,24 @@ def test_cores_of_the_command_line_fit_the_threads(tmp_path: Path, capsys: pytes
     assert "must be 2 core numbers" in capsys.readouterr().err
     assert run(["driver", "--cpus", "0,1"]) == 2
     assert "must be 1 core numbers" in capsys.readouterr().err
+
+
+LEFT_OPEN = """
+import atexit, sys, threading
+
+from ordo.transport.driver.channels.settings import MediaDriverSettings
+from ordo.transport.driver.media_driver import MediaDriver
+from ordo.transport.driver.threads import DriverThreads
+
+driver = MediaDriver(MediaDriverSettings(directory=sys.argv[1], threading_mode="dedicated"))
+driver.on_start()
+atexit.register(lambda: print([one.name for one in threading.enumerate() if one.name.startswith("ordo-")]))
+DriverThreads(driver).start()
+"""
+
+
+def test_threads_of_a_driver_that_nobody_closed_end_before_the_interpreter(tmp_path: Path) -> None:
+    """What is registered first runs last at exit: by then the threads are gone."""
+    command = [sys.executable, "-c", LEFT_OPEN, str(tmp_path / "driver")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from ordo.runtime.errors import ConfigurationError, DecodeError, RegistrationError
-from ordo.transport.driver.channels.config import MediaDriverConfig
 from ordo.transport.driver.channels.gossip import Entry, Gossip, decode_frame, encode_frame
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.conducting.conductor import INVALID_PACKETS
 from ordo.transport.inspection.trace import KINDS, open_trace, read_lines
 from ordo.transport.udp import pack_address
@@ -88,6 +88,21 @@ def test_a_driver_is_reached_by_its_name(world: World) -> None:
     publication = a.client.add_publication("aeron:udp?endpoint=right:4000", 10)
     world.until(lambda: publication.is_connected and subscription.is_connected)
     assert a.counter(15) == 1 and a.counter(16) == 1
+
+
+def test_configured_neighbours_have_counters_of_their_own(world: World) -> None:
+    """As drivers of Aeron 1.51 have them: where each is, by its place in the setting."""
+    bootstrap = f"{B}:{PORT},{C}:{PORT}"
+    left = driver(world, A, "left", bootstrap)
+    driver(world, B, "right")
+
+    def found() -> dict[tuple[str, bytes], int]:
+        counters = [one for one in left.client.counters if one.type_id == 21]
+        return {(one.label, one.key[:4]): one.value for one in counters}
+
+    labels = [f"Bootstrap neighbor: name={host}:{PORT} resolved={host}:{PORT}" for host in (B, C)]
+    heard, missing = (labels[0], struct.pack("<i", 0)), (labels[1], struct.pack("<i", 1))
+    world.until(lambda: found() == {heard: 1, missing: 0})
 
 
 def test_names_are_handed_on(world: World) -> None:
@@ -182,4 +197,4 @@ def test_a_trace_shows_the_names_that_are_told(world: World) -> None:
 )
 def test_wrong_settings_are_named(settings: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="resolver_"):
-        MediaDriverConfig(directory="/x", **settings)  # type: ignore[arg-type]
+        MediaDriverSettings(directory="/x", **settings)  # type: ignore[arg-type]

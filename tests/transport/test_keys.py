@@ -12,8 +12,8 @@ from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.clock import VirtualClock
 from ordo.runtime.security.authentication import Right
 from ordo.runtime.security.key_authentication import KeyAuthenticator
-from ordo.transport.driver.channels.config import MediaDriverConfig
-from ordo.transport.driver.channels.settings import load_driver_config
+from ordo.transport.driver.channels.settings import MediaDriverSettings
+from ordo.transport.driver.channels.settings_file import load_driver_settings
 from ordo.transport.secure.keys import (
     Keyring,
     TrustedRoles,
@@ -237,12 +237,12 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(
 def test_a_drivers_file_has_an_encryption_table(tmp_path: Path) -> None:
     path = tmp_path / "driver.toml"
     path.write_text('[encryption]\nkey_file = "a"\ntrusted_file = "b"\nrekey = "10s"\n')
-    config = load_driver_config(path)
+    config = load_driver_settings(path)
     assert (config.encryption_key_file, config.encryption_trusted_file) == ("a", "b")
     assert config.encryption_rekey_ns == 10_000_000_000
     path.write_text('[encryption]\nkey = "a"\n')
     with pytest.raises(ConfigurationError, match="encryption_key: unknown key"):
-        load_driver_config(path)
+        load_driver_settings(path)
 
 
 @pytest.mark.parametrize(
@@ -255,4 +255,4 @@ def test_a_drivers_file_has_an_encryption_table(tmp_path: Path) -> None:
 )
 def test_settings_that_do_not_fit(settings: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
-        MediaDriverConfig(directory="x", **settings)  # type: ignore[arg-type]
+        MediaDriverSettings(directory="x", **settings)  # type: ignore[arg-type]

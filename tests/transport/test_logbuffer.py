@@ -178,6 +178,18 @@ def test_cleaning_stops_at_the_end_of_a_term() -> None:
         assert view[65536] == 0xFF
 
 
+def test_memory_can_be_closed_by_somebody_else() -> None:
+    log = make(HeapMemoryProvider())
+    path = log.path
+    memory = log.detach()
+    assert not memory.closed and memory.path == path
+    assert log.term_count == 0 and log.path == path
+    log.close()
+    assert not memory.closed
+    memory.close()
+    assert log.detach().closed
+
+
 def test_metadata_stays_readable_after_close() -> None:
     log = make(HeapMemoryProvider())
     log.eos_position = 640

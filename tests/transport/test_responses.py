@@ -190,7 +190,7 @@ def test_a_stranger_that_knows_the_session_does_not_redirect_a_connected_respons
         (RESPONSES, "no response-correlation-id"),
         (f"{RESPONSES}|response-correlation-id=12345", "no image has that correlation id"),
         (f"{REQUESTS}|response-correlation-id=12345", "no subscription with control-mode=response"),
-        ("aeron:ipc?response-correlation-id=12345", "only aeron:udp may have"),
+        ("aeron:ipc?response-correlation-id=12345", "no subscription with control-mode=response has"),
     ],
 )
 def test_what_cannot_be_bound_is_refused_in_one_line(world: World, channel: str, complaint: str) -> None:
@@ -217,3 +217,48 @@ def test_a_socket_is_of_responses_or_of_something_else(world: World) -> None:
     node.client.add_subscription(RESPONSES, RESPONSE_STREAM)
     with pytest.raises(RegistrationError, match="or neither"):
         node.client.add_subscription(f"aeron:udp?control={SERVER}:4001", RESPONSE_STREAM)
+
+
+# --- over shared memory -----------------------------------------------------------------------------------------------
+
+IPC_RESPONSES = "aeron:ipc?control-mode=response"
+
+
+def test_each_requester_of_a_driver_hears_its_own_responses_only_over_ipc(world: World) -> None:
+    node = world.node(SERVER)
+    others = node.client.add_subscription("aeron:ipc", RESPONSE_STREAM)
+    requests = Collector(node.client.add_subscription("aeron:ipc", REQUEST_STREAM))
+    subscriptions = [node.client.add_subscription(IPC_RESPONSES, RESPONSE_STREAM) for _ in range(2)]
+    asking = [
+        node.client.add_publication(f"aeron:ipc?response-correlation-id={one.registration_id}", REQUEST_STREAM)
+        for one in subscriptions
+    ]
+    assert asking[0].session_id != asking[1].session_id
+    world.until(lambda: len(requests.subscription.images) == 2)
+    answers = {}
+    for image in requests.subscription.images:
+        channel = f"{IPC_RESPONSES}|response-correlation-id={image.correlation_id}"
+        answers[image.session_id] = node.client.add_exclusive_publication(channel, RESPONSE_STREAM)
+    world.until(lambda: [one.image_count for one in subscriptions] == [1, 1])
+    for index, (subscription, publication) in enumerate(zip(subscriptions, asking, strict=True)):
+        feeder = Feeder(answers[publication.session_id], 100, first=index * 1000)
+        collector = Collector(subscription)
+        transfer(world, feeder, [collector])
+        assert collector.messages == feeder.messages
+    assert others.image_count == 0, "an ordinary subscription hears no answers"
+
+
+def test_responses_over_ipc_that_name_nobody_are_refused(world: World) -> None:
+    node = world.node(SERVER)
+    plain = node.client.add_publication("aeron:ipc", REQUEST_STREAM)
+    udp = node.client.add_subscription(RESPONSES, RESPONSE_STREAM)
+    refused = {
+        IPC_RESPONSES: "no response-correlation-id",
+        f"{IPC_RESPONSES}|response-correlation-id=4711": "no image of aeron:ipc has that correlation id",
+        f"{IPC_RESPONSES}|response-correlation-id={plain.registration_id}": "did not ask for a response",
+        "aeron:ipc?response-correlation-id=-2": "no subscription with control-mode=response",
+        f"aeron:ipc?response-correlation-id={udp.registration_id}": "no subscription with control-mode=response",
+    }
+    for channel, text in refused.items():
+        with pytest.raises(RegistrationError, match=text):
+            node.client.add_exclusive_publication(channel, RESPONSE_STREAM)

@@ -9,7 +9,7 @@ import pytest
 from ordo.runtime.errors import ConfigurationError, RegistrationError
 from ordo.transport.control import commands
 from ordo.transport.control.commands import REASON_LENGTH_MAX, OnPublicationError, RejectImage
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from tests.transport.driver_world import Collector, Node, S, World
 
 A, B = "10.0.0.1", "10.0.0.2"
@@ -195,14 +195,36 @@ def test_a_closed_ipc_publication_is_there_until_it_was_read(world: World, node:
 
 
 def test_a_publication_may_end_without_lingering() -> None:
-    MediaDriverConfig("/sim", publication_linger_timeout_ns=0)
+    MediaDriverSettings("/sim", publication_linger_timeout_ns=0)
     with pytest.raises(ConfigurationError, match="image_liveness_timeout_ns=0, must be above 0 ns"):
-        MediaDriverConfig("/sim", image_liveness_timeout_ns=0)
+        MediaDriverSettings("/sim", image_liveness_timeout_ns=0)
     with pytest.raises(ConfigurationError, match="publication_linger_timeout_ns=-1, must be 0 ns or more"):
-        MediaDriverConfig("/sim", publication_linger_timeout_ns=-1)
+        MediaDriverSettings("/sim", publication_linger_timeout_ns=-1)
     world = World(publication_linger_timeout_ns=0)
     publication = world.node(A).client.add_publication("aeron:ipc", 22)
     publication.close()
     world.run(3 * S, step_ns=S // 10)
     assert not list(world.nodes[0].driver.conductor.publications.all())
     world.close()
+
+
+# --- so-tos -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["publication", "subscription"])
+def test_a_socket_has_one_mark(node: Node, kind: str) -> None:
+    add = node.client.add_publication if kind == "publication" else node.client.add_subscription
+    add(f"aeron:udp?endpoint={A}:3100|so-tos=184", 5)
+    add(f"aeron:udp?endpoint={A}:3100|so-tos=184", 6)
+    add(f"aeron:udp?endpoint={A}:3100", 7)
+    with pytest.raises(RegistrationError, match="so-tos=0, its socket exists with so-tos=184"):
+        add(f"aeron:udp?endpoint={A}:3100|so-tos=0", 8)
+    add(f"aeron:udp?endpoint={A}:3101", 5)
+    with pytest.raises(RegistrationError, match="so-tos=184, its socket exists with so-tos=default"):
+        add(f"aeron:udp?endpoint={A}:3101|so-tos=184", 6)
+
+
+def test_a_mark_is_a_byte(node: Node) -> None:
+    for mark in ("256", "-1", "x"):
+        with pytest.raises(RegistrationError, match=f"so-tos={mark}"):
+            node.client.add_publication(f"aeron:udp?endpoint={A}:3100|so-tos={mark}", 5)

@@ -1,6 +1,6 @@
 """A driver under hours of loss, slow and dead readers, and writers killed in the middle of an offer.
 
-In `make test` it takes half a minute; `make soak MINUTES=60` is the long form.
+`make test SUITE=soak` has five minutes of it each night; `make soak MINUTES=60` is the long form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.transport.test_driver_threads import program
 from tests.transport.test_subscribers import end, fork
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "0.25"))
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(int(MINUTES * 60) + 150)]
+pytestmark = [pytest.mark.soak, pytest.mark.slow, pytest.mark.timeout(int(MINUTES * 60) + 150)]
 LOSS = 0.01
 MEASURE_S = 2.0
 POLLS_PER_S = 500

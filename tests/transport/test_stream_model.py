@@ -35,7 +35,6 @@ class Model:
         self.connected = False
         self.unread: deque[tuple[bytes, int, int]] = deque()  # (payload, flags, position after)
         self.read_position = 0
-        self.end_of_frames = 0
         self.clean_position = 0
 
     @property

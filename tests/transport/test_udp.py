@@ -16,7 +16,7 @@ from ordo.runtime.errors import TransportError
 from ordo.runtime.native.clock import SystemClock, VirtualClock
 from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.udp import UdpChannel, UdpNetwork, pack_address, unpack_address
 from tests.patience import patient
@@ -221,7 +221,7 @@ def test_interfaces_by_prefix_and_by_name(network: UdpNetwork) -> None:
 def test_select_waits_until_its_timeout_and_until_woken(network: UdpNetwork, shm_path: Path) -> None:
     start = time.monotonic()
     assert network.select_channels(20_000_000) == 0
-    assert 0.019 <= time.monotonic() - start < 2
+    assert 0.019 <= time.monotonic() - start < patient(2)
     network.open_wake_socket(str(shm_path / "wake.sock"))
     waker = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     for wake in (network.wake, lambda: waker.sendto(b"\1", str(shm_path / "wake.sock"))):
@@ -276,7 +276,7 @@ class Pair:
     def __init__(self, path: Path) -> None:
         self.clock, self.memory = SystemClock(), FileMemoryProvider()
         self.driver = MediaDriver(
-            MediaDriverConfig(directory=str(path), term_length=1 << 20, ipc_term_length=1 << 20),
+            MediaDriverSettings(directory=str(path), term_length=1 << 20, ipc_term_length=1 << 20),
             clock=self.clock,
             memory=self.memory,
         )
@@ -355,7 +355,7 @@ def test_a_driver_looks_again_before_it_parks_while_datagrams_come_fast(
     shm_path: Path, free_port: Callable[[], int]
 ) -> None:
     clock, port = VirtualClock(S), free_port()
-    driver = MediaDriver(MediaDriverConfig(directory=str(shm_path / "driver")), clock=clock)
+    driver = MediaDriver(MediaDriverSettings(directory=str(shm_path / "driver")), clock=clock)
 
     def turns_after_a_datagram(pause_ns: int) -> int:
         clock.advance(pause_ns)
@@ -389,7 +389,7 @@ def test_a_driver_with_work_does_not_park(pair: Pair) -> None:
     publication.offer(b"x")
     start = time.monotonic()
     pair.driver.park(pair.clock.now(), 5_000_000_000)
-    assert time.monotonic() - start < 0.5, "a publication moved since the last turn"
+    assert time.monotonic() - start < 2.5, "a publication moved since the last turn"
     assert subscription.poll(lambda *_: None) == 1
 
 
@@ -430,3 +430,19 @@ def test_an_idle_driver_with_a_connection_sleeps(pair: Pair, free_port: Callable
         pair.client.do_work(pair.clock.now())
     assert turns < 400
     assert time.process_time() - used < 0.1
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("tos", [-1, 0, 0xB8])
+def test_packets_are_marked_as_asked_for(network: UdpNetwork, address: str, tos: int) -> None:
+    is_v6 = ":" in address
+    family, level = (socket.AF_INET6, socket.IPPROTO_IPV6) if is_v6 else (socket.AF_INET, socket.IPPROTO_IP)
+    with socket.socket(family, socket.SOCK_DGRAM) as receiver:
+        receiver.settimeout(patient(5))
+        receiver.bind((address, 0))
+        receiver.setsockopt(level, socket.IPV6_RECVTCLASS if is_v6 else socket.IP_RECVTOS, 1)
+        sender = network.open((address, 0), connect=receiver.getsockname()[:2], tos=tos)
+        sender.send_bytes(b"marked")
+        payload, ((_, _, mark),), _, _ = receiver.recvmsg(100, 100)
+    assert payload == b"marked"
+    assert mark[0] == max(tos, 0)

@@ -34,6 +34,7 @@ ALL_KEYS = {
     "ssc": ("true", True),
     "so-sndbuf": ("2M", 2 << 20),
     "so-rcvbuf": ("1g", 1 << 30),
+    "so-tos": ("184", 184),
     "rcv-wnd": ("128K", 131072),
     "pub-wnd": ("4096", 4096),
     "nak-delay": ("100us", 100_000),

@@ -12,6 +12,7 @@ import pytest
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.security.tokens import hash_token
 from tests.cluster.integration.conftest import BANK
+from tests.clusters import STEADY, ready_cluster
 from tests.gateway.conftest import GatewayProcess
 
 OPERATOR, TRADER, PROGRAM = "o" * 40, "t" * 40, "p" * 40
@@ -67,8 +68,7 @@ class Browser:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three members that ask for tokens."""
     root = tmp_path_factory.mktemp("console") / "cluster"
-    with LocalCluster(BANK, root=root, sync="none", tables={"tokens": TOKENS}) as cluster:
-        cluster.await_leader(60)
+    with ready_cluster(BANK, root=root, sync="none", tables={"tokens": TOKENS}, heartbeat=STEADY) as cluster:
         yield cluster
 
 
