@@ -3,12 +3,14 @@
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 JOBS ?= 2
-LANES ?= $(JOBS)
+# Tests of processes wait for most of their time: two lanes leave a third of two cores to others.
+LANES ?= $(shell echo $$(($(JOBS) + 1)))
 SEEDS ?= 100
 FIRST ?= 1
 FUZZ_SECONDS ?= 600
 PYTHONS ?= 3.12 3.13
-ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz tests/sequencer/test_live_stream.py \
+ASAN_TESTS := tests/runtime tests/transport tests/archive tests/fuzz tests/service_api/messages \
+	tests/sequencer/test_live_stream.py \
 	tests/cluster/client/test_requests.py tests/cluster/container/test_message_runs.py tests/cluster/container/test_outbox.py \
 	tests/cluster/module/test_prompt_commits.py tests/cluster/module/test_sequencer.py tests/cluster/wire/test_commit_hint.py
 SANITIZED = ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 PYTHONMALLOC=malloc \
@@ -27,8 +29,8 @@ chosen = $(or $(addprefix $(1)-,$(filter $(call others,$(1)),$($(2)))),\
 	$(error $(2)=$($(2)) is not there: choose one of $(call others,$(1))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
-	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-arm64 test-docker test-kubernetes pictures release
+.PHONY: help build extras verify fix test test-deterministic test-processes test-under-load nightly demo bench budget bench-transport bench-peers bench-attacks sim explore test-soak soak test-faults test-nemesis test-sessions test-debug sanitized fuzz test-asan \
+	bench-readers bench-replays bench-pipeline bench-memory debug clean docs site coverage test-python test-wheel test-releases test-stores test-aeron-suite test-arm64 test-docker test-kubernetes pictures release
 
 # What follows ## is in `make help`, what follows #: with ALL=1 only.
 help:
@@ -50,7 +52,7 @@ extras: .venv/.core #: install the packages of extras into .venv: EXTRAS=gateway
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 EDITABLE := ORDO_ONLY=none $(PIP) --no-build-isolation -e
 COMPILE := ORDO_THREADS=$(JOBS) $(BIN)/python -m tools.compile
-EXTRAS ?= pipeline,connect,local,delta,s3,gateway,otel,docker
+EXTRAS ?= pipeline,connect,local,delta,iceberg,s3,gateway,otel,docker
 
 .venv/.core: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: install one or call make PYTHON=/path/to/python3"; exit 1; }
@@ -66,7 +68,7 @@ EXTRAS ?= pipeline,connect,local,delta,s3,gateway,otel,docker
 
 .venv/.all: .venv/.base
 	@echo "installing what tests of all extras need (once; some minutes) ..."
-	@$(EDITABLE) '.[dev,pipeline,connect,local,delta,s3,s3-tests,gateway,otel,docker]'
+	@$(EDITABLE) '.[dev,pipeline,connect,local,delta,iceberg,s3,s3-tests,gateway,otel,docker]'
 	@touch $@
 
 build/.built: .venv/.base $(SOURCES)
@@ -113,7 +115,7 @@ endif
 test-deterministic: build .venv/.all #: pass the tests that no busy machine can break, as TIER=deterministic does
 	@$(TIERS) --tier deterministic
 
-test-processes: build .venv/.all #: pass the tests of real processes, as TIER=processes does: LANES=2
+test-processes: build .venv/.all #: pass the tests of real processes, as TIER=processes does: LANES=3
 	@$(TIERS) --tier processes
 
 test-under-load: build .venv/.all #: pass all tests again and again beside busy loops: RUNS=20 LOADS="2 6" ARGS=tests/cluster
@@ -165,11 +167,15 @@ budget: build #: count anew what a message costs, and write tests/budget/table.j
 sim: build #: simulate clusters under faults: SEEDS=100 FIRST=1 JOBS=2
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS)
 
+explore: build #: go through every order of events within bounds: STATES=100000 of each, WALKS=500, JOBS=2
+	$(BIN)/python -m tests.exploration --states $(or $(STATES),100000) --walks $(or $(WALKS),500) --jobs $(JOBS) --model
+
 SOAKS := tests/transport/test_soak.py tests/cluster/integration/test_soak.py
 
-test-soak: build .venv/.all #: pass the tests that take minutes: whole benchmarks, a streaming query killed with SIGKILL, an application each second, a driver and a cluster for five minutes
-	$(BIN)/python -m pytest -q -n0 -m soak $(ARGS)
+test-soak: build .venv/.all #: pass the tests that take minutes: whole benchmarks, a streaming query killed with SIGKILL, an older Aeron, Spark's clusters, an application each second, a driver and a cluster for five minutes
+	$(BIN)/python -m pytest -q -n0 -m soak $(addprefix --ignore=,$(SOAKS)) $(ARGS)
 	SOAK_MINUTES=5 $(BIN)/python -m pytest -q -n0 $(SOAKS)
+	ORDO_CONSENSUS_SEEDS=2000 $(BIN)/python -m pytest -q -n $(JOBS) tests/consensus/test_simulation.py
 
 soak: build #: work at half speed for MINUTES=60: one driver with loss, slow, stopped and killed clients; then a cluster with a snapshot a minute
 	SOAK_MINUTES=$(or $(MINUTES),60) $(BIN)/python -m pytest -q -n0 -s $(or $(ARGS),$(SOAKS))
@@ -204,7 +210,7 @@ test-asan: sanitized #: pass the native tests with ASan and UBSan
 bench-transport: build #: measure streams beside Aeron's Java driver in one run, about 4 minutes; WRITE=1 into docs/PERFORMANCE.md
 	$(BIN)/python -m benchmarks.transport $(if $(QUICK),--quick) $(if $(WRITE),--write) $(if $(JSON),--json $(JSON))
 
-bench-peers: build #: measure clusters beside Aeron's, etcd and NATS, about 5 minutes; WRITE=1 into docs/PERFORMANCE.md
+bench-peers: build #: measure clusters beside Aeron's, etcd and NATS, about 5 minutes; WRITE=1 into docs/design/PERFORMANCE-NOTES.md
 	$(BIN)/python -m benchmarks.peers $(if $(QUICK),--quick) $(if $(WRITE),--write) $(if $(JSON),--json $(JSON)) $(ARGS)
 
 bench-attacks: build #: measure what a flood of datagrams costs a cluster; JSON=file keeps the figures
@@ -242,6 +248,11 @@ test-releases: build #: upgrade a running cluster member by member from the last
 
 test-stores: build .venv/.all #: export to S3 by Hadoop, read tables by Delta Lake; fetches about 1.1 GB the first time
 	$(BIN)/python -m pytest -q -n0 -m stores tests/stores $(ARGS)
+
+test-aeron-suite: build #: run compiled tests of Aeron with its driver and with Ordo's: DIR=checkout CLASSPATH=jars CLASSES=pattern AERONMD=its C driver, JAVA_OPTIONS, JUNIT=jar, JSON=file; needs a JDK
+	@$(BIN)/python -m tools.aeron_suite "$(or $(DIR),$(error say where the compiled tests are: make test-aeron-suite DIR=folder))" \
+		--class-path "$(CLASSPATH)" --classes "$(CLASSES)" --java-options="$(JAVA_OPTIONS)" --junit "$(JUNIT)" \
+		$(if $(AERONMD),--aeronmd "$(AERONMD)") $(if $(JSON),--json "$(JSON)")
 
 test-docker: build .venv/.all #: build the image, run the Compose cluster; needs root, docker.io, docker-compose, debootstrap
 	$(BIN)/python -m pytest -q -n0 -s -m docker tests/docker $(ARGS)

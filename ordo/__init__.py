@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from ordo.runtime.security.authentication import Authenticator, Right, SessionProxy
     from ordo.runtime.security.credentials import credentials_from_environment, credentials_from_file
     from ordo.service_api.composition import Composition
+    from ordo.service_api.messages.codec import decode, encode
+    from ordo.service_api.messages.message import message
+    from ordo.service_api.messages.typed_service import TypedService, handles
     from ordo.service_api.native import Header, NativeClusteredService, NativeSession
     from ordo.service_api.service import (
         ClientSession,
@@ -123,12 +126,17 @@ __all__ = [
     "SnapshotWriter",
     "TimeUnit",
     "Tracing",
+    "TypedService",
     "Unsequenced",
     "__version__",
     "credentials_from_environment",
     "credentials_from_file",
+    "decode",
+    "encode",
     "endpoints_from_dns",
     "endpoints_from_file",
+    "handles",
+    "message",
 ]  # and `read`, below: not here, so that `from ordo import *` works without pyarrow
 
 
@@ -192,11 +200,16 @@ _HOMES = {
     "SnapshotWriter": "ordo.service_api.snapshot",
     "TimeUnit": "ordo.service_api.service",
     "Tracing": "ordo.cluster.client.requests.tracing",
+    "TypedService": "ordo.service_api.messages.typed_service",
     "Unsequenced": "ordo.cluster.client.acknowledgements",
     "credentials_from_environment": "ordo.runtime.security.credentials",
     "credentials_from_file": "ordo.runtime.security.credentials",
+    "decode": "ordo.service_api.messages.codec",
+    "encode": "ordo.service_api.messages.codec",
     "endpoints_from_dns": "ordo.cluster.client.connection.endpoints",
     "endpoints_from_file": "ordo.cluster.client.connection.endpoints",
+    "handles": "ordo.service_api.messages.typed_service",
+    "message": "ordo.service_api.messages.message",
 }
 """Where the public names are written. A module is imported when a name of it is first used, so that a program which
 needs one of them, such as the command line, starts without the others."""

@@ -52,7 +52,7 @@ EXIT_NOT_DONE = 6
 EXIT_NO_LIBRARY = 7
 EXIT_INTERRUPTED = 130
 LINE_LENGTH_MAX = 60
-"""Of a command's line in the list of all."""
+"""The length of a command's line in the list of all."""
 NO_ARGUMENTS = "NoArgsIsHelpError"
 """What typer raises for a group of commands of which none was given."""
 COMPLETE_VARIABLE = "_ORDO_COMPLETE"
@@ -97,6 +97,9 @@ ELSEWHERE = {
     ),
     "trace": Elsewhere("ordo.transport.inspection.driver_commands:trace", "Print what a running driver does."),
     "log": Elsewhere("ordo.follow.log_commands:log", "Print the committed log, from any machine."),
+    "debug": Elsewhere(
+        "ordo.debugging.commands.debug_commands:debug_app", "A service at any record of its log, in a debugger."
+    ),
     "app": Elsewhere("ordo.applications.commands.instance_commands:app_app", "Run an instance of an application."),
     "apps": Elsewhere(
         "ordo.applications.commands.group_commands:apps", "Show the instances of applications, and their lag."
@@ -105,8 +108,10 @@ ELSEWHERE = {
         "ordo.consumers.consumer_commands:consumers_app", "Look at durable consumers, and move them."
     ),
     "gateway": Elsewhere("ordo.gateway.gateway_commands:gateway", "Serve gRPC in front of a cluster."),
+    "lake": Elsewhere("ordo.pipeline.lake.lake_commands:lake_app", "The log in Delta and Iceberg tables, as it grows."),
     "deploy": Elsewhere("ordo.deploy_commands:deploy_app", "Run clusters in containers."),
     "backup": Elsewhere("ordo.backup.backup_commands:backup_app", "Keep a copy of a cluster on another machine."),
+    "schema": Elsewhere("ordo.schema_commands:schema_app", "Messages with types as SBE schemas, and back."),
     "restore": Elsewhere("ordo.backup.backup_commands:restore", "Make the folders of a new cluster from a backup."),
 }
 """Commands of other modules, which are imported when the command is used: a start brings in no more than it needs, and

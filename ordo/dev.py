@@ -195,7 +195,7 @@ def _lines_of(line: str) -> list[str]:
 def run_dev(
     service: str, *, member_count: int, port: int, data: Path | None, is_watching: bool, is_fresh: bool
 ) -> None:
-    """Run until SIGINT or SIGTERM, which both end it in good order."""
+    """Run until SIGINT or SIGTERM, which both end it properly."""
 
     def on_signal(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

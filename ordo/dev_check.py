@@ -11,17 +11,17 @@ import sys
 from collections.abc import Iterator
 
 from ordo.cluster.container.service_loader import load_service
-from ordo.cluster.container.snapshot_demand import implements_snapshots
 from ordo.runtime.errors import OrdoError, PayloadError, ServiceError
 from ordo.runtime.reporting.failures import one_line
 from ordo.service_api.service import Service
+from ordo.service_api.snapshot_demand import implements_snapshots
 from ordo.service_api.testing.harness import CloseSession, Message, OpenSession, ServiceHarness, check_service
 
 PROBES = (b"", b"\x00")
 
 
 def find_refusal(service: type[Service]) -> str:
-    """Why it must not start; '': it may."""
+    """Return why the service must not start; '' if it may."""
     try:
         if implements_snapshots(service):
             check_service(service, [OpenSession(1, 1), CloseSession(1, 2)], snapshot_points=1)

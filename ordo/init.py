@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from ordo.cluster.commands.reaching import OPERATOR_TOKEN_FILE
 from ordo.cluster.settings.config import load_config
 from ordo.cluster.settings.config_file import render_config
 from ordo.runtime.errors import ConfigurationError, StorageError
+from ordo.runtime.io.durable_files import create_durably, make_folder_durably
 from ordo.runtime.security.tokens import hash_token, new_token
 from ordo.transport.secure.keys import public_text, write_new_secret
 
@@ -83,7 +83,7 @@ class Written(NamedTuple):
     configs: list[Path]
     starters: list[Path]
     keys: list[Path]
-    """Of the members in order, of clients, and the file of trusted keys; empty without encryption."""
+    """The keys of the members in order, of clients, and the file of trusted keys; empty without encryption."""
     tokens: list[Path]
     """The operator's, of a cluster on one machine."""
     endpoints: list[str]
@@ -123,7 +123,7 @@ def write_cluster(
         profile = Profile.PRODUCTION if hosts else Profile.DEVELOPMENT
     tables = TABLES[profile]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder_durably(folder)
         if keys:
             _write_keys(keys, members)
         access = _write_token(tokens[0]) if tokens else {}
@@ -137,10 +137,10 @@ def write_cluster(
                 own_tables["metrics"] = {"port": metrics_port, **tables.get("metrics", {})}
             if keys:
                 own_tables["encryption"] = {"key_file": keys[member_id].name, "trusted_file": TRUSTED_FILE}
-            path.write_text(_explain_choice(render_config({**tables, **named, **own_tables, **access})))
+            create_durably(path, _explain_choice(render_config({**tables, **named, **own_tables, **access})))
             load_config(path)
         for path in starters:
-            path.write_text(_starter_text(path.name, members))
+            create_durably(path, _starter_text(path.name, members))
     except OSError as error:
         raise StorageError(f"{folder}: cannot write: {error.strerror}") from error
     return Written(configs, starters, keys, tokens, [f"{one['host']}:{one['port']}" for one in members])
@@ -179,7 +179,7 @@ def _write_keys(paths: Sequence[Path], members: Sequence[dict[str, Any]]) -> Non
         " ".join([public_text(write_new_secret(str(path)).public), name, *place])
         for path, name, place in zip(secrets, names, [*([place] for place in places), []], strict=True)
     ]
-    trusted.write_text("\n".join(lines) + "\n")
+    create_durably(trusted, "\n".join(lines) + "\n")
 
 
 def _write_token(path: Path) -> dict[str, Any]:
@@ -188,8 +188,7 @@ def _write_token(path: Path) -> dict[str, Any]:
     Clients need none there.
     """
     token = new_token()
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{token}\n")
+    create_durably(path, f"{token}\n", mode=0o600)
     operator = {"principal": "operator", "hash": hash_token(token), "roles": ["operator"]}
     return {"tokens": [operator], "authentication": {"anonymous_roles": ANONYMOUS_ROLES}}
 

@@ -2,9 +2,12 @@
 
 `ServiceHarness` and `check_service` run a service in the caller's thread; see `ordo.service_api.testing.harness`.
 `check_environments` runs it in processes with other hash seeds, garbage collections, time zones and locales.
+`recorded` runs a service over a stretch of a log that `ordo debug record` wrote; see docs/DEBUGGING.md.
 `LocalCluster` runs real nodes on loopback ports; see `ordo.deploy.launcher`.
 """
 
+from ordo.debugging.recorded_file import Recorded, RecordedRun, recorded
+from ordo.debugging.replaying.effects import Effect as RecordedEffect
 from ordo.deploy.launcher import LocalCluster
 from ordo.service_api.testing.environments import check_environments
 from ordo.service_api.testing.harness import (
@@ -29,8 +32,12 @@ __all__ = [
     "Message",
     "OpenSession",
     "Query",
+    "Recorded",
+    "RecordedEffect",
+    "RecordedRun",
     "ServiceHarness",
     "TakeSnapshot",
     "check_environments",
     "check_service",
+    "recorded",
 ]

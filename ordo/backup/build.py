@@ -53,11 +53,11 @@ def build_member(folder: BackupFolder, plan: Plan, directory: Path, closing: Clo
     source = str(folder.path / ARCHIVE)
     catalog = Catalog.open(storage, str(archive_dir))
     try:
-        log_id = _copy(source, catalog, plan.stretch, plan.survey.position, archive_dir, "alias=log")
+        log_id = copy_recording(source, catalog, plan.stretch, plan.survey.position, archive_dir, "alias=log")
         entry = plan.snapshot
         if entry is not None:
             parts = [
-                _copy(source, catalog, found, found.stop_position, archive_dir, "alias=snapshot")
+                copy_recording(source, catalog, found, found.stop_position, archive_dir, "alias=snapshot")
                 for found in map(folder.archive.descriptor, entry.recording_ids)
             ]
             service, *more, module = parts
@@ -89,7 +89,9 @@ def build_member(folder: BackupFolder, plan: Plan, directory: Path, closing: Clo
     return end_position
 
 
-def _copy(source: str, catalog: Catalog, descriptor: RecordingDescriptor, end: int, directory: Path, alias: str) -> int:
+def copy_recording(
+    source: str, catalog: Catalog, descriptor: RecordingDescriptor, end: int, directory: Path, alias: str
+) -> int:
     """Copy a recording up to a position; return its id in the new archive."""
     channel = descriptor.original_channel if alias in descriptor.original_channel else f"aeron:ipc?{alias}"
     added = catalog.add(descriptor._replace(recording_id=-1, stop_position=end, original_channel=channel))

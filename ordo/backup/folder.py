@@ -12,7 +12,6 @@ deletes log that is not here yet, another one begins behind the gap.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +26,7 @@ from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
+from ordo.runtime.io.durable_files import write_durably
 from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.clock import SystemClock
 from ordo.transport.client.client import TransportClient
@@ -44,7 +44,7 @@ class Contents(NamedTuple):
     stretches: list[RecordingDescriptor]
     """Recordings of the log, by ascending position."""
     snapshots: list[SnapshotEntry]
-    """By ascending position."""
+    """In ascending order of position."""
     digests: dict[int, bytes]
 
 
@@ -96,7 +96,7 @@ class BackupFolder(Closing):
         return known
 
     def _origin_of_snapshots(self, contents: Contents) -> Origin | None:
-        """Of a backup that an earlier release began, which wrote down no identity: what its newest snapshot says."""
+        """Return the origin in the newest snapshot, for a backup of an earlier release that has no identity."""
         if not contents.snapshots:
             return None
         messages = self.archive.reader(contents.snapshots[-1].module_recording_id, None).messages()
@@ -158,10 +158,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Replace a file as a whole. Raises StorageError."""
-    part = path.with_name(path.name + ".part")
     try:
-        part.write_text(json.dumps(values, indent=1) + "\n")
-        os.replace(part, path)
+        write_durably(path, json.dumps(values, indent=1) + "\n")
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}") from None
 

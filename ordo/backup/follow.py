@@ -233,7 +233,7 @@ class Backup:
         return "following" if self._log.source_address is not None else "looking for a node that has the log"
 
     def close(self) -> None:
-        """End in good order; everything that is here stays."""
+        """End properly; everything that was copied stays."""
         if self._query is not None:
             self._query.close()
         if self._snapshot is not None:

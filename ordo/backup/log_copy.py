@@ -179,7 +179,7 @@ class LogCopy:
         self._follower = self._follow(self._follower.position)
 
     def close(self) -> None:
-        """End the recording in good order. Raises ArchiveError, StorageError."""
+        """End the recording properly. Raises ArchiveError, StorageError."""
         self._stop()
         self._follower.close()
         if self._failure is not None:

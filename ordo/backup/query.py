@@ -31,7 +31,7 @@ class OfferedSnapshot(NamedTuple):
     term_base_log_position: int
     timestamp: int
     service_recording_ids: tuple[int, ...]
-    """By service id."""
+    """Keyed by service id."""
     module_recording_id: int
 
 

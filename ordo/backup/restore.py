@@ -31,7 +31,7 @@ from ordo.backup.folder import BackupFolder, demand_backup
 from ordo.backup.plan import Plan, Target, find_plan
 from ordo.backup.survey import Survey
 from ordo.cluster.module.state.folder_rows import Owner
-from ordo.cluster.settings.config import NodeConfig
+from ordo.cluster.settings.config import NodeSettings
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.app_version import format_versions
 from ordo.cluster.wire.configuration import NamedConfiguration
@@ -42,6 +42,7 @@ from ordo.runtime.errors import ConfigurationError, StorageError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.file_access import choose_file_access
 from ordo.runtime.native.sentinels import NULL_VALUE
+from ordo.runtime.settings.dates import parse_date_ms
 
 TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30
@@ -89,18 +90,15 @@ def parse_time(text: str) -> int:
     """Milliseconds since 1970 from themselves, or from a date and time with its offset. Raises ConfigurationError."""
     if text.isascii() and text.isdecimal():
         return int(text)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+    found = parse_date_ms(text)
+    if found is None:
         raise ConfigurationError(
             f"--time {text}: must be like 2026-03-01T12:00:00Z, with its offset, or milliseconds since 1970"
         )
-    return round(found.timestamp() * 1000)
+    return found
 
 
-def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -> Restored:
+def restore_members(path: Path, configs: Sequence[NodeSettings], target: Target) -> Restored:
     """Make the data folder of each member whose configuration is given.
 
     Raises ConfigurationError, OrdoError; none of the folders is there then.
@@ -121,7 +119,7 @@ def restore_members(path: Path, configs: Sequence[NodeConfig], target: Target) -
     return Restored(plan, closing.term_id, closing.identity, end_position, made, versions, missing)
 
 
-def _build_all(folder: BackupFolder, plan: Plan, configs: Sequence[NodeConfig], closing: ClosingRecords) -> int:
+def _build_all(folder: BackupFolder, plan: Plan, configs: Sequence[NodeSettings], closing: ClosingRecords) -> int:
     """Build all folders, then give them their names; return where their logs end.
 
     All or none: the folders of one call have an identity of their own, so none of them fits to those of another call.
@@ -154,7 +152,7 @@ def _name(part: Path, directory: Path) -> None:
     FileStorage().sync_directory(str(directory.absolute().parent))
 
 
-def _part_of(config: NodeConfig) -> Path:
+def _part_of(config: NodeSettings) -> Path:
     """Return the folder that becomes the data folder; on the same disk."""
     return config.node.data_dir.with_name(config.node.data_dir.name + RESTORING)
 
@@ -162,7 +160,7 @@ def _part_of(config: NodeConfig) -> Path:
 # -- what is allowed ---------------------------------------------------------------------------------------------------
 
 
-def _check_configs(configs: Sequence[NodeConfig]) -> None:
+def _check_configs(configs: Sequence[NodeSettings]) -> None:
     if not configs:
         raise ConfigurationError("--config: give node.toml of at least one member of the new cluster")
     if any(config.member_list != configs[0].member_list for config in configs):
@@ -183,7 +181,7 @@ def _check_configs(configs: Sequence[NodeConfig]) -> None:
             )
 
 
-def _check_versions(config: NodeConfig, survey: Survey) -> None:
+def _check_versions(config: NodeSettings, survey: Survey) -> None:
     """Nothing is executed with the code of another version; better said now than by every member when it starts."""
     for service_id, code in enumerate(config.app_versions):
         own = code or [config.cluster.app_version]
@@ -198,7 +196,7 @@ def _check_versions(config: NodeConfig, survey: Survey) -> None:
             )
 
 
-def _check_services(config: NodeConfig, plan: Plan) -> None:
+def _check_services(config: NodeSettings, plan: Plan) -> None:
     """Check that the number of services stays the same; it is unknown for a log without a snapshot."""
     own, needed = config.module_config().service_count, plan.snapshot
     found = own if needed is None else len(needed.service_recording_ids)
@@ -212,7 +210,7 @@ def _check_services(config: NodeConfig, plan: Plan) -> None:
 # -- the records behind the position -----------------------------------------------------------------------------------
 
 
-def _draw(configs: Sequence[NodeConfig]) -> bytes:
+def _draw(configs: Sequence[NodeSettings]) -> bytes:
     """Return what tells this cluster from another one with the same members, restored from the same backup.
 
     It is random where all folders are made here, and empty where calls on several machines must make the same.

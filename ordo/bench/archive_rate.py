@@ -25,7 +25,7 @@ from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.runtime.random import RandomSource
 from ordo.transport.client.client import TransportClient
-from ordo.transport.driver.channels.config import MediaDriverConfig
+from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.udp import UdpNetwork
 
@@ -122,7 +122,7 @@ def _record_until(bench: _Bench, recording: Recording, position: int) -> float:
 
 
 def _drive(bench: _Bench) -> None:
-    """Let the driver and the client follow what happened."""
+    """Run a few duty cycles of the driver and the client."""
     for _ in range(3):
         bench.driver.do_work(bench.clock.now())
         bench.client.do_work(bench.clock.now())
@@ -137,7 +137,7 @@ def _bench(sync: SyncMode) -> Iterator[_Bench]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         stack.callback(shutil.rmtree, aeron_dir, ignore_errors=True)
         driver = MediaDriver(
-            MediaDriverConfig(directory=str(aeron_dir)),
+            MediaDriverSettings(directory=str(aeron_dir)),
             clock=clock,
             network=UdpNetwork(),
             memory=memory,

@@ -46,6 +46,12 @@ def requests(json: JsonOption = None, quick: QuickOption = False) -> None:
 
 
 @bench_app.command()
+def messages(json: JsonOption = None, quick: QuickOption = False) -> None:
+    """Messages with types, written and read, beside struct, msgspec and protobuf where they are installed."""
+    _run("messages", json, quick)
+
+
+@bench_app.command()
 def snapshot(json: JsonOption = None, quick: QuickOption = False) -> None:
     """How long a service with 1 GiB of state stands still for its snapshot, forked and not."""
     _run("snapshot", json, quick)

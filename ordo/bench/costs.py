@@ -1,6 +1,6 @@
 """What a message costs, by role: processor time from /proc, and system calls from a traced run.
 
-Roles: `leader` and `follower` are node processes (`follower` the mean of all), `leader_service` and `follower_service`
+Roles: `leader` and `follower` are node processes (`follower` the mean of all), leader_service and follower_service
 their containers where the service has a process of its own, `client` the process of the load. A traced run is slow, so
 the two are measured one after the other; what is counted does not depend on how fast it was, what is coalesced does.
 """

@@ -47,7 +47,7 @@ def measure_encryption(
 
 
 def _cost(plain: dict[str, Any], encrypted: dict[str, Any]) -> dict[str, Any]:
-    """By size: throughput lost in percent, and what a round trip takes longer in us."""
+    """Return, by message size, the throughput lost in percent and the longer round trip in us."""
     return {
         size: {
             "throughput_lost_percent": round(100 - 100 * encrypted["msgs_per_s"][size] / rate, 1),

@@ -28,7 +28,7 @@ SNAPSHOT_TIMEOUT_S = 120.0
 
 
 def measure_snapshot_pause(state_mb: int, round_trip_count: int) -> dict[str, Any]:
-    """By kind, in ms: the longest round trip of a client before the snapshot and during it, and the fork itself."""
+    """Return, by kind, in ms: a client's longest round trip before the snapshot and during it, and the fork itself."""
     return {
         "snapshot_state_mb": state_mb,
         "snapshot_pause_ms": {

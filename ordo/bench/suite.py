@@ -2,7 +2,7 @@
 
     machine                processor, cores, memory, kernel, Python, load when it began
     configuration          what holds where a figure does not say otherwise: members, service mode, sync mode, size
-    floor_rtt_us           percentiles of four bare processes and four UDP hops; `_by_size` as well
+    floor_rtt_us           percentiles of four bare processes and four UDP hops; `floor_rtt_us_by_size` as well
     rtt_us                 by sync mode and size: percentiles of a three-node cluster with a Python echo service, one
                            message outstanding, the service in its own process; `rtt_inline_us` on the node's thread
     throughput_msgs_per_s  by service (python, cython), sync mode and size: a native client, the best of the windows
@@ -25,8 +25,10 @@
                            in ms; `round_trips` that were made during it. Not part of `all`
     waterfall_us           by kind of cluster: for each step of a request its `step`, the medians of when it was (`at`)
                            and of what it `took`, and the p99 of that, from traces. Not part of `all`
-    idle_cpu_percent       of one core: the busiest of the nodes, with its container; `_by_role` as well
-    node_rss_mb            MiB of the leader with its container after load; `_by_part` as well
+    message_codec_ns       by way (Ordo, struct, and msgspec and protobuf where they are installed): `encode` and
+                           `decode` of a message with eight fields, and its `bytes`. Not part of `all`
+    idle_cpu_percent       of one core: the busiest of the nodes, with its container; `idle_cpu_percent_by_role` as well
+    node_rss_mb            MiB of the leader with its container after load; `node_rss_mb_by_part` as well
     node_pss_mb            the same, with what several processes share counted by its share
 
 All messages stay on this machine's loopback; files are in the system's temporary folder.
@@ -55,6 +57,7 @@ from ordo.bench.loads.latency import percentiles_us
 from ordo.bench.loads.load_process import LoadPlan
 from ordo.bench.loads.native_load import NativeLoad
 from ordo.bench.machine import describe_machine
+from ordo.bench.message_codecs import measure_message_codecs, show_message_codecs
 from ordo.bench.node_cost import measure_idle_cpu_percent, measure_pss_mb, measure_rss_mb
 from ordo.bench.request_cost import measure_requests
 from ordo.bench.snapshot_pause import measure_snapshot_pause
@@ -277,6 +280,10 @@ def measure_snapshot(effort: Effort) -> Figures:
     return measure_snapshot_pause(effort.state_mb, effort.round_trip_count)
 
 
+def measure_messages(effort: Effort) -> Figures:
+    return measure_message_codecs(effort.paired_rounds, effort.message_count)
+
+
 def measure_steps(effort: Effort) -> Figures:
     return measure_waterfall(SIZES_BYTES[0], effort.round_trip_count)
 
@@ -287,6 +294,7 @@ PARTS: dict[str, list[tuple[str, Callable[[Effort], Figures]]]] = {
     "costs": [("what a message costs", measure_costs)],
     "encryption": [("what encryption costs", measure_encryption_cost)],
     "requests": [("what requests cost", measure_request_cost)],
+    "messages": [("messages with types", measure_messages)],
     "top": [("the steps of a request", measure_steps)],
     "snapshot": [("the pause of a snapshot", measure_snapshot)],
 }
@@ -340,6 +348,7 @@ def show(console: Console, figures: Figures) -> None:
     _show_requests(console, figures)
     _show_snapshot(console, figures)
     show_waterfall(console, figures)
+    show_message_codecs(console, figures)
     for name in FIGURES_ALONE:
         if name in figures:
             console.print(f"{name}: {figures[name]:,}", markup=False)

@@ -109,7 +109,7 @@ class ItchFeed:
         quantity = sum(fill.quantity for fill in fills)
         yield Entry(self._request(Kind.NEW, instrument, order_id, quantity, fills[-1].price, flags), fills)
 
-    def _passive(self, message: Any) -> bytes | None:
+    def _passive(self, message: object) -> bytes | None:
         """Return the request behind any message but an execution; None when the displayed book does not change."""
         if isinstance(message, AddOrder):
             side = FLAG_SELL if message.side == b"S" else 0

@@ -20,6 +20,7 @@ HEAD_LENGTH = 16
 
 cdef enum:
     SPIN_NS = 100000                   # so long behind an echo it gives its core away instead of parking
+    PAYLOAD_TIME = 8                   # after the number
     POLL_LIMIT = 4096
     PARK_NS = 1000000
     TICK_NS = 1000000
@@ -57,7 +58,7 @@ cdef class EchoStream(MessageHandler):
         cdef int count = 0
         while self.sent < self.last and self.sent - self.received < window:
             ordo_put_i64(self._payload, self.sent + 1)
-            ordo_put_i64(self._payload + 8, ordo_monotonic_ns())
+            ordo_put_i64(self._payload + PAYLOAD_TIME, ordo_monotonic_ns())
             if self._loop.offer_native(self._payload, self._length_bytes) <= 0:
                 break
             self.sent += 1
@@ -77,7 +78,7 @@ cdef class EchoStream(MessageHandler):
                 f"an echo of {length_bytes} bytes, expected number {self.received + 1}: messages were lost")
         self.received += 1
         if self._time_count < self._times_ns.shape[0]:
-            self._times_ns[self._time_count] = ordo_monotonic_ns() - ordo_get_i64(payload + 8)
+            self._times_ns[self._time_count] = ordo_monotonic_ns() - ordo_get_i64(payload + PAYLOAD_TIME)
             self._time_count += 1
         return 0
 

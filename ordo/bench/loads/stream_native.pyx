@@ -27,6 +27,7 @@ BATCH_MAX = 256
 cdef enum:
     POLL_LIMIT = 256
     HEAD = 16
+    PAYLOAD_FLAG = 8                   # after the number
     FLAG = 1
     CHORE_NS = 1000000
     QUIET_NS = 5000000
@@ -97,7 +98,7 @@ cdef class StreamPeer:
 
     cdef int64_t _append(self, int64_t number, int64_t flag, int64_t length_bytes) noexcept nogil:
         ordo_put_i64(self._payload, number)
-        ordo_put_i64(self._payload + 8, flag)
+        ordo_put_i64(self._payload + PAYLOAD_FLAG, flag)
         return self._publication.append(self._payload, length_bytes, NULL, 0)
 
     def serve(self, int64_t duration_ns):
@@ -136,7 +137,7 @@ cdef class StreamPeer:
                 if fragment.length_bytes < HEAD:
                     raise TransportError(f"a message of {fragment.length_bytes} bytes, expected at least {HEAD_LENGTH}")
                 self.received += 1
-                if ordo_get_i64(fragment.payload + 8) == FLAG:
+                if ordo_get_i64(fragment.payload + PAYLOAD_FLAG) == FLAG:
                     self._return(&fragment)
                     answered += 1
                 self._assembler.consume(self._image, &fragment)
