@@ -228,13 +228,18 @@ def serve(requests: socket.socket) -> list[str]:
             _, status = os.waitpid(request["ended"], 0)
             requests.send(b"%d" % os.waitstatus_to_exitcode(status))
             continue
+        became, says = os.pipe()
         pid = os.fork()
         if pid == 0:
             requests.close()
+            os.close(became)
             become(request, descriptors)
+            os.close(says)
             return [str(one) for one in request["arguments"]]
-        for descriptor in descriptors:
+        for descriptor in (says, *descriptors):
             os.close(descriptor)
+        os.read(became, 1)  # ends when the child leads its session, as `subprocess.Popen` awaits it
+        os.close(became)
         requests.send(b"%d" % pid)
 
 

@@ -1,6 +1,4 @@
-from typing import TypeAlias
-
-_PlannedField: TypeAlias = tuple[str, int, int, int, bool, int, int, int, int, object, object, str]
+from ordo.service_api.messages.layout import PlannedField
 
 class Names:
     def __init__(self, of_class: type, is_character: bool, is_flags: bool) -> None: ...
@@ -11,7 +9,7 @@ class BlockCodec:
     def __init__(
         self,
         of_class: type,
-        fields: list[_PlannedField],
+        fields: list[PlannedField],
         groups: tuple[Group, ...],
         data: tuple[VariableData, ...],
         block_length: int,

@@ -1,7 +1,8 @@
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
-from ordo.service_api.messages.blocks import BlockCodec, Group, VariableData, _PlannedField
+from ordo.service_api.messages.blocks import BlockCodec, Group, VariableData
+from ordo.service_api.messages.layout import PlannedField
 
 _T = TypeVar("_T")
 _Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -10,7 +11,7 @@ class MessageCodec(BlockCodec):
     def __init__(
         self,
         of_class: type,
-        fields: list[_PlannedField],
+        fields: list[PlannedField],
         groups: tuple[Group, ...],
         data: tuple[VariableData, ...],
         block_length: int,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from decimal import Decimal
 from enum import IntEnum, IntFlag, StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from ordo.runtime.errors import MessageError
 from ordo.service_api.messages.blocks import BlockCodec, Group, Names, VariableData
@@ -31,9 +31,6 @@ from ordo.service_api.messages.fields import (
     since_of,
 )
 
-if TYPE_CHECKING:
-    from ordo.service_api.messages.blocks import _PlannedField as PlannedField
-
 SIGNED, UNSIGNED, REAL, BOOLEAN, CHARACTERS, RAW, NAMED_NUMBER, NAMED_CHARACTER, FLAGS, DECIMAL, ARRAY, COMPOSITE = (
     range(12)
 )
@@ -47,7 +44,9 @@ PLAIN = {int: PRIMITIVES["int64"], float: PRIMITIVES["double"]}
 
 Encoding: TypeAlias = tuple[int, Primitive, int, object, str]
 """Kind, primitive, length, what it is made of, and what is allowed, of a field of fixed length."""
-CodecArguments: TypeAlias = tuple[type, list["PlannedField"], tuple[Group, ...], tuple[VariableData, ...], int, bool]
+PlannedField: TypeAlias = tuple[str, int, int, int, bool, int, int, int, int, object, object, str]
+"""A field as codec.pxd's FieldPlan has it, with its helper, its default and what is allowed."""
+CodecArguments: TypeAlias = tuple[type, list[PlannedField], tuple[Group, ...], tuple[VariableData, ...], int, bool]
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,6 @@ class Layout:
         return self.of_class, plans, groups, data, self.block_length, self.is_big_endian
 
     def _plan(self, one: FieldLayout, codecs: Mapping[type, BlockCodec]) -> PlannedField:
-        """Return one field as codec.pxd's FieldPlan has it, with its helper, its default and what is allowed."""
         primitive, helper = one.primitive, one.of
         if one.kind in (NAMED_NUMBER, NAMED_CHARACTER, FLAGS):
             helper = Names(one.of, one.kind == NAMED_CHARACTER, one.kind == FLAGS)
