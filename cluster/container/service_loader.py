@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,9 @@ from ordo.runtime.reporting.failures import HOUSE, place_of
 from ordo.service_api.callbacks import find_fault
 from ordo.service_api.native import NativeClusteredService
 from ordo.service_api.service import ClusteredService, Service
+
+CLASS_FORM = "module:Class, such as mypackage.counter:Counter"
+"""What a name of code must look like, in errors."""
 
 
 def _refuse_clashes(folder: Path) -> None:
@@ -76,11 +79,20 @@ def load_class(name: str, key: str, folder: Path | None = None) -> type[Any]:
     return found
 
 
-def load_attribute(name: str, key: str, folder: Path | None = None) -> object:
+def load_function(name: str, key: str) -> Callable[..., Any]:
+    """Load the function `module:function`; `key` names it in errors. Raises ConfigurationError."""
+    found = load_attribute(name, key, form="module:function, such as checks:is_balanced")
+    if not callable(found):
+        module_name, _, function_name = name.partition(":")
+        raise ConfigurationError(f"{key}={name!r}: {module_name} has no function {function_name!r}")
+    return found
+
+
+def load_attribute(name: str, key: str, folder: Path | None = None, form: str = CLASS_FORM) -> object:
     """Load what `module:name` says, as `load_service` does a service; None where the module has no such name."""
-    module_name, separator, class_name = name.partition(":")
-    if not separator or not module_name or not class_name:
-        raise ConfigurationError(f"{key}={name!r}: must be module:Class, such as mypackage.counter:Counter")
+    module_name, separator, attribute = name.partition(":")
+    if not separator or not module_name or not attribute:
+        raise ConfigurationError(f"{key}={name!r}: must be {form}")
     folders = _extend_path(folder)
     try:
         module = import_module(module_name)
@@ -93,4 +105,4 @@ def load_attribute(name: str, key: str, folder: Path | None = None) -> object:
         ) from error
     except Exception as error:
         raise ConfigurationError(f"{key}={name!r}: importing it raised {_describe(error)}") from error
-    return getattr(module, class_name, None)
+    return getattr(module, attribute, None)

@@ -205,8 +205,9 @@ def _bisect_predicate(
     processes: int | None,
     no_snapshots: bool,
 ) -> bool:
+    from ordo.cluster.container.service_loader import load_function
     from ordo.debugging.bisection import Search, bisect
-    from ordo.debugging.replaying.code import load_code, load_function
+    from ordo.debugging.replaying.code import load_code
     from ordo.debugging.replaying.timeline import describe_record
 
     search = Search(log, load_code(service), load_function(predicate, "--predicate"), service_id)
@@ -363,9 +364,10 @@ def record(
     no_snapshots: NoSnapshots = False,
 ) -> None:
     """Write a stretch of the log into a file for `ordo.testing.recorded`, from the state that it begins with."""
+    from ordo.cluster.container.service_loader import load_function
     from ordo.debugging.minimisation import minimise as minimised
     from ordo.debugging.recorded_file import take
-    from ordo.debugging.replaying.code import load_code, load_function
+    from ordo.debugging.replaying.code import load_code
 
     if predicate is not None and not minimise:
         raise ConfigurationError("--predicate says what --minimise must keep: give both")

@@ -1,16 +1,14 @@
-"""The code that executes a log: a class for every version, or one for each; and functions that look at services."""
+"""The code that executes a log: a class for every version, or one for each."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 
 from ordo.cluster.container.service_container import APP_VERSION_DEFAULT
 from ordo.cluster.container.service_loader import load_service
 from ordo.cluster.container.versions import ServiceVersions
 from ordo.cluster.wire.app_version import parse_version
 from ordo.runtime.errors import ConfigurationError
-from ordo.runtime.reporting.failures import one_line
 from ordo.service_api.service import Service
 
 MakeVersions = Callable[[], ServiceVersions]
@@ -53,17 +51,3 @@ def load_code(names: Sequence[str]) -> MakeVersions:
             )
         found[parse_version(version)] = load_service(place)
     return code_of(found)
-
-
-def load_function(name: str, option: str) -> Callable[..., object]:
-    """Return the function `module:function`. Raises ConfigurationError."""
-    module_name, separator, function_name = name.partition(":")
-    if not separator or not module_name or not function_name:
-        raise ConfigurationError(f"{option} {name}: must be module:function, such as checks:is_balanced")
-    try:
-        found: Callable[..., object] | None = getattr(import_module(module_name), function_name, None)
-    except Exception as error:
-        raise ConfigurationError(f"{option} {name}: importing {module_name} raised {one_line(error)}") from error
-    if found is None or not callable(found):
-        raise ConfigurationError(f"{option} {name}: {module_name} has no function {function_name!r}")
-    return found
