@@ -5,7 +5,7 @@ from __future__ import annotations
 import selectors
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 
 from ordo.runtime.closing import Closing
@@ -81,8 +81,22 @@ def medians(samples: Samples) -> dict[str, dict[str, float]]:
     }
 
 
-def ratio(figures: Mapping[str, Mapping[str, float]], figure: str, one: str, other: str) -> str:
-    """How much larger the first contender's figure is, as text; a dash where there is no other."""
-    if one not in figures or other not in figures:
-        return "-"
-    return f"{figures[one][figure] / figures[other][figure]:.2f}"
+STEADY_WINDOWS = 3
+STEADY_SPREAD = 0.03
+WARM_UPS_MAX = 25
+
+
+def is_steady(values: Sequence[float]) -> bool:
+    """Return whether the last windows of a warm-up agree, within 3 %: no compiler makes the program faster any more."""
+    last = values[-STEADY_WINDOWS:]
+    return len(last) == STEADY_WINDOWS and max(last) - min(last) <= STEADY_SPREAD * max(last)
+
+
+def warm_up(measure_window: Callable[[], float], windows_max: int = WARM_UPS_MAX) -> bool:
+    """Measure windows, which do not count, until they agree; return False if they still did not after so many."""
+    values: list[float] = []
+    while not is_steady(values):
+        if len(values) >= windows_max:
+            return False
+        values.append(measure_window())
+    return True

@@ -29,7 +29,7 @@ from benchmarks.go_peers import GoMissingError, GoTools, fetch_tools, measure_et
 from benchmarks.java_cluster import JavaCluster
 from benchmarks.page import NOTES, put_section, table
 from benchmarks.pages import touch_memory
-from benchmarks.pairs import End, Samples, medians, ratio
+from benchmarks.pairs import End, Samples, medians
 from benchmarks.transport import AERON, java_command
 from ordo.bench.machine import Machine, describe_machine
 from ordo.deploy.launcher import LocalCluster, ServiceMode, SyncMode
@@ -133,18 +133,17 @@ def describe(rows: dict[Row, Figures], others: list[list[str]], effort: Effort, 
         f"{machine['processor']}, {machine['cores']} cores for three members and the client, Linux "
         f"{machine['kernel']}, loopback; load average before the run {machine['load_average_1m']}. One session, MTU "
         f"{MTU_BYTES:,}, Aeron's threads without work: {effort.java_idle}; "
-        f"medians of {effort.rounds} alternating rounds of {effort.duration_s:g} s. A ratio above 1 "
-        f"means: {INLINE} does more a second, or takes longer.",
+        f"medians of {effort.rounds} alternating rounds of {effort.duration_s:g} s. Aeron's JVM is warmed up for "
+        f"{effort.warm_up_s:g} s in all, which is too little: its columns are no basis for a ratio.",
         "",
     ]
-    head = ["sync", "bytes", "window", *(f"echoes a second: {INLINE}", PROCESS, AERON, "ratio")]
-    head += [f"µs p50 / p99: {INLINE}", PROCESS, AERON, "ratio p50", "ratio p99"]
+    head = ["sync", "bytes", "window", *(f"echoes a second: {INLINE}", PROCESS, AERON)]
+    head += [f"µs p50 / p99: {INLINE}", PROCESS, AERON]
     cells = []
     for (sync, size_bytes, window), figures in rows.items():
         rates = [f"{figures[who]['per_s']:,.0f}" if who in figures else "-" for who in (INLINE, PROCESS, AERON)]
         times = [times_of(figures.get(who)) for who in (INLINE, PROCESS, AERON)]
-        ratios = [ratio(figures, figure, INLINE, AERON) for figure in ("per_s", "p50_us", "p99_us")]
-        cells.append([sync, f"{size_bytes:,}", f"{window:,}", *rates, ratios[0], *times, *ratios[1:]])
+        cells.append([sync, f"{size_bytes:,}", f"{window:,}", *rates, *times])
     lines += table(head, cells)
     if others:
         lines += ["", *table(["stored by a quorum", "sync", "bytes", "on the way", "a second", "µs p50 / p99"], others)]

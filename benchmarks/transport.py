@@ -4,8 +4,10 @@
 
 Two processes for each contender and each kind of channel: a near end and a far end, each with its driver on its
 client's thread (in shared memory, the far end's driver serves both). Both contenders stand ready all the time, at rest
-but for a look each millisecond; they are measured by turns, and who begins alternates. The first round of each size
-warms up and is not counted. What is told is the median of the rounds.
+but for a look each millisecond; they are measured by turns, and who begins alternates. Before the rounds of a size each
+contender is warmed up until three windows agree within 3 %; a figure of one that never became steady is marked. What is
+told is the median of the rounds, side by side: ratios are not printed, since this layout (everything of an end on one
+thread) need not be the fastest one of each contender.
 
 Round trips: one message on the way; the far end sends it back. Throughput: one publication, as fast as it goes, for a
 fixed time; the clock stops when the far end has said that it received everything. Both contenders have the same terms
@@ -26,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.page import put_section, table
-from benchmarks.pairs import End, Samples, medians, ratio
+from benchmarks.pairs import WARM_UPS_MAX, End, Samples, medians, warm_up
 from ordo.bench.machine import Machine, describe_machine
 from ordo.deploy.launcher import find_ports
 from tests.peers.java_peer import AERON_VERSIONS, class_path
@@ -63,9 +65,10 @@ class Effort:
     duration_ms: int = 400
     sizes_bytes: tuple[int, ...] = SIZES_BYTES
     mtus_bytes: tuple[int, ...] = MTUS_BYTES
+    warm_ups_max: int = WARM_UPS_MAX
 
 
-QUICK = Effort(rounds=1, duration_ms=40)
+QUICK = Effort(rounds=1, duration_ms=40, warm_ups_max=1)
 
 
 @dataclass(frozen=True)
@@ -147,15 +150,21 @@ def stream(end: End, size_bytes: int, duration_ms: int, how: str = "stream") -> 
 def measure_rounds(near: dict[str, End], size_bytes: int, effort: Effort) -> Figures:
     """Round trips and throughput of one size, by turns; medians."""
     samples: Samples = {name: [] for name in near}
-    for number in range(effort.rounds + 1):
-        turn = list(near) if number % 2 else list(reversed(near))
+    steady = {name: _warm_up(end, size_bytes, effort) for name, end in near.items()}
+    for number in range(effort.rounds):
+        turn = list(reversed(near)) if number % 2 else list(near)
         found: Figures = {name: trips(near[name], size_bytes, effort.duration_ms) for name in turn}
         for name in turn:
             found[name] |= stream(near[name], size_bytes, effort.duration_ms)
-        if number:
-            for name, figures in found.items():
-                samples[name].append(figures)
-    return medians(samples)
+            samples[name].append(found[name])
+    return {name: figures | {"steady": steady[name]} for name, figures in medians(samples).items()}
+
+
+def _warm_up(end: End, size_bytes: int, effort: Effort) -> bool:
+    """Warm up both kinds of traffic; return whether both became steady."""
+    duration_ms, windows_max = effort.duration_ms, effort.warm_ups_max
+    streams = warm_up(lambda: stream(end, size_bytes, duration_ms)["per_s"], windows_max)
+    return warm_up(lambda: trips(end, size_bytes, duration_ms)["p50_us"], windows_max) and streams
 
 
 def measure_batches(end: End, effort: Effort) -> dict[str, float]:
@@ -186,18 +195,16 @@ def describe(rows: dict[str, Figures], effort: Effort, machine: Machine) -> list
         f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, loopback and /dev/shm, nothing "
         f"synced (streams alone write no file); load average before the run {machine['load_average_1m']}. Two "
         f"processes a contender, each with its driver on its client's thread; terms 16 MiB, windows 1 MiB, socket "
-        f"buffers 2 MiB; medians of {effort.rounds} alternating rounds of {effort.duration_ms} ms. A ratio above 1 "
-        "means: Ordo does more a second, or takes longer.",
+        f"buffers 2 MiB; medians of {effort.rounds} alternating rounds of {effort.duration_ms} ms, after a warm-up "
+        "until three windows agreed within 3 %; *: they never did.",
         "",
     ]
-    head = ["channel", "messages a second: Ordo", AERON, "ratio", "round trip µs p50 / p99: Ordo", AERON, "ratio p50"]
+    head = ["channel", "messages a second: Ordo", AERON, "round trip µs p50 / p99: Ordo", AERON]
     cells = [
         [
             name,
             *(rate(figures.get(who)) for who in (ORDO, AERON)),
-            ratio(figures, "per_s", ORDO, AERON),
             *(trip(figures.get(who)) for who in (ORDO, AERON)),
-            ratio(figures, "p50_us", ORDO, AERON),
         ]
         for name, figures in rows.items()
     ]
@@ -205,7 +212,9 @@ def describe(rows: dict[str, Figures], effort: Effort, machine: Machine) -> list
 
 
 def rate(figures: dict[str, float] | None) -> str:
-    return "-" if figures is None else f"{figures['per_s']:,.0f}"
+    if figures is None:
+        return "-"
+    return f"{figures['per_s']:,.0f}" + ("" if figures.get("steady", True) else " *")
 
 
 def trip(figures: dict[str, float] | None) -> str:

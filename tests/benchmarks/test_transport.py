@@ -8,12 +8,12 @@ import pytest
 
 from benchmarks import transport
 from benchmarks.page import marks, put_section
-from benchmarks.pairs import End, EndFailedError
+from benchmarks.pairs import End, EndFailedError, is_steady, warm_up
 from benchmarks.transport import AERON, ORDO, Effort, describe, measure
 from ordo.bench.machine import describe_machine
 from tests.peers.peer_process import PeerMissingError, go_without
 
-TINY = Effort(rounds=1, duration_ms=10, sizes_bytes=(32, 65536), mtus_bytes=(1408,))
+TINY = Effort(rounds=1, duration_ms=10, sizes_bytes=(32, 65536), mtus_bytes=(1408,), warm_ups_max=1)
 
 
 def quiet(line: str) -> None:
@@ -50,6 +50,24 @@ def test_streams_of_aeron_are_measured_beside_them() -> None:
     except PeerMissingError as missing:
         go_without(missing)
     check_rows(rows, {ORDO, AERON})
+
+
+def test_three_windows_that_agree_end_a_warm_up() -> None:
+    assert not is_steady([100.0, 100.0])
+    assert not is_steady([50.0, 80.0, 100.0])
+    assert is_steady([50.0, 98.0, 100.0, 99.0])
+    windows = iter([10.0, 50.0, 98.0, 100.0, 99.0, 500.0])
+    assert warm_up(lambda: next(windows))
+    assert next(windows) == 500.0, "no window more than it takes"
+
+
+def test_what_never_becomes_steady_is_marked() -> None:
+    windows = iter(range(1, 100))
+    assert not warm_up(lambda: float(next(windows)), 5)
+    assert next(windows) == 6
+    rising = {"per_s": 1000.0, "p50_us": 7.0, "p99_us": 9.0, "steady": False}
+    lines = describe({"udp": {ORDO: {**rising, "steady": True}, AERON: rising}}, TINY, describe_machine())
+    assert lines[-1] == "| udp | 1,000 | 1,000 * | 7.0 / 9.0 | 7.0 / 9.0 |"
 
 
 def test_a_process_that_ends_is_told() -> None:
