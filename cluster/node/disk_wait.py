@@ -7,13 +7,12 @@ between two looks at it. What was acknowledged is on the disk, so that the node 
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordo.cluster.monitoring.observation import free_bytes
+from ordo.runtime.end_signals import EndSignals
 from ordo.runtime.errors import StorageFullError
 from ordo.runtime.native.clock import SystemClock
 
@@ -41,7 +40,6 @@ class DiskWait:
         self._high_bytes = config.archive.disk_high_bytes
         self._announce = announce
         self._member_id = config.node.member_id
-        self._end = threading.Event()
 
     def wait(self, error: StorageFullError) -> bool:
         """Return True once there is room again, False when the process is told to end."""
@@ -51,14 +49,10 @@ class DiskWait:
             reason=error.message,
             detail=f"the node starts again when {self._high_bytes >> 20} MiB are free for {self._folder} (disk_high)",
         )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
+        end = EndSignals()
         clock = SystemClock()
         earliest_ns = clock.now() + WAIT_NS_MIN
-        while not self._end.wait(LOOK_INTERVAL_S):
+        while not end.wait(LOOK_INTERVAL_S):
             if clock.now() >= earliest_ns and free_bytes(self._folder) >= self._high_bytes:
                 return True
         return False
-
-    def _on_signal(self, _number: int, _frame: object) -> None:
-        self._end.set()

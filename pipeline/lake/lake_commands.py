@@ -6,8 +6,6 @@ is not installed.
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,6 +15,7 @@ import typer
 
 from ordo.pipeline.decoding.errors import DataLossError, MissingLibraryError, PipelineError
 from ordo.pipeline.lake.tables import COMPACT_EVERY, LakeTable
+from ordo.runtime.end_signals import EndSignals
 
 lake_app = typer.Typer(
     name="lake",
@@ -98,11 +97,9 @@ def run(
             timedelta(hours=keep_hours),
         )  # fmt: skip
         feed = Feed(source, _open_tables(delta, iceberg, delta_storage), settings)
-        ended = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: ended.set())
+        end = EndSignals()
         waits_for = ""
-        while not ended.is_set():
+        while not end.is_set:
             try:
                 log = feed.open_log()
             except DataLossError:
@@ -115,11 +112,11 @@ def run(
                     typer.echo(f"waiting: {error}", err=True)
             else:
                 waits_for = ""
-                while not ended.is_set() and feed.step(log):
+                while not end.is_set and feed.step(log):
                     typer.echo(feed.describe())
                 if once:
                     return
-            ended.wait(every)
+            end.wait(every)
 
 
 @lake_app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -25,6 +26,7 @@ from ordo.transport.driver.channels.settings import MediaDriverSettings
 from ordo.transport.driver.channels.settings_file import load_driver_settings
 from ordo.transport.driver.media_driver import MediaDriver
 from ordo.transport.driver.threads import DriverThreads
+from tests.cluster.integration.agreement import await_that
 from tests.patience import patient
 from tests.transport.driver_world import Collector, Feeder
 
@@ -223,6 +225,25 @@ def test_the_program_ends_in_order_on_a_signal(shm_path: Path) -> None:
         assert run(["driver", "terminate", "--dir", str(folder), "--timeout", "0.3"]) == 1, "nobody may, by default"
         process.send_signal(signal.SIGTERM)
         assert process.wait(TIMEOUT_S) == 0
+    assert not folder.exists()
+
+
+def test_a_signal_that_another_thread_gets_ends_the_program(shm_path: Path) -> None:
+    folder = shm_path / "driver"
+    with program(folder) as process:
+        TransportClient(str(folder), clock=SystemClock(), memory=FileMemoryProvider()).close()
+        threads = Path(f"/proc/{process.pid}/task")
+
+        def others() -> list[int]:
+            return [number for number in map(int, os.listdir(threads)) if number != process.pid]
+
+        def sleeps() -> bool:
+            return (threads / str(process.pid) / "stat").read_text().rpartition(") ")[2][0] == "S"
+
+        await_that(lambda: others() and sleeps(), "the driver's thread works, and the main thread waits")
+        (other, *_) = others()
+        assert ctypes.CDLL(None).tgkill(process.pid, other, signal.SIGTERM) == 0
+        assert process.wait(patient(TIMEOUT_S)) == 0
     assert not folder.exists()
 
 
