@@ -71,8 +71,10 @@ class _Filler(Generic[T]):
     A caller with gRPC's defaults can take whatever is below 4 MiB.
     """
 
-    def __init__(self, reader: ItemReader[T]) -> None:
+    def __init__(self, reader: ItemReader[T], takes: Callable[[T], bool] = lambda _: True) -> None:
+        """Leave out the items of which `takes` says that they belong into no batch."""
         self._reader = reader
+        self._takes = takes
         self._length_bytes = 0
         self.waiting: deque[T] = deque()
         """What was read and is in no batch yet."""
@@ -98,6 +100,8 @@ class _Filler(Generic[T]):
         return max(count, bool(self.waiting))
 
     def _take(self, item: T) -> None:
+        if not self._takes(item):
+            return
         self._length_bytes += item_length(item)
         self.waiting.append(item)
 
@@ -121,25 +125,33 @@ class LogBatches:
             credentials=credentials,
         )
         self._until_position = request.until_position
-        self._filler = _Filler(self.reader)
-        self._sent_position = 0
+        self._filler = _Filler(self.reader, self._is_wanted)
+        self._sent_position: int | None = None if request.live else request.from_position
+
+    def _is_wanted(self, entry: LogEntry) -> bool:
+        return not self._until_position or entry.position <= self._until_position
 
     def poll(self) -> Polled:
         batch = pb.LogBatch()
         count = self._filler.fill(lambda entry: batch.entries.append(encode_entry(entry)))
         if batch.entries:
             self._sent_position = batch.entries[-1].position
-        batch.position = self.place or 0
+        self._sent_position = self.place
+        batch.position = self._sent_position or 0
         return Polled(batch, len(batch.entries), count)
 
     @property
     def place(self) -> int | None:
-        return self._sent_position if self._filler.waiting else self.reader.position
+        """Up to here at most `until_position`, where an entry ends: a caller may go on from there with a later end."""
+        position = self.reader.position
+        if self._filler.waiting or (position is not None and 0 < self._until_position < position):
+            return self._sent_position
+        return position
 
     @property
     def has_ended(self) -> bool:
-        position = self.place
-        return self._until_position > 0 and position is not None and position >= self._until_position
+        position = self.reader.position
+        return 0 < self._until_position <= (position or 0) and not self._filler.waiting
 
 
 class TopicBatches:

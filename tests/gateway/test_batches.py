@@ -76,6 +76,26 @@ def test_batches_of_the_log_are_cut_and_their_positions_are_of_what_was_sent() -
     assert got == [(one.position, len(one.payload)) for one in items]
 
 
+@pytest.mark.parametrize("until", [64 * 30, 64 * 30 + 32, 64 * 299])
+def test_nothing_beyond_the_wanted_end_is_sent(until: int) -> None:
+    items = [LogEntry(64 * (at + 1), EntryKind.MESSAGE, 1, 1, 1, bytes(10_000)) for at in range(300)]
+    batches = batches_of(LogBatches, pb.SubscribeRequest(until_position=until), items)
+    got: list[int] = []
+    while not batches.has_ended:
+        batch = batches.poll().batch
+        got += [one.position for one in batch.entries]
+        assert batch.position == got[-1] == batches.place, "a caller may go on from there"
+    assert got == [one.position for one in items if one.position <= until]
+    assert until > 64 * 200 or len(batches.reader._items) < 300, "the reader has read beyond it"
+
+
+def test_a_subscription_whose_end_has_passed_sends_nothing() -> None:
+    items = [LogEntry(64 * (at + 1), EntryKind.MESSAGE, 1, 1, 1, b"x") for at in range(20)]
+    batches = batches_of(LogBatches, pb.SubscribeRequest(from_position=640, until_position=650), items[10:])
+    polled = batches.poll()
+    assert (polled.item_count, polled.batch.position, batches.has_ended) == (0, 640, True)
+
+
 def test_entries_say_whether_they_are_copies_where_that_is_known() -> None:
     values: Any = SimpleNamespace(number=7, open_position=640)
     request = LogEntry(64, EntryKind.REQUEST, 1, 1, 1, b"x", values)
