@@ -386,7 +386,7 @@ class LocalCluster:
 
     def _wait(self, process: NodeProcess) -> int:
         try:
-            return process.wait(STOP_TIMEOUT_S)
+            return process.wait(STOP_TIMEOUT_S * self.patience)
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()

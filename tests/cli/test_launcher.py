@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ordo.deploy.launcher import PORTS, PORTS_PER_MEMBER, LocalCluster, find_ports, release_ports
+from ordo.deploy.launcher import PORTS, PORTS_PER_MEMBER, STOP_TIMEOUT_S, LocalCluster, find_ports, release_ports
 from ordo.runtime.errors import ConfigurationError
 
 
@@ -83,3 +83,36 @@ def test_a_member_that_does_not_run_cannot_be_killed(tmp_path: Path) -> None:
         cluster.kill(1)
     assert cluster.leader() is None
     cluster.close()
+
+
+def test_a_node_that_takes_long_to_end_is_waited_for_with_patience(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float | None] = []
+
+    class Slow:
+        pid = 1
+
+        def poll(self) -> int | None:
+            return 0 if waits else None
+
+        def wait(self, timeout: float | None = None) -> int:
+            waits.append(timeout)
+            return 0
+
+        def send_signal(self, sig: int) -> None:
+            """It takes its time."""
+
+        def terminate(self) -> None:
+            """It takes its time."""
+
+        def kill(self) -> None:
+            raise AssertionError("killed before its time")
+
+    monkeypatch.setattr(LocalCluster, "spawn", lambda *_, **__: Slow())
+    monkeypatch.setattr(LocalCluster, "patience", 4.0)
+    cluster = LocalCluster("a.b:C", root=tmp_path, member_count=1)
+    cluster.start_member(0)
+    assert cluster.stop(0) == 0
+    cluster.close()
+    assert waits == [4 * STOP_TIMEOUT_S]
