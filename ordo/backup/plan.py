@@ -30,7 +30,7 @@ class Plan:
     survey: Survey
     """At the chosen position."""
     findings: list[str]
-    """What was found damaged, and is not used."""
+    """What was found damaged or cut off, and is not used."""
 
 
 def find_plan(folder: BackupFolder, target: Target) -> Plan:
@@ -95,12 +95,16 @@ def _try_plan(
         if not is_proven:
             findings.append(f"the newest record of the log at {stretch.stop_position} has time {survey.timestamp}")
             return None
-    else:
-        position = stretch.stop_position if target.position is None else target.position
-        if not survey.advance(messages, position):
+    elif target.position is not None:
+        if not survey.advance(messages, target.position):
             raise OrdoError(
-                f"--position {position}: no record of the log ends there; the one before ends at {survey.position}"
+                f"--position {target.position}: no record of the log ends there; the one before ends at"
+                f" {survey.position}"
             )
+    elif not survey.advance(messages, stretch.stop_position):
+        findings.append(
+            f"the log of the backup ends at {stretch.stop_position}, within a message: it is used up to the one before"
+        )
     return Plan(stretch, snapshot, digest, survey, findings)
 
 
