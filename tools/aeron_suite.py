@@ -295,9 +295,21 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def why_not_writable(path: Path) -> str:
+    """Return why a file cannot be written, empty if it can: better said before a run of hours than after it."""
+    try:
+        with path.open("a"):
+            return ""
+    except OSError as error:
+        return str(error.strerror)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; 1 when a test fails with Ordo only, 2 when the run was not possible."""
     given = parse(arguments)
+    if given.json and (problem := why_not_writable(given.json)):
+        print(f"aeron suite: --json {given.json}: {problem}", file=sys.stderr)
+        return USAGE_STATUS
     folder = given.folder.resolve()
     with tempfile.TemporaryDirectory(prefix="aeron-suite-") as name:
         work = Path(name)

@@ -84,6 +84,16 @@ def test_a_folder_without_tests_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert "compile the tests there first" in capsys.readouterr().err
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = tmp_path / "missing" / "verdicts.json"
+    assert main([str(tmp_path), "--json", str(wanted)]) == 2
+    assert capsys.readouterr().err == f"aeron suite: --json {wanted}: No such file or directory\n"
+    assert main([str(tmp_path), "--json", str(tmp_path)]) == 2
+    assert "Is a directory" in capsys.readouterr().err
+
+
 def test_aerons_settings_become_those_of_ordos_driver(tmp_path: Path) -> None:
     properties = tmp_path / "driver.properties"
     properties.write_text("# of a driver\naeron.mtu.length=8k\naeron.dir=/tmp/of-the-file\n")
