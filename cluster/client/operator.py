@@ -6,6 +6,8 @@
     REFUSED     by the member, for good
 
 A member that is lost is connected to again. Whatever was asked of it is then without an answer: nothing is sent twice.
+So is one that leaves UNANSWERED_MAX questions in a row without an answer: one that was killed and is back before its
+connection counts as lost hears the stream to the process before it, and knows nothing of the connection.
 """
 
 from __future__ import annotations
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
 
 MEMBERS_MAX = 64
 """So many members are talked to, whatever a cluster names."""
+UNANSWERED_MAX = 2
 ASK_AGAIN_NS = 1_500_000_000
 PARK_NS = 1_000_000
+SILENT = "it does not answer: it is down, does not reach this machine (see --egress), or is of an older release"
 INGRESS = "aeron:udp?term-length=64k|endpoint="
 
 
@@ -91,6 +95,8 @@ class _Link:
     kind: type[ClusterError] = ClusterTimeoutError
     """The class of the error that is raised."""
     waiting: dict[int, Response | None] = field(default_factory=dict)
+    unanswered_count: int = 0
+    """Questions in a row whose time was up before an answer came."""
 
 
 class OperatorClient(Closing):
@@ -160,7 +166,7 @@ class OperatorClient(Closing):
         if correlation_id is None:
             raise self._unreached(link)
         self._drive_until(lambda: link.waiting.get(correlation_id, _LOST) is not None, deadline_ns)
-        response = link.waiting.pop(correlation_id, None)
+        response = self._take_response(link, correlation_id)
         if response is None:
             raise OutcomeUnknownError(f"{endpoint} was asked, and did not answer within {timeout_s:g} s")
         return _checked(response, endpoint)
@@ -201,13 +207,22 @@ class OperatorClient(Closing):
         return link.waiting.get(asked[link.endpoint], _LOST) is not None
 
     def _take_look(self, link: _Link, correlation_id: int | None) -> MemberLook | OrdoError:
-        response = None if correlation_id is None else link.waiting.pop(correlation_id, None)
+        response = None if correlation_id is None else self._take_response(link, correlation_id)
         if response is None:
             return self._unreached(link)
         try:
             return parse_look(_checked(response, link.endpoint).payload)
         except OrdoError as error:
             return error
+
+    def _take_response(self, link: _Link, correlation_id: int) -> Response | None:
+        """Take the answer to a question; None if its time is up, for a member that may be another process by now."""
+        response = link.waiting.pop(correlation_id, None)
+        link.unanswered_count = 0 if response is not None else link.unanswered_count + 1
+        if link.unanswered_count >= UNANSWERED_MAX and link.state is LinkState.OPEN:
+            self._connect_again(link)
+            link.trouble = SILENT
+        return response
 
     @staticmethod
     def _unreached(link: _Link) -> OrdoError:
@@ -268,6 +283,7 @@ class OperatorClient(Closing):
             link.publication.close()
         link.publication, link.state, link.trouble = None, LinkState.CONNECTING, "the connection was lost"
         link.waiting.clear()
+        link.unanswered_count = 0
         link.registration_id = self._begin(link.endpoint)
 
     def _ask_to_open(self, link: _Link, publication: ExclusivePublication, now_ns: int) -> None:
@@ -282,9 +298,7 @@ class OperatorClient(Closing):
         )
         if publication.offer(message) > 0:
             link.state, link.asked_ns = LinkState.ASKING, now_ns
-            link.trouble = (
-                "it does not answer: it is down, does not reach this machine (see --egress), or is of an older release"
-            )
+            link.trouble = SILENT
 
     def _on_message(self, message: bytes, _header: object) -> None:
         try:
