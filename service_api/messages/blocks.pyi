@@ -1,4 +1,4 @@
-from ordo.service_api.messages.layout import PlannedField
+from collections.abc import Sequence
 
 class Names:
     def __init__(self, of_class: type, is_character: bool, is_flags: bool) -> None: ...
@@ -9,7 +9,7 @@ class BlockCodec:
     def __init__(
         self,
         of_class: type,
-        fields: list[PlannedField],
+        fields: Sequence[object],
         groups: tuple[Group, ...],
         data: tuple[VariableData, ...],
         block_length: int,
