@@ -48,6 +48,7 @@ from ordo.runtime.closing import Closing
 from ordo.runtime.errors import ClusterTimeoutError
 from ordo.runtime.reporting.terminal import output_console
 from ordo.transport.client.client_transport import ClientTransport
+from tools.arguments import writable_file
 
 SERVICE = "ordo.bench.loads.echo:Echo"
 PORTS = 5
@@ -396,7 +397,7 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=50_000)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=writable_file)
     parser.add_argument("--flood", choices=[*KINDS, ONE_STREAM])
     parser.add_argument("--ports")
     options = parser.parse_args()

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from benchmarks.go_peers import GoMissingError, GoTools, fetch_tools, measure_etcd, measure_nats
 from benchmarks.java_cluster import JavaCluster
@@ -34,6 +33,7 @@ from benchmarks.transport import AERON, java_command
 from ordo.bench.machine import Machine, describe_machine
 from ordo.deploy.launcher import LocalCluster, ServiceMode, SyncMode
 from tests.peers.peer_process import PeerMissingError
+from tools.arguments import writable_file
 
 NAME = "bench-peers"
 SERVICE = "ordo.bench.loads.echo_native:NativeEcho"
@@ -171,7 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--no-go", action="store_true", help="without etcd and NATS")
     idles = ("yield", "backoff")
     parser.add_argument("--java-idle", choices=idles, default="yield", help="what Aeron's threads without work do")
-    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    parser.add_argument("--json", type=writable_file, help="write the figures to this file as well")
     chosen = parser.parse_args(arguments)
     machine = describe_machine()
     effort = replace(QUICK if chosen.quick else Effort(), java_idle=chosen.java_idle)

@@ -42,6 +42,7 @@ from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.spark.session import local_session
 from ordo.pipeline.spark.source import log_schema
+from tools.arguments import writable_file
 
 BATCH_ROWS = 32_768
 SOME = ("position", "timestamp", "session_id", "kind", "payload_length")
@@ -335,7 +336,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=20_000_000)
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=writable_file)
     parser.add_argument("--folder", type=Path, help="where to keep the recording; default a temporary folder")
     chosen = parser.parse_args()
     folder = chosen.folder or Path(tempfile.mkdtemp(prefix="ordo-bench-"))

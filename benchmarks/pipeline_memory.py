@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ordo.pipeline.generate import LogShape, generate_log
+from tools.arguments import writable_file
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVICE = "tests.pipeline.test_replay_verdict:Tally"
@@ -156,7 +157,7 @@ def main() -> None:
     parser.add_argument("--payload-max", type=int, default=288, help="longest payload in bytes; the shortest has 32")
     parser.add_argument("--jobs", default=",".join([PLANNING, *JOBS]), help="which of: " + ", ".join([PLANNING, *JOBS]))
     parser.add_argument("--folder", help="where the logs go; default: a temporary folder")
-    parser.add_argument("--json", help="also write the figures to this file")
+    parser.add_argument("--json", type=writable_file, help="also write the figures to this file")
     options = parser.parse_args()
     jobs = options.jobs.split(",")
     unknown = [job for job in jobs if job not in (PLANNING, *JOBS)]
@@ -167,7 +168,7 @@ def main() -> None:
         shapes = [LogShape(int(size), payload_max=options.payload_max) for size in options.messages.split(",")]
         results = run(shapes, jobs, Path(folder))
     if options.json:
-        Path(options.json).write_text(json.dumps(results, indent=2) + "\n")
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

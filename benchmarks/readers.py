@@ -31,7 +31,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from hdrh.histogram import HdrHistogram
@@ -47,6 +46,7 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
 from ordo.follow.recordings.ranges import RangeReader, survey
+from tools.arguments import writable_file
 
 ECHO = "ordo.bench.loads.echo:Echo"
 ORDERING = "ordo:Ordering"
@@ -334,7 +334,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--catch-up-mb", type=int, default=512)
     parser.add_argument("--round-trips", type=int, default=3000)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=writable_file)
     parser.add_argument("--follow", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--own-replays", action="store_true", help=argparse.SUPPRESS)

@@ -23,6 +23,7 @@ from benchmarks.transport import AERON, ORDO, java_command
 from ordo.bench.machine import describe_machine
 from ordo.deploy.launcher import find_ports
 from tests.peers.peer_process import PeerMissingError
+from tools.arguments import writable_file
 
 SIZE_BYTES = 1024
 MEMORY = Path("/dev/shm")
@@ -64,7 +65,7 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--no-java", action="store_true")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=writable_file)
     options = parser.parse_args()
     try:
         rates = measure(options.mib, options.rounds, not options.no_java)

@@ -17,7 +17,6 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.page import table
 from benchmarks.pairs import Samples, medians
@@ -27,6 +26,7 @@ from ordo.bench.node_cost import family, running_ns
 from ordo.cluster.wire.counters.latencies import Latencies
 from ordo.deploy.launcher import LocalCluster, SyncMode
 from ordo.runtime.native.memory import FileMemoryProvider
+from tools.arguments import writable_file
 
 SERVICE = "ordo.bench.loads.echo_native:NativeEcho"
 MODES: tuple[SyncMode, ...] = ("none", "commit")
@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--windows", type=int, nargs="+", default=[512, 4096, 16384])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=writable_file)
     chosen = parser.parse_args(arguments)
     machine = describe_machine()
     found = {size: measure_size(size, chosen.windows, chosen.rounds, chosen.seconds) for size in chosen.sizes}

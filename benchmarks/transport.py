@@ -33,6 +33,7 @@ from ordo.bench.machine import Machine, describe_machine
 from ordo.deploy.launcher import find_ports
 from tests.peers.java_peer import AERON_VERSIONS, class_path
 from tests.peers.peer_process import PeerMissingError
+from tools.arguments import writable_file
 
 NAME = "bench-transport"
 JAVA = Path(__file__).with_name("java")
@@ -226,7 +227,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="one short round: to see that it runs, not to quote")
     parser.add_argument("--write", action="store_true", help="put the table into docs/PERFORMANCE.md")
     parser.add_argument("--no-java", action="store_true", help="Ordo alone")
-    parser.add_argument("--json", type=Path, help="write the figures to this file as well")
+    parser.add_argument("--json", type=writable_file, help="write the figures to this file as well")
     chosen = parser.parse_args(arguments)
     machine = describe_machine()
     effort = QUICK if chosen.quick else Effort()

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.arguments import writable_file
+
 ROOT = Path(__file__).resolve().parents[1]
 RUNNER = Path(__file__).with_name("TestRun.java")
 JUNIT = "org.junit.platform:junit-platform-console-standalone:1.11.4"
@@ -291,25 +293,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--java-options", default="", help="options for the JVM, separated by spaces")
     parser.add_argument("--junit", default="", help="a jar with JUnit's launcher")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for a class and a driver")
-    parser.add_argument("--json", type=Path, help="write the verdicts here too")
+    parser.add_argument("--json", type=writable_file, help="write the verdicts here too")
     return parser.parse_args(arguments)
-
-
-def why_not_writable(path: Path) -> str:
-    """Return why a file cannot be written, empty if it can: better said before a run of hours than after it."""
-    try:
-        with path.open("a"):
-            return ""
-    except OSError as error:
-        return str(error.strerror)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the table; 1 when a test fails with Ordo only, 2 when the run was not possible."""
     given = parse(arguments)
-    if given.json and (problem := why_not_writable(given.json)):
-        print(f"aeron suite: --json {given.json}: {problem}", file=sys.stderr)
-        return USAGE_STATUS
     folder = given.folder.resolve()
     with tempfile.TemporaryDirectory(prefix="aeron-suite-") as name:
         work = Path(name)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.io.durable_files import why_not_writable
 
 bench_app = typer.Typer(name="bench", help="Measure Ordo on this machine.", no_args_is_help=True)
 JsonOption = Annotated[Path | None, typer.Option("--json", help="write the figures to this file as well")]
@@ -70,8 +71,8 @@ def everything(json: JsonOption = None, quick: QuickOption = False) -> None:
 
 
 def _run(what: str, json: Path | None, quick: bool) -> None:
-    if json is not None and not json.resolve().parent.is_dir():
-        raise ConfigurationError(f"--json {json}: the folder is not there; give a file in an existing folder")
+    if json is not None and (problem := why_not_writable(json)):
+        raise ConfigurationError(f"--json {json}: {problem}; give a file in an existing folder")
     try:
         suite: Any = importlib.import_module("ordo.bench.suite")
     except ModuleNotFoundError as error:

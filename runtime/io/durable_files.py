@@ -71,3 +71,15 @@ def _write(descriptor: int, content: str | bytes) -> None:
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def why_not_writable(path: str | Path) -> str:
+    """Return why a file cannot be written, empty if it can: better known before a long run than after it.
+
+    One that is not there is made, and is empty.
+    """
+    try:
+        with open(path, "a"):
+            return ""
+    except OSError as error:
+        return str(error.strerror)

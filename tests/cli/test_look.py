@@ -217,7 +217,8 @@ def test_a_node_without_heartbeat_does_not_run(node: FakeNode, capsys: pytest.Ca
         (["stat", "--dir", "/absent"], 1, "no running node in /absent"),
         (["demo", "--orders", "0"], 2, "--orders"),
         (["demo", "--itch", "absent.bin"], 2, "cannot read ITCH file absent.bin"),
-        (["bench", "rtt", "--json", "/absent/figures.json"], 2, "the folder is not there"),
+        (["bench", "rtt", "--json", "/absent/figures.json"], 2, "/absent/figures.json: No such file or directory"),
+        (["bench", "rtt", "--json", "/"], 2, "--json /: Is a directory; give a file"),
     ],
 )
 def test_mistakes_are_one_line_and_a_status(

@@ -88,10 +88,11 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wanted = tmp_path / "missing" / "verdicts.json"
-    assert main([str(tmp_path), "--json", str(wanted)]) == 2
-    assert capsys.readouterr().err == f"aeron suite: --json {wanted}: No such file or directory\n"
-    assert main([str(tmp_path), "--json", str(tmp_path)]) == 2
-    assert "Is a directory" in capsys.readouterr().err
+    for path, why in ((wanted, "No such file or directory"), (tmp_path, "Is a directory")):
+        with pytest.raises(SystemExit) as refused:
+            main([str(tmp_path), "--json", str(path)])
+        assert refused.value.code == 2
+        assert f"argument --json: {path}: {why}" in capsys.readouterr().err
 
 
 def test_aerons_settings_become_those_of_ordos_driver(tmp_path: Path) -> None:
