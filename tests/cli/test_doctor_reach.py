@@ -22,9 +22,12 @@ from ordo.deploy.launcher import find_ports
 from ordo.runtime.native.clock import SystemClock
 from tests.background import in_background
 from tests.clusters import ready_cluster
+from tests.patience import patient
 
 MTU_BYTES = 1408
-TIMEOUT_S = 20.0
+TIMEOUT_S = patient(20.0)
+SHORT_S = patient(1.0)
+"""For what is waited for in vain while something else is answered."""
 
 
 def member(member_id: int, port: int) -> Member:
@@ -92,7 +95,7 @@ def test_without_the_option_a_cluster_that_does_not_run_yet_is_a_warning(tmp_pat
 def test_a_port_that_is_closed_is_named(tmp_path: Path, ports: list[int]) -> None:
     listening = replace(member(1, ports[1]), log=f"127.0.0.1:{ports[2]}")
     with stand_in(listening, [member(0, ports[0])]):
-        (finding, _) = of_members(examine(load_config(config_of(tmp_path, ports[:2], 0)), 1.0))
+        (finding, _) = of_members(examine(load_config(config_of(tmp_path, ports[:2], 0)), SHORT_S))
     assert finding.verdict is Verdict.FAIL and finding.text == f"member 1: no answer from log 127.0.0.1:{ports[1] + 2}"
 
 
@@ -102,7 +105,7 @@ def test_long_datagrams_that_are_lost_on_the_way_are_told_from_a_closed_port(
     send = reach._send
     monkeypatch.setattr(reach, "_send", lambda source, data, to: len(data) <= 1200 and send(source, data, to))
     with stand_in(member(1, ports[1]), [member(0, ports[0])]):
-        (finding, _) = of_members(examine(load_config(config_of(tmp_path, ports[:2], 0)), 1.0))
+        (finding, _) = of_members(examine(load_config(config_of(tmp_path, ports[:2], 0)), SHORT_S))
     assert finding.verdict is Verdict.FAIL and "lower [cluster] mtu" in finding.remedy
     assert "datagrams of 1408 bytes are not all answered, those of 64 are" in finding.text
 
@@ -125,7 +128,7 @@ def test_ways_that_are_open_in_one_direction_only(
 
         monkeypatch.setattr(reach, "_send", lossy)
         with stand_in(member(1, ports[1]), [member(0, ports[0])]):
-            finding = of_members(examine(config, 1.0))[0]
+            finding = of_members(examine(config, SHORT_S))[0]
         assert finding.verdict is Verdict.FAIL and text in finding.text
 
 
@@ -138,7 +141,7 @@ def test_a_clock_that_is_far_from_this_one_is_seen(tmp_path: Path, ports: list[i
         (_, clock) = of_members(examine(load_config(config_of(tmp_path, ports[:2], 0)), TIMEOUT_S))
     assert clock.verdict is Verdict.WARN and "chrony" in clock.remedy
     ahead_ms = int(clock.text.removeprefix("member 1's clock is ").partition(" ms ahead")[0])
-    assert 4_900 < ahead_ms < 5_100
+    assert 4_000 < ahead_ms < 6_000, "as exactly as the way there and back took"
 
 
 def test_a_stranger_gets_no_answer_and_never_a_longer_one(ports: list[int]) -> None:
@@ -169,10 +172,10 @@ def test_nodes_that_run_are_found_by_a_member_that_does_not_yet(tmp_path: Path, 
         stopped, other = (one for one in cluster.member_ids if one != leader)
         here = of_members(examine(load_config(cluster.config_path(other))))
         assert [one.verdict for one in here] == [Verdict.OK] * 2 and "its node runs and answers at" in here[0].text
-        (busy,) = of_members(examine(load_config(cluster.config_path(other)), 1.0))
+        (busy,) = of_members(examine(load_config(cluster.config_path(other)), SHORT_S))
         assert busy.verdict is Verdict.WARN and "this machine's node runs" in busy.text
         cluster.stop(stopped)
-        left = of_members(examine(load_config(cluster.config_path(stopped)), 0.3))
+        left = of_members(examine(load_config(cluster.config_path(stopped)), SHORT_S))
         assert [one.verdict for one in left] == [Verdict.OK] * 2
         seen = {
             one.text.partition(":")[0]: one.verdict

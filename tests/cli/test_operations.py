@@ -110,12 +110,13 @@ def test_the_log_of_a_member_tells_its_life(cluster: LocalCluster) -> None:
     assert (start["data_dir"], start["aeron_dir"]) == (str(config.node.data_dir), str(config.aeron_dir))
     assert (start["max_sessions"], start["max_replays"]) == (4096, 4)
     assert events(cluster, follower, "node.exposed") == [], "all of it is on loopback"
-    for member_id, role in ((leader, "term 0 is on a quorum"), (follower, f"follows member {leader}")):
+    term = cluster.leader_term(leader)
+    for member_id, role in ((leader, f"term {term} is on a quorum"), (follower, f"follows member {leader}")):
         ready = cluster.await_value(
             lambda: [one for one in events(cluster, member_id, "cluster.election") if one["state"] == "CLOSED"] or None,  # noqa: B023
             "the end of the election",
         )
-        assert (ready[-1]["reason"], ready[-1]["leadership_term_id"]) == (role, 0)
+        assert (ready[-1]["reason"], ready[-1]["leadership_term_id"]) == (role, term)
 
     assert run(["cluster", "snapshot", *config_of(cluster, leader)]) == 0
     for member_id in cluster.member_ids:

@@ -51,12 +51,15 @@ def test_once_for_all_members_and_for_one(cluster: LocalCluster) -> None:
     plain = ordo("top", "--interval", "0.1", *endpoints(cluster))
     assert plain.returncode == 0, "no terminal: as with --once"
     assert f"member {leader} leads term" in plain.stdout
-    here = ordo("top", "--once", "--interval", "0.2", "--json", "--config", str(cluster.config_path(leader)))
-    (row,) = json.loads(here.stdout)
-    seen = rows[leader]
+
+    def own_row() -> dict[str, Any] | None:
+        here = ordo("top", "--once", "--interval", "0.2", "--json", "--config", str(cluster.config_path(leader)))
+        (row,) = json.loads(here.stdout)
+        return row if (row["lag"], row["service_lag"]) == (0, 0) else None
+
+    row, seen = await_value(own_row, "the leader with nothing left to do"), rows[leader]
     assert (row["member"], row["role"], row["term"]) == (leader, "LEADER", seen["term"])
     assert row["commit"] >= seen["commit"], "the leader itself may append"
-    assert (row["lag"], row["service_lag"]) == (0, 0)
 
 
 def test_a_live_screen_takes_keys_and_leaves_the_terminal_as_it_was(cluster: LocalCluster) -> None:
@@ -73,7 +76,7 @@ def test_a_live_screen_takes_keys_and_leaves_the_terminal_as_it_was(cluster: Loc
         assert b"ingress" in shown
         os.write(master, b"q")
         _read_until(master, b"\x1b[?1049l")
-        assert process.wait(timeout=20) == 0
+        assert process.wait(patient(20)) == 0
     finally:
         process.kill()
         process.wait()

@@ -11,6 +11,8 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,7 @@ from tests.cluster.integration.damage import flip, log_files
 from tests.clusters import PATIENT, await_ready
 from tests.deploy.alerts import FAULTS, rules_test
 from tests.deploy.scraping import RULES, ScrapingPrometheus, get, has_prometheus, make_cluster
+from tests.patience import patient
 
 DASHBOARD = ROOT / "deploy" / "grafana" / "ordo.json"
 PAGE = (ROOT / "docs" / "OPERATIONS.md").read_text()
@@ -106,6 +109,11 @@ def sample_counts(text: str) -> dict[str, float]:
     }
 
 
+def counted_stages(port: int) -> set[str]:
+    """Of which stages a member has counted any duration."""
+    return {stage for stage, count in sample_counts(get(port, "/metrics")[1]).items() if count}
+
+
 @pytest.fixture
 def cluster() -> Iterator[tuple[LocalCluster, list[int]]]:
     cluster, ports = make_cluster("none")
@@ -157,12 +165,13 @@ def test_requests_of_a_client_are_counted_in_every_histogram() -> None:
                 client.request(str(number).encode())
         for port in ports:
             await_that(lambda: get(port, "/livez")[0] == 200, "the probe")  # noqa: B023
-        counts = [sample_counts(get(port, "/metrics")[1]) for port in ports]
-        assert set(counts[leader]) == set(STAGE_METRICS)
-        assert min(counts[leader].values()) > 10, counts
         for member_id in set(nodes.member_ids) - {leader}:
-            of_followers = {stage for stage, count in counts[member_id].items() if count}
-            assert of_followers == {"sync", "callback"}, counts
+            followers = partial(counted_stages, ports[member_id])
+            await_that(lambda: followers() >= {"sync", "callback"}, "what a follower has executed")  # noqa: B023
+            assert followers() == {"sync", "callback"}
+        counts = sample_counts(get(ports[leader], "/metrics")[1])
+        assert set(counts) == set(STAGE_METRICS)
+        assert min(counts.values()) > 10, counts
         text = get(ports[leader], "/metrics")[1]
         (slowest,) = re.findall(r'^ordo_round_trip_seconds_bucket{.*le="8.589934592".*} (\S+)$', text, re.MULTILINE)
         assert float(slowest) == sample_counts(text)["round_trip"], "none took longer"
@@ -171,8 +180,11 @@ def test_requests_of_a_client_are_counted_in_every_histogram() -> None:
 def child_pid(nodes: LocalCluster, member_id: int, module: bytes) -> int | None:
     """The process that a node has started to run a module."""
     pid = nodes.pid(member_id)
-    found = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return next((child for child in found if module in Path(f"/proc/{child}/cmdline").read_bytes()), None)
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):  # it has ended meanwhile
+            if module in Path(f"/proc/{child}/cmdline").read_bytes():
+                return int(child)
+    return None
 
 
 @pytest.mark.slow
@@ -210,7 +222,7 @@ def send_64k(nodes: LocalCluster) -> None:
     """And a little more, until the leader has executed it."""
     with ClusterClient(nodes.ingress_endpoints) as client:
         for _ in range(70):
-            client.request(bytes(1024), timeout_s=30)
+            client.request(bytes(1024), timeout_s=patient(30))
 
 
 def empty_panels(prometheus: ScrapingPrometheus) -> list[str]:

@@ -15,7 +15,9 @@ from ordo.deploy.launcher import ROOT, LocalCluster
 from ordo.errors import RejectedError
 from ordo.service_api.testing.environments import check_environments
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
+from tests.cluster.integration.command import order
 from tests.clusters import STEADY, ready_cluster
+from tests.patience import patient
 
 VERSIONS = {"1": "examples.bank.v1:Bank", "2": "examples.bank.v2:Bank"}
 BAD_ORDERS = (
@@ -77,16 +79,14 @@ def test_it_is_the_same_in_every_process(name: str) -> None:
 
 
 def upgrade(cluster: LocalCluster) -> None:
-    leader = str(cluster.config_path(cluster.await_leader(60)))
-    command = [sys.executable, "-m", "ordo.cli", "cluster", "upgrade", "2", "--config", leader]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False)
+    done = order(cluster, "upgrade", "2")
     assert done.returncode == 0, done.stderr
     assert "version 2 of the service is in force from log position" in done.stdout
 
 
 def held(client: ClusterClient, member_id: int) -> list[int]:
     """What ann, bob and, with version 2, the bank have."""
-    return [int(client.query(one, member_id=member_id, timeout_s=60).payload) for one in (b"ann", b"bob", b"")]
+    return [int(client.query(one, member_id=member_id, timeout_s=patient(60)).payload) for one in (b"ann", b"bob", b"")]
 
 
 @pytest.mark.slow
@@ -98,16 +98,16 @@ def test_a_cluster_goes_over_between_two_transfers_and_again_after_a_restart(tmp
         journal = str(tmp_path / "till.journal")
         assert teller.run(endpoints, journal, "deposit ann 1000") == ["1000"]
         with ClusterClient(cluster.ingress_endpoints) as client:
-            assert client.request(b"transfer ann bob 300", timeout_s=40).payload == b"700"
+            assert client.request(b"transfer ann bob 300", timeout_s=patient(40)).payload == b"700"
             upgrade(cluster)
-            assert client.request(b"transfer ann bob 300", timeout_s=40).payload == b"397"
+            assert client.request(b"transfer ann bob 300", timeout_s=patient(40)).payload == b"397"
             with pytest.raises(RejectedError, match="ann has 397 cents, and 400 are needed"):
-                client.request(b"transfer ann bob 397", timeout_s=40)
+                client.request(b"transfer ann bob 397", timeout_s=patient(40))
             assert [held(client, one) for one in cluster.member_ids] == [[397, 600, 3]] * 3
             for member_id in cluster.member_ids:
                 cluster.restart(member_id)
                 cluster.await_leader(60)
-            assert client.request(b"deposit ann 3", timeout_s=60).payload == b"400"
+            assert client.request(b"deposit ann 3", timeout_s=patient(60)).payload == b"400"
             assert [held(client, one) for one in cluster.member_ids] == [[400, 600, 3]] * 3
         assert teller.run(endpoints, journal, "transfer bob eve 600") == [
             "refused: bob has 600 cents, and 606 are needed"
@@ -127,7 +127,7 @@ def test_an_order_of_a_teller_that_was_killed_is_executed_once(tmp_path: Path) -
             "client.submit(b'deposit ann 5').result(30); client.submit(b'deposit ann 7'); os._exit(9)"
         )
         command = [sys.executable, "-c", program, ",".join(endpoints), str(journal)]
-        killed = subprocess.run(command, cwd=ROOT, timeout=60, check=False)
+        killed = subprocess.run(command, cwd=ROOT, timeout=patient(60), check=False)
         assert killed.returncode == 9
         assert teller.run(endpoints, str(journal), "")[-1:] == ["12"]
         assert teller.run(endpoints, str(journal), "deposit ann 1")[-1:] == ["13"]

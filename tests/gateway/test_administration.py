@@ -24,16 +24,17 @@ from ordo.runtime.security.tokens import hash_token
 from ordo.runtime.version import VERSION
 from ordo.service_api import ordo_pb2 as pb
 from ordo.service_api import ordo_pb2_grpc
-from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.agreement import await_that, await_value
 from tests.clusters import ready_cluster
 from tests.gateway.conftest import refusal_of
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-administration")]
 TRADER, OPERATOR, STRANGER = "t" * 40, "o" * 40, "s" * 40
 TOTALS = "tests.cluster.integration.poison:Totals"
 WATCHING = "tests.sequencer.applications:Ledger"
 """Follows the log and writes nothing into it, which Totals could not execute."""
-TIMEOUT_S = 60.0
+TIMEOUT_S = patient(60.0)
 GROUP = "watching"
 TOKENS = [
     {"principal": "trader", "hash": hash_token(TRADER), "roles": ["ingress", "queries"]},
@@ -149,7 +150,7 @@ def test_a_member_told_at_length(members: Any, cluster: LocalCluster) -> None:
     *rest, taken = members.ListSnapshots(pb.ListSnapshotsRequest(), **shown()).snapshots
     assert len(rest) == len(before) and taken.member_id == 0
     with ClusterClient(cluster.ingress_endpoints, settings=settings(TRADER)) as client:
-        client.request(b"1", timeout_s=40)
+        client.request(b"1", timeout_s=patient(40))
         found = members.DescribeMember(pb.DescribeMemberRequest(member_id=0), **shown())
     assert list(found.snapshots) == [*rest, taken]
     terms = [(one.leadership_term_id, one.base_position) for one in found.terms]
@@ -164,7 +165,7 @@ def test_a_member_told_at_length(members: Any, cluster: LocalCluster) -> None:
 def test_records_that_are_left_out(members: Any, cluster: LocalCluster) -> None:
     client = ClusterClient(cluster.ingress_endpoints, settings=settings(TRADER))
     with client, pytest.raises(RejectedError) as refused:
-        client.request(b"two", timeout_s=40)
+        client.request(b"two", timeout_s=patient(40))
     (record,) = members.ListSkipped(pb.ListSkippedRequest(), **shown()).records
     assert record.log_position == refused.value.log_position < record.skip_position
     assert "ValueError: invalid literal" in record.text
@@ -208,9 +209,9 @@ def test_durable_consumers(consumers: Any, cluster: LocalCluster) -> None:
     assert unknown[0] is grpc.StatusCode.FAILED_PRECONDITION
     endpoints = list(cluster.ingress_endpoints.values())
     with ClusterClient(endpoints, settings=settings(TRADER)) as client:
-        client.request(b"1", timeout_s=40)
+        client.request(b"1", timeout_s=patient(40))
     with Consumer(endpoints, "billing", settings=settings(OPERATOR)) as consumer:
-        next(consumer.entries(timeout_s=30))
+        next(consumer.entries(timeout_s=patient(30)))
         found = consumers.DescribeConsumer(pb.DescribeConsumerRequest(**named), **shown())
         assert [one.is_active for one in found.sessions] == [True]
         assert (found.consumer.mode, found.consumer.member_count) == ("exclusive", 1)
@@ -243,8 +244,7 @@ def test_applications(consumers: Any, cluster: LocalCluster, tmp_path: Path) -> 
     with (tmp_path / "app.log").open("wb") as log:
         running = subprocess.Popen(words, cwd=ROOT, stdout=log, stderr=log)
     try:
-        await_that(lambda: instance() is not None, "the instance", 60)
-        one = instance()
+        one = await_value(lambda: found if (found := instance()) and found.version else None, "the instance")
         assert (one.group, one.name, one.is_active, one.is_canary) == (GROUP, "first", True, False)
         assert (one.version, one.newest_version) == ("1", "2")
         wanted = pb.ListDifferencesRequest(group=GROUP)

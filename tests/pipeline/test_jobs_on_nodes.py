@@ -18,6 +18,7 @@ from ordo.cli import EXIT_NOT_DONE, run
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
 from ordo.follow.recordings.ranges import TOKEN_VARIABLE, Access
 from ordo.pipeline.decoding.errors import PipelineError
@@ -32,9 +33,10 @@ from ordo.pipeline.lake.tables import LakeTable
 from ordo.pipeline.nodes.node_archives import cluster_recordings
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.runtime.security.tokens import hash_token, new_token
-from tests.cluster.integration.agreement import await_members
+from tests.cluster.integration.agreement import await_members, await_that, counter_of
 from tests.cluster.integration.command import ordo as ordo_command
 from tests.clusters import ready_cluster
+from tests.patience import patient
 from tests.pipeline.exchange import write_exchange
 from tests.pipeline.served import ServedFolder, url
 from tests.pipeline.test_network import SEGMENT, write_log
@@ -51,12 +53,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         leader = cluster.await_leader()
         with ClusterClient(cluster.ingress_endpoints, settings=ClientSettings()) as client:
             for number in range(400):
-                client.request(str(number).encode(), timeout_s=30)
+                client.request(str(number).encode(), timeout_s=patient(30))
                 if number == 200:
                     done = ordo_command("cluster", "snapshot", "--config", str(cluster.config_path(leader)))
                     assert done.returncode == 0, done.stderr
         await_members(cluster)
+        await_that(lambda: have_all(cluster), "every member with the whole log and the snapshot")
         yield cluster
+
+
+def have_all(cluster: LocalCluster) -> bool:
+    """Whether the members that follow have what the leader has, which may be a moment later."""
+    positions = {counter_of(cluster, one, CounterType.COMMIT_POSITION) for one in cluster.member_ids}
+    return len(positions) == 1 and all(
+        counter_of(cluster, one, CounterType.SNAPSHOT_COUNT) for one in cluster.member_ids
+    )
 
 
 def address_of(cluster: LocalCluster, member: int) -> str:

@@ -12,7 +12,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import ordo
 from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
+from tests.cluster.integration.agreement import await_that, counter_of
 from tests.cluster.integration.writer import Writer
 from tests.clusters import STEADY, ready_cluster
 from tests.patience import patient
@@ -68,6 +70,10 @@ def await_true(query: StreamingQuery, condition: Callable[[], bool], timeout_s: 
         time.sleep(0.2)
 
 
+def have_the_same(cluster: LocalCluster, members: list[int]) -> bool:
+    return len({counter_of(cluster, one, CounterType.COMMIT_POSITION) for one in members}) == 1
+
+
 def test_a_stream_outlives_its_nodes(spark: SparkSession, cluster: LocalCluster, tmp_path: Path) -> None:
     """Its offset is a position of the log: it goes on at other nodes, and neither skips nor repeats."""
     sink, checkpoint = Sink(), tmp_path / "checkpoint"
@@ -91,8 +97,9 @@ def test_a_stream_outlives_its_nodes(spark: SparkSession, cluster: LocalCluster,
         cluster.kill(dead)
         writer.write(50)
     alive = [member for member in cluster.member_ids if member != dead]
+    await_that(lambda: have_the_same(cluster, alive), "the follower with all that the leader has")
     query = start(spark, url(cluster, *alive), checkpoint, sink, availableNow=True)
-    query.awaitTermination(120)
+    query.awaitTermination(round(patient(120)))
     assert query.exception() is None
     assert len(sink.positions) >= writer.acked == 1000
     folder = str(cluster.data_dir(alive[0]) / "archive")

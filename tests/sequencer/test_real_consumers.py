@@ -22,7 +22,7 @@ from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotSequencedError
 from tests.clusters import STEADY, ready_cluster
-from tests.patience import patient
+from tests.patience import factor, patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    options = {"session_timeout": "2s"}
+    options = {"session_timeout": f"{round(2 * min(3.0, factor()))}s"}
     with ready_cluster("ordo:Ordering", root=tmp_path / "cluster", cluster=options, heartbeat=STEADY) as cluster:
         yield cluster
 
@@ -205,7 +205,7 @@ def test_operators_look_and_move(cluster: LocalCluster, capsys: pytest.CaptureFi
         assert json.loads(ordo("remove", "risk", "--json")) == {"name": "risk", "removed": True}
         assert json.loads(ordo("list", "--json")) == []
         with pytest.raises(ClusterError, match="nothing is left of its position"):  # told at once, or when it asks next
-            list(consumer.entries(timeout_s=20))
+            list(consumer.entries(timeout_s=patient(20)))
 
 
 def consumer_is_told(consumer: Consumer, is_true: Callable[[], object]) -> None:
@@ -219,7 +219,7 @@ def test_live_and_positions_and_what_is_refused(cluster: LocalCluster) -> None:
     with ClusterClient(cluster.ingress_endpoints) as client:
         client.send(b"before", until="sequenced")
         with Consumer(endpoints(cluster), "live", start="live") as live:
-            assert list(live.entries(timeout_s=1)) == []
+            consumer_is_told(live, lambda: live.position >= 0)
             client.send(b"after", until="sequenced")
             entry = next(iter(live))
             assert entry.payload == b"after"

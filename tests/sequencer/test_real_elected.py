@@ -10,8 +10,9 @@ import pytest
 
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
+from tests.cluster.integration.agreement import await_that
 from tests.clusters import ready_cluster
-from tests.patience import factor
+from tests.patience import factor, patient
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed, expected, look_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -65,7 +66,7 @@ def send(cluster: LocalCluster, outputs: Outputs, instances: Instances, lengths:
     """Sends messages of these lengths, and waits until so many outputs are in the log altogether."""
     with ClusterClient(cluster.ingress_endpoints) as client:
         for length_bytes in lengths:
-            client.request(b"x" * length_bytes, timeout_s=30)
+            client.request(b"x" * length_bytes, timeout_s=patient(30))
             outputs.poll()
         await_outputs(client, outputs, instances, written)
 
@@ -111,6 +112,6 @@ def test_one_that_stood_still_finds_another_in_its_place_and_writes_no_more(
     send(cluster, outputs, instances, lengths[100:], 300)
     assert await_active(cluster, capsys, other_than=stopped) != stopped
     look_until(lambda rows: all(row["outputs_executed"] == 300 for row in rows), cluster, capsys)
-    assert "app.passive" in instances.log(stopped), "it has noticed"
+    await_that(lambda: "app.passive" in instances.log(stopped), "the line of one that has noticed")
     check_outputs(cluster, outputs, lengths)
     assert len(outputs.generations) >= 2

@@ -118,7 +118,7 @@ def test_what_is_not_acknowledged_in_time_comes_again_and_is_then_a_dead_letter(
 
 
 def test_a_late_acknowledgement_of_an_earlier_try_does_not_count_for_a_later_one(jobs: Jobs) -> None:
-    with jobs.share("late", ack_timeout_s=0.3) as consumer:
+    with jobs.share("late", ack_timeout_s=patient(1)) as consumer:
         jobs.join(consumer)
         jobs.send(b"slow")
         deliveries = iter(consumer)
@@ -241,7 +241,7 @@ def test_both_kinds_in_asyncio(jobs: Jobs) -> None:
             AsyncConsumer(jobs.endpoints, "async", start="live") as consumer,
             AsyncSharedConsumer(jobs.endpoints, "async-shared", start="live") as shared,
         ):
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(patient(30)):
                 while consumer.position < 0 or shared.position < 0:
                     await asyncio.sleep(0.01)
             await asyncio.to_thread(jobs.send, b"one", b"two")
@@ -269,8 +269,10 @@ def test_an_asyncio_consumer_stays_a_member_while_a_handler_takes_long(jobs: Job
     async def run() -> None:
         async with AsyncConsumer(jobs.endpoints, "long", start="live") as consumer:
             waiting = asyncio.ensure_future(anext(consumer))
-            await asyncio.to_thread(lambda: (time.sleep(0.5), jobs.send(b"work")))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(patient(20)):
+                while consumer.position < 0:
+                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(jobs.send, b"work")
                 entry = await waiting
             epoch = consumer.epoch
             await asyncio.sleep(12)  # longer than session_timeout

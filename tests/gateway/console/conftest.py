@@ -12,8 +12,9 @@ import pytest
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.security.tokens import hash_token
 from tests.cluster.integration.conftest import BANK
-from tests.clusters import STEADY, ready_cluster
+from tests.clusters import PATIENT, ready_cluster
 from tests.gateway.conftest import GatewayProcess
+from tests.patience import patient
 
 OPERATOR, TRADER, PROGRAM = "o" * 40, "t" * 40, "p" * 40
 TOKENS: list[dict[str, Any]] = [
@@ -44,7 +45,7 @@ class Browser:
 
     def ask(self, path: str, body: Any = None, **headers: str) -> Reply:
         """`headers` with _ for -; an empty one is left out."""
-        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection = http.client.HTTPConnection(self.address, timeout=patient(30))
         own = {"Cookie": self.cookie, "X-Ordo-Console": "" if body is None else "1"}
         own |= {name.replace("_", "-"): value for name, value in headers.items()}
         method, encoded = ("GET", None) if body is None else ("POST", json.dumps(body).encode())
@@ -65,10 +66,11 @@ class Browser:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Three members that ask for tokens."""
+def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Three members that ask for tokens; one stays the leader unless the module has another HEARTBEAT."""
+    heartbeat = getattr(request.module, "HEARTBEAT", PATIENT)
     root = tmp_path_factory.mktemp("console") / "cluster"
-    with ready_cluster(BANK, root=root, sync="none", tables={"tokens": TOKENS}, heartbeat=STEADY) as cluster:
+    with ready_cluster(BANK, root=root, sync="none", tables={"tokens": TOKENS}, heartbeat=heartbeat) as cluster:
         yield cluster
 
 

@@ -20,7 +20,7 @@ from tests.patience import patient
 BEGUN = b"GET / HTTP/1.1\r\nHost: localhost\r\nX"
 """34 bytes of a header that never ends."""
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-SHORT_S = 0.2
+SHORT_S = patient(0.2)
 WRITERS: list[asyncio.StreamWriter] = []
 """Kept, since one that is forgotten closes its connection."""
 
@@ -87,7 +87,7 @@ async def connect(connections: Connections, text: bytes, source: str = "127.0.0.
 async def end_of(reader: asyncio.StreamReader) -> bytes:
     """What comes until the connection is closed."""
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), patient(10))
     except ConnectionError:
         return b""
 
@@ -100,11 +100,11 @@ def test_a_thousand_silent_connections_leave_room_for_others_and_are_closed() ->
             hogs = [await connect(connections, BEGUN) for _ in range(1_004)]
             assert connections.refused > 0 and len(connections) <= connections.address_max == 16
             answered = await connect(connections, WHOLE, "127.0.0.3")
-            assert (await asyncio.wait_for(answered.readline(), 5)).startswith(b"HTTP/1.1 200")
+            assert (await asyncio.wait_for(answered.readline(), patient(5))).startswith(b"HTTP/1.1 200")
             assert [await end_of(one) for one in hogs].count(b"") == len(hogs)
             await nobody_left(connections)
             again = await connect(connections, WHOLE)
-            assert (await asyncio.wait_for(again.readline(), 5)).startswith(b"HTTP/1.1 200")
+            assert (await asyncio.wait_for(again.readline(), patient(5))).startswith(b"HTTP/1.1 200")
 
     asyncio.run(run())
 

@@ -28,6 +28,7 @@ from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
 from tests.gateway.console.conftest import PROGRAM, TRADER, Browser, console_of
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ENDPOINTS = ("--endpoints", "127.0.0.1:20000")
@@ -56,7 +57,7 @@ def test_silent_connections_to_the_console_take_nothing_from_grpc_callers(
                 hog.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX")
         assert browser.ask("/").status == 200
         with grpc.insecure_channel(gateway.address) as channel:
-            grpc.channel_ready_future(channel).result(timeout=10)
+            grpc.channel_ready_future(channel).result(timeout=patient(10))
         assert gateway.await_event("gateway.console-refused")["address"] == "127.0.0.9"
     finally:
         for hog in hogs:
@@ -161,20 +162,29 @@ def submit(gateway: GatewayProcess, count: int) -> None:
                 identity=identity, number=number, confirmed=number - 1, payload=b'{"add": %d}' % number
             )
             metadata = [("authorization", f"Bearer {TRADER}")]
-            sequencer_of(channel).Submit(request, metadata=metadata, timeout=20)
+            sequencer_of(channel).Submit(request, metadata=metadata, timeout=patient(20))
 
 
 def test_messages_are_shown_page_by_page_and_decoded(browser: Browser, gateway: GatewayProcess) -> None:
     browser.log_in()
     submit(gateway, 7)
-    newest = browser.ask("/api/messages?kinds=request&count=3").body
-    shown = [one["decoded"] for one in newest["entries"]]
-    assert [text.split() for text in shown] == [["{", '"amount":', str(one), "}"] for one in (5, 6, 7)]
+    awaited = [["{", '"amount":', str(one), "}"] for one in (5, 6, 7)]
+
+    def newest_three() -> Any:
+        found = browser.ask("/api/messages?kinds=request&count=3").body
+        return found if [one["decoded"].split() for one in found["entries"]] == awaited else None
+
+    newest = await_value(newest_three, "the newest three: a follower has them later than the leader")
     assert newest["entries"][0]["text"] == '{"add": 5}'
     first = browser.ask("/api/messages?from=0&kinds=request&count=4").body
-    rest = browser.ask(f"/api/messages?from={first['next']}&kinds=request&count=4").body
-    positions = [one["position"] for page in (first, rest) for one in page["entries"]]
-    assert len(positions) == 7 and positions == sorted(set(positions))
+
+    def all_seven() -> list[int] | None:
+        rest = browser.ask(f"/api/messages?from={first['next']}&kinds=request&count=4").body
+        found = [one["position"] for page in (first, rest) for one in page["entries"]]
+        return found if len(found) == 7 else None
+
+    positions = await_value(all_seven, "all seven on two pages")
+    assert positions == sorted(set(positions))
     middle = positions[2] + 1
     after = browser.ask(f"/api/messages?from={middle}&kinds=request").body["entries"]
     assert [one["position"] for one in after] == positions[3:], "a position within an entry begins with the next one"
@@ -234,7 +244,7 @@ def test_instances_of_applications_are_listed_with_their_lag(
 
 def test_events_tell_the_members_and_go_on(browser: Browser) -> None:
     browser.log_in()
-    connection = http.client.HTTPConnection(browser.address, timeout=30)
+    connection = http.client.HTTPConnection(browser.address, timeout=patient(30))
     connection.request("GET", "/api/events", headers={"Cookie": browser.cookie})
     response = connection.getresponse()
     assert response.getheader("Content-Type", "").startswith("text/event-stream")

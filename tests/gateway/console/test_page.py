@@ -19,17 +19,21 @@ from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 from ordo.deploy.launcher import LocalCluster
 from ordo.service_api import ordo_pb2 as pb
 from tests.background import in_background
+from tests.cluster.integration.agreement import await_that
+from tests.clusters import STEADY
 from tests.gateway.conftest import GatewayProcess, sequencer_of
 from tests.gateway.console.conftest import OPERATOR, TRADER, console_of
+from tests.patience import patient
 
 CHROMIUM = shutil.which("chromium")
+HEARTBEAT = STEADY
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(180),
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: the console is looked at with it"),
 ]
 SIZES = {1280: 860, 390: 844}
-PATIENCE_MS = 20_000
+PATIENCE_MS = patient(20_000)
 VIEWS = ("overview", "log", "sessions", "apps", "consumers", "messages", "errors", "orders")
 REFUSED = "status of 403"
 """What Chromium writes to its console when a browser without a token is told so."""
@@ -43,6 +47,7 @@ class Looker:
         self.complaints: list[str] = []
         self._folder = folder
         page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
         page.on("console", self._on_console)
         page.on("pageerror", lambda one: self.complaints.append(str(one)))
 
@@ -100,7 +105,7 @@ def load(gateway: GatewayProcess) -> Iterator[None]:
                     identity=identity, number=number, confirmed=number - 1, payload=b'{"add": %d}' % (number % 90 + 10)
                 )
                 try:
-                    calls.Submit(request, metadata=[("authorization", f"Bearer {TRADER}")], timeout=5)
+                    calls.Submit(request, metadata=[("authorization", f"Bearer {TRADER}")], timeout=patient(5))
                     number += 1
                 except grpc.RpcError:
                     has_ended.wait(0.1)
@@ -167,6 +172,10 @@ def order_snapshot(looker: Looker) -> None:
     expect(page.locator("#order-log")).to_contain_text("a snapshot was taken", timeout=PATIENCE_MS)
 
 
+def shows_leader(looker: Looker, cluster: LocalCluster) -> bool:
+    return f"member {cluster.leader()} leads" in (looker.page.text_content("#leader") or "")
+
+
 def test_the_death_of_the_leader_is_seen_as_it_happens(
     looker: Looker, gateway: GatewayProcess, guarded: LocalCluster
 ) -> None:
@@ -177,8 +186,8 @@ def test_the_death_of_the_leader_is_seen_as_it_happens(
         try:
             dead = looker.page.locator(".card.trouble").filter(has_text=f"member {leader}")
             expect(dead).to_be_visible(timeout=PATIENCE_MS)
-            successor = guarded.await_leader(other_than=leader)
-            expect(looker.page.locator("#leader")).to_contain_text(f"member {successor} leads", timeout=PATIENCE_MS)
+            guarded.await_leader(other_than=leader)
+            await_that(lambda: shows_leader(looker, guarded), "the page names the member that leads")
             expect(looker.page.locator("#notes")).to_contain_text(f"member {leader} led term")
             looker.at_both_sizes("dead", "dark")
             looker.open("log")
