@@ -25,6 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from tests.patience import patient
+
 if TYPE_CHECKING:
     from ordo.deploy.launcher import NodeProcess
 
@@ -205,7 +207,7 @@ def run_ordo(arguments: Sequence[str], timeout_s: float) -> subprocess.Completed
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         process = FORKS.spawn(command, env=environment, stdout=output, stderr=errors, cwd=ROOT)
         try:
-            status = process.wait(timeout_s)
+            status = process.wait(patient(timeout_s))
         except BaseException:
             process.kill()
             process.wait()

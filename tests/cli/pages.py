@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ordo.deploy.launcher import ROOT, release_ports, reserve_ports
 from tests.cluster.integration.agreement import await_that
+from tests.patience import patient
 from tests.snippets import Block
 
 TIMEOUT_S = 60.0
@@ -112,7 +113,7 @@ class Folder:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=patient(TIMEOUT_S),
             check=False,
         )
         assert done.returncode == 0, (command, done.stdout, done.stderr)
@@ -128,7 +129,7 @@ class Folder:
             if process.poll() is None:
                 process.terminate()
         for process in self.started:
-            process.wait(TIMEOUT_S)
+            process.wait(patient(TIMEOUT_S))
 
 
 def replacing(base: int) -> Callable[[str], str]:

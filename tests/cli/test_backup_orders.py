@@ -20,6 +20,7 @@ from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import ROOT
 from ordo.pipeline.generate import LogShape, generate_log
 from tests.cluster.integration.agreement import await_that
+from tests.patience import patient
 
 NOBODY = "127.0.0.1:1"
 
@@ -52,7 +53,7 @@ def test_a_copy_that_is_interrupted_is_not_done(tmp_path: Path) -> None:
         try:
             await_that((folder / STATUS).exists, "the status of the backup")
             process.send_signal(number)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=patient(60))
         finally:
             process.kill()
         assert process.returncode == EXIT_FAILED, errors

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.integration.command import demand_one_line, ordo
+from tests.patience import patient
 
 
 @pytest.fixture
@@ -29,7 +30,12 @@ def complete_in_bash(words: list[str], environment: dict[str, str]) -> list[str]
         '_ordo_completion ordo; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(
-        ["bash", "-c", script, "bash", *words], env=environment, capture_output=True, text=True, timeout=60, check=True
+        ["bash", "-c", script, "bash", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=patient(60),
+        check=True,
     )
     return done.stdout.split()
 
@@ -57,7 +63,9 @@ def test_bash_completes_commands_and_options(on_path: dict[str, str]) -> None:
     ],
 )
 def test_zsh_and_fish_get_their_answers(shell: str, asked: dict[str, str], on_path: dict[str, str]) -> None:
-    done = subprocess.run(["ordo"], env={**on_path, **asked}, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["ordo"], env={**on_path, **asked}, capture_output=True, text=True, timeout=patient(60), check=False
+    )
     assert "transfer" in done.stdout and "snapshot" not in done.stdout
     assert "_ORDO_COMPLETE" in ordo("completion", shell).stdout
 
@@ -68,7 +76,9 @@ def test_a_shell_understands_its_script(shell: str, tmp_path: Path) -> None:
         pytest.skip(f"{shell} is not installed")
     script = tmp_path / "script"
     script.write_text(ordo("completion", shell).stdout)
-    checked = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, timeout=60, check=False)
+    checked = subprocess.run(
+        [shell, "-n", str(script)], capture_output=True, text=True, timeout=patient(60), check=False
+    )
     assert (checked.returncode, checked.stderr) == (0, "")
 
 

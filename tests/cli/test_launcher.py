@@ -10,6 +10,7 @@ import pytest
 
 from ordo.deploy.launcher import PORTS, PORTS_PER_MEMBER, STOP_TIMEOUT_S, LocalCluster, find_ports, release_ports
 from ordo.runtime.errors import ConfigurationError
+from tests.patience import patient
 
 
 def test_configuration_of_every_member_is_whole(tmp_path: Path) -> None:
@@ -70,7 +71,7 @@ def test_processes_that_look_at_once_are_given_different_ports() -> None:
 
     def another_finds() -> str:
         command = [sys.executable, "-c", FINDS_ONE.format(port=port)]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=patient(60)).stdout.strip()
 
     assert another_finds() == "none"
     release_ports([port])

@@ -15,6 +15,7 @@ import pytest
 from ordo.cli import run
 from ordo.deploy.launcher import ROOT
 from tests.cluster.integration.command import demand_one_line, ordo
+from tests.patience import patient
 
 GOOD = """
 [node]
@@ -157,5 +158,10 @@ def test_a_port_that_is_taken_and_a_folder_that_cannot_be_made(config: Path) -> 
 def _python(code: str) -> subprocess.CompletedProcess[str]:
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     return subprocess.run(
-        [sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60, check=False, env=environment
+        [sys.executable, "-P", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=patient(60),
+        check=False,
+        env=environment,
     )

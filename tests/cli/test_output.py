@@ -12,6 +12,7 @@ from ordo.cli import run
 from ordo.deploy.launcher import ROOT
 from ordo.runtime.reporting.output import EXIT_OUTPUT_LOST, EXIT_PIPE_CLOSED
 from tests.cli.test_look import FakeNode
+from tests.patience import patient
 
 LONG = "completion bash"
 
@@ -19,7 +20,7 @@ LONG = "completion bash"
 def in_shell(redirection: str, arguments: str) -> subprocess.CompletedProcess[str]:
     command = f'set -o pipefail; "{sys.executable}" -m ordo.cli {arguments} {redirection}'
     return subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=90, check=False
+        ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=patient(90), check=False
     )  # fmt: skip
 
 

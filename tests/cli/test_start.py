@@ -9,6 +9,7 @@ import pytest
 from ordo.deploy.launcher import ROOT
 from tests.cli.pages import TIMEOUT_S, Folder, Shell, await_end, follow, on_ports_of_its_own, replacing
 from tests.cluster.integration.agreement import await_that
+from tests.patience import patient
 from tests.snippets import Block, blocks_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
@@ -72,5 +73,5 @@ def test_dev_starts_again_with_the_changed_code_and_survives_a_broken_one(folder
     await_that(lambda: log.read_text().count("^C ends it") == 3, "the cluster with the mended code")
     assert folder.run("python add.py 0") == "4\n"
     process.send_signal(signal.SIGINT)
-    assert process.wait(TIMEOUT_S) == 0
+    assert process.wait(patient(TIMEOUT_S)) == 0
     assert "Traceback" not in log.read_text()

@@ -44,7 +44,7 @@ class Made:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=patient(100),
         )
 
 
@@ -93,7 +93,9 @@ def test_waiting_for_nobody_ends_with_what_was_waited_for(folder: Folder) -> Non
     for words in (["wait", "--endpoints", NOBODY], ["leader", "--endpoints", NOBODY], ["wait", "--config"]):
         where = [*words, str(folder.path / "node0.toml")] if words[-1] == "--config" else words
         command = [sys.executable, "-P", "-m", "ordo.cli", "cluster", *where, "--timeout", "0.3"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=folder.path)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=patient(60), cwd=folder.path
+        )
         assert done.returncode == 3 and done.stderr.startswith("ordo: not in time: "), done
         assert done.stderr.count("\n") == 1 and done.stdout == ""
 

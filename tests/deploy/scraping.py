@@ -17,6 +17,7 @@ import pytest
 
 from ordo.deploy.launcher import ROOT, LocalCluster, SyncMode
 from tests.clusters import STEADY
+from tests.patience import patient
 
 RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
 has_prometheus = pytest.mark.skipif(
@@ -90,4 +91,4 @@ class ScrapingPrometheus:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(30)
+        self._process.wait(patient(30))

@@ -18,6 +18,7 @@ import yaml
 from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that
 from tests.deploy.scraping import has_prometheus
+from tests.patience import patient
 
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -73,4 +74,4 @@ def test_the_prometheus_of_the_compose_file_sees_every_member(network: list[str]
             await_that(lambda: len(query(network, "ordo:log_lag_bytes")) == 3, "the rules are evaluated", 90)
         finally:
             prometheus.terminate()
-            prometheus.wait(30)
+            prometheus.wait(patient(30))

@@ -28,6 +28,7 @@ from tests.clusters import await_ready
 from tests.deploy.dashboard import WIDTH_PX, Answer, draw, series_of, show_value
 from tests.deploy.scraping import ScrapingPrometheus, has_prometheus, make_cluster
 from tests.deploy.test_prometheus import DASHBOARD, empty_panels
+from tests.patience import patient
 
 CHROMIUM = shutil.which("chromium")
 LOAD_S = float(os.environ.get("ORDO_PICTURES_LOAD_MS", "0")) / 1000
@@ -79,7 +80,7 @@ def load(nodes: LocalCluster) -> Iterator[None]:
     def submit(has_ended: threading.Event) -> None:
         with ClusterClient(nodes.ingress_endpoints) as client:
             while not has_ended.wait(0.002):
-                client.request(bytes(200), timeout_s=30)
+                client.request(bytes(200), timeout_s=patient(30))
 
     with in_background(submit):
         yield

@@ -14,6 +14,7 @@ import yaml
 from ordo.cli import EXIT_USAGE, run
 from ordo.cluster.settings.config import load_config
 from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from tests.patience import patient
 from tests.snippets import Page
 from tools.configuration import COMPOSE_HOSTS, container_files
 
@@ -93,7 +94,7 @@ def test_the_commands_of_the_page_install_the_unit(tmp_path: Path) -> None:
         env={**os.environ, "SYSTEMD_OFFLINE": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patient(60),
     )
     assert done.returncode == 0, done.stderr
     assert "enabled" in done.stdout and "(ordo)" in done.stdout

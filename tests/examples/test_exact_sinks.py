@@ -19,7 +19,7 @@ from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster
 from tests.clusters import STEADY, ready_cluster
 from tests.examples.test_sinks import postgres as postgres
-from tests.patience import patient
+from tests.patience import factor, patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -30,7 +30,7 @@ Rows = list[tuple[int, bytes]]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    options = {"session_timeout": "2s"}
+    options = {"session_timeout": f"{round(2 * min(3.0, factor()))}s"}
     with ready_cluster("ordo:Ordering", root=tmp_path / "cluster", cluster=options, heartbeat=STEADY) as cluster:
         yield cluster
 

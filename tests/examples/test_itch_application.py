@@ -15,6 +15,7 @@ from ordo.matching.itch import read_itch_file
 from ordo.matching.itch_feed import ItchFeed
 from ordo.matching.protocol import Kind, Status, decode_answer
 from tests.clusters import ready_cluster
+from tests.patience import patient
 from tests.sequencer.instances import Instances, Outputs, await_outputs, executed
 
 EXECUTIONS = 849
@@ -34,7 +35,7 @@ def test_every_execution_once_while_instances_are_killed_and_stopped(tmp_path: P
             with ClusterClient(cluster.ingress_endpoints) as client:
                 parts = [requests[start : start + 1000] for start in range(0, len(requests), 1000)]
                 for number, part in enumerate(parts):
-                    client.request_many(part, timeout_s=60)
+                    client.request_many(part, timeout_s=patient(60))
                     outputs.poll()
                     if number == 2:
                         instances.kill("a")

@@ -13,6 +13,7 @@ from ordo.follow.topics.feeds import FeedMessage
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 from tests.cluster.integration.agreement import await_that
 from tests.clusters import STEADY, ready_cluster
+from tests.patience import patient
 
 
 def run(*orders: str) -> ServiceHarness:
@@ -79,8 +80,8 @@ def test_a_reader_of_trades_misses_nothing_when_the_leader_is_killed(tmp_path: P
             for number in range(60):
                 if number == 30:
                     cluster.kill(leader)
-                client.request(b"sell A 2 %d" % (100 + number), timeout_s=30)
-                client.request(b"buy A 2 %d" % (100 + number), timeout_s=30)
+                client.request(b"sell A 2 %d" % (100 + number), timeout_s=patient(30))
+                client.request(b"buy A 2 %d" % (100 + number), timeout_s=patient(30))
 
             def has_all() -> bool:
                 trades.poll(found.append)

@@ -11,6 +11,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.service_api.testing.harness import Input
 from ordo.testing import Message, OpenSession, check_service
 from tests.clusters import ready_cluster
+from tests.patience import patient
 from tests.sequencer.instances import Instances, Outputs, await_outputs
 
 
@@ -33,9 +34,9 @@ def test_the_worked_example(tmp_path: Path) -> None:
                 instances.start(name)
             with ClusterClient(cluster.ingress_endpoints) as client:
                 for price in (100, 100, 102, 102, 90):
-                    client.send(b"ACME %d" % price, timeout_s=30)
+                    client.send(b"ACME %d" % price, timeout_s=patient(30))
                 await_outputs(client, outputs, instances, 3)
-                assert client.query(b"", group="tested", timeout_s=30).payload == b'{"ACME": 90}'
+                assert client.query(b"", group="tested", timeout_s=patient(30)).payload == b'{"ACME": 90}'
             assert outputs.payloads == [b"quote ACME 100", b"quote ACME 102", b"quote ACME 90"]
         finally:
             instances.close()

@@ -16,6 +16,7 @@ from ordo.errors import ServiceError
 from ordo.service_api import service
 from ordo.testing import Input, Message, OpenSession, check_environments
 from tests.pages.configuration import load_with
+from tests.patience import patient
 from tests.snippets import texts_of
 
 PAGE = (ROOT / "docs" / "SERVICES.md").read_text()
@@ -33,7 +34,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_the_service_passes_its_check(files: Path) -> None:
-    done = subprocess.run([sys.executable, "check_orders.py"], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "check_orders.py"], capture_output=True, text=True, check=False, timeout=patient(60)
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

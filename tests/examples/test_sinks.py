@@ -17,7 +17,7 @@ from ordo import EntryKind, LogEntry
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
 from tests.clusters import ready_cluster
-from tests.patience import patient
+from tests.patience import factor, patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -29,7 +29,7 @@ MESSAGES = 150
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("sinks") / "cluster"
-    options = {"session_timeout": "2s"}
+    options = {"session_timeout": f"{round(2 * min(3.0, factor()))}s"}
     with ready_cluster("ordo:Ordering", root=root, member_count=1, cluster=options) as cluster:
         yield cluster
 

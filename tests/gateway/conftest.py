@@ -70,7 +70,7 @@ class GatewayProcess:
     def stop(self) -> int:
         """Ends it in good order; its exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(STOP_TIMEOUT_S)
+        return self.process.wait(patient(STOP_TIMEOUT_S))
 
 
 def sequencer_of(channel: Any) -> Any:

@@ -26,6 +26,7 @@ from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.damage import LOG_STREAM_ID, flip, log_files
 from tests.clusters import ready_cluster
 from tests.gateway.conftest import StartGateway, refusal_of
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-archives")]
 READER, OPERATOR, TRADER, STRANGER = "r" * 40, "o" * 40, "t" * 40, "s" * 40
@@ -42,7 +43,7 @@ MESSAGE_BYTES = 16_384
 MESSAGE_COUNT = 2_400
 UNDER_WAY_MAX = 64
 DAMAGED = 2
-TIMEOUT_S = 60.0
+TIMEOUT_S = patient(60.0)
 SILENT_S = 4.5
 """An archive does not give up a receiver that says nothing for so long,"""
 STILL_S = 7.0
@@ -187,7 +188,7 @@ def test_who_reads_slowly_holds_up_the_archive_and_nobody_else(
 
 def test_a_deadline_ends_the_replay(archives: Any, cluster: LocalCluster) -> None:
     asked = pb.ReadRecordingRequest(member_id=1, recording_id=log_id(cluster, 1))
-    call = archives.ReadRecording(asked, **shown(timeout_s=2.0))
+    call = archives.ReadRecording(asked, **shown(timeout_s=patient(2.0)))
     next(call)
     assert replay_positions(cluster, 1)
     await_that(lambda: not replay_positions(cluster, 1), "the end of the replay", 2.0 + SILENT_S)
@@ -233,7 +234,7 @@ def test_what_is_not_there(archives: Any, fields: dict[str, int], code: grpc.Sta
 def test_a_member_that_is_down_is_told_of(archives: Any, cluster: LocalCluster) -> None:
     down = next(one for one in (0, 1) if one != cluster.await_leader())
     cluster.kill(down)
-    found = archives.ListRecordings(pb.ListRecordingsRequest(), **shown(timeout_s=16)).members
+    found = archives.ListRecordings(pb.ListRecordingsRequest(), **shown(timeout_s=patient(16))).members
     assert [one.member_id for one in found] == [0, 1, DAMAGED]
     assert [one.member_id for one in found if one.trouble] == [down]
     assert "no session with the archive" in found[down].trouble and not found[down].recordings
@@ -243,7 +244,7 @@ def test_a_member_that_is_down_is_told_of(archives: Any, cluster: LocalCluster) 
         (archives.VerifyRecordings, pb.VerifyRecordingsRequest(member_id=down)),
         (archives.ReadRecording, pb.ReadRecordingRequest(member_id=down)),
     ):
-        code, text = refusal(call, request, timeout_s=6)
+        code, text = refusal(call, request, timeout_s=patient(6))
         assert code is grpc.StatusCode.UNAVAILABLE and "no session with the archive" in text
 
 

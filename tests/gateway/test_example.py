@@ -14,6 +14,7 @@ import pytest
 from ordo.deploy.launcher import ROOT
 from tests.cluster.integration.conftest import StartCluster
 from tests.gateway.conftest import StartGateway
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 PAGE = ROOT / "docs" / "GATEWAY.md"
@@ -37,7 +38,9 @@ def run(folder: Path, command: str, **replaced: str) -> str:
     while "=" in words[0]:
         name, _, value = words.pop(0).partition("=")
         environment[name] = value
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, timeout=patient(60), check=False
+    )
     assert done.returncode == 0, done
     return done.stdout
 

@@ -14,10 +14,11 @@ import pytest
 from ordo.service_api import ordo_pb2 as pb
 from tests.cluster.integration.conftest import BANK, LendCluster, StartCluster
 from tests.gateway.conftest import GatewayProcess, StartGateway, sequencer_of
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ADD = b'{"add": 1}'
-TIMEOUT_S = 20.0
+TIMEOUT_S = patient(20.0)
 
 
 def submit(gateways: list[GatewayProcess], identity: bytes, number: int) -> Any:
@@ -101,5 +102,5 @@ def test_a_gateway_that_stops_answers_what_it_took(lend_cluster: LendCluster, st
     heard.set()
     assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
     assert "the gateway stops" in ended.value.details()
-    assert gateway.process.wait(20) == 0
+    assert gateway.process.wait(patient(20)) == 0
     assert accounts(start_gateway(cluster)) == [{identity.hex(): answered}, answered]

@@ -24,7 +24,7 @@ ENDPOINTS = ("--endpoints", "127.0.0.1:20000")
 
 def status_of(address: str) -> int:
     with grpc.insecure_channel(address) as channel:
-        checked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=10)
+        checked = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=patient(10))
         return int(checked.status)
 
 
@@ -42,13 +42,13 @@ def test_without_a_leader_it_does_not_serve_and_says_what_became_of_requests(
     gateway = start_gateway(cluster)
     request = pb.SubmitRequest(identity=os.urandom(16), number=1, payload=ADD)
     with grpc.insecure_channel(gateway.address) as channel:
-        sequencer_of(channel).Submit(request, timeout=20)
+        sequencer_of(channel).Submit(request, timeout=patient(20))
         await_status(gateway.address, health_pb2.HealthCheckResponse.SERVING)
         cluster.kill(0)
         await_status(gateway.address, health_pb2.HealthCheckResponse.NOT_SERVING)
         request.number = 2
         with pytest.raises(grpc.RpcError) as refused:
-            sequencer_of(channel).Submit(request, timeout=2)
+            sequencer_of(channel).Submit(request, timeout=patient(2))
         assert refused.value.code() in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)
         assert "nothing was sent" in refused.value.details() or "nothing was executed" in refused.value.details()
 
@@ -64,10 +64,10 @@ def test_a_gateway_with_certificates_lets_in_only_who_has_one(
     request = pb.SubmitRequest(identity=os.urandom(16), number=1, payload=ADD)
     known = grpc.ssl_channel_credentials(ca, key, certificate)
     with grpc.secure_channel(gateway.address, known) as channel:
-        assert sequencer_of(channel).Submit(request, timeout=20).log_position > 0
+        assert sequencer_of(channel).Submit(request, timeout=patient(20)).log_position > 0
     with grpc.secure_channel(gateway.address, grpc.ssl_channel_credentials(ca)) as channel:
         with pytest.raises(grpc.RpcError) as refused:
-            sequencer_of(channel).Submit(request, timeout=5)
+            sequencer_of(channel).Submit(request, timeout=patient(5))
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 

@@ -31,13 +31,15 @@ def test_a_request_is_executed_once_however_often_it_is_sent(
     identity = os.urandom(16)
     with grpc.insecure_channel(gateway.address) as channel:
         sequencer = sequencer_of(channel)
-        first = sequencer.Submit(pb.SubmitRequest(identity=identity, number=1, payload=ADD), timeout=20)
-        again = sequencer.Submit(pb.SubmitRequest(identity=identity, number=1, payload=ADD), timeout=20)
+        first = sequencer.Submit(pb.SubmitRequest(identity=identity, number=1, payload=ADD), timeout=patient(20))
+        again = sequencer.Submit(pb.SubmitRequest(identity=identity, number=1, payload=ADD), timeout=patient(20))
         assert again == first
         assert first.log_position == json.loads(first.payload)["position"]
-        second = sequencer.Submit(pb.SubmitRequest(identity=identity, number=2, payload=ADD, confirmed=1), timeout=20)
+        second = sequencer.Submit(
+            pb.SubmitRequest(identity=identity, number=2, payload=ADD, confirmed=1), timeout=patient(20)
+        )
         assert (balance(first), balance(second)) == (1, 2)
-        asked = sequencer.Query(pb.QueryRequest(payload=b""), timeout=20)
+        asked = sequencer.Query(pb.QueryRequest(payload=b""), timeout=patient(20))
         assert json.loads(asked.payload) == [{identity.hex(): 2}, 2]
     assert gateway.stop() == 0
 
@@ -54,7 +56,7 @@ def test_an_id_is_executed_once_whatever_its_identity_and_says_what_became_of_it
             request = pb.SubmitRequest(
                 identity=identity or os.urandom(16), number=number, payload=payload, id=request_id
             )
-            return sequencer.Submit(request, timeout=20)
+            return sequencer.Submit(request, timeout=patient(20))
 
         await_ids(lambda: submit(ADD, b"payment 1"))
         first = submit(ADD, b"payment 1")
@@ -73,11 +75,11 @@ def test_an_id_is_executed_once_whatever_its_identity_and_says_what_became_of_it
             iter(
                 [pb.SubmitBatch(identity=os.urandom(16), number=1, payloads=[ADD] * 3, ids=[b"payment 1", b"", b"s"])]
             ),
-            timeout=20,
+            timeout=patient(20),
         )
         answers = [json.loads(payload)["balance"] for batch in stream for payload in batch.payloads]
         assert answers == [1, 1, 2]
-        asked = sequencer.Query(pb.QueryRequest(payload=b""), timeout=20)
+        asked = sequencer.Query(pb.QueryRequest(payload=b""), timeout=patient(20))
         assert json.loads(asked.payload)[1] == 3
     assert gateway.stop() == 0
 

@@ -18,8 +18,9 @@ from types import FrameType
 
 from ordo.runtime.errors import ForkedError, OrdoError
 from tests.ordo.closables import CASES, Case
+from tests.patience import patient
 
-ALARM_S = 30
+ALARM_S = round(patient(30))
 """After so long the program ends by SIGALRM: it hangs."""
 CHILD_STATUS = 7
 

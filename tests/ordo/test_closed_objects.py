@@ -17,6 +17,7 @@ from ordo.cluster.client.session import ClusterClient
 from tests.clusters import ready_cluster
 from tests.ordo import async_closing
 from tests.ordo.closables import CASES
+from tests.patience import VARIABLE, factor, patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
@@ -40,8 +41,8 @@ def run(*arguments: str, program: str = "closing") -> list[str]:
     """The lines that the program prints; it ends in good order."""
     command = [sys.executable, "-P", "-m", f"tests.ordo.{program}", *arguments]
     with tempfile.TemporaryDirectory(prefix="ordo-test-") as folder:  # what a program leaves goes with it
-        environment = {"PYTHONPATH": str(ROOT), "TMPDIR": folder}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150)
+        environment = {"PYTHONPATH": str(ROOT), "TMPDIR": folder, VARIABLE: str(factor())}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patient(150))
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout.splitlines()
 

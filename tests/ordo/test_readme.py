@@ -10,6 +10,7 @@ import pytest
 
 from ordo.testing import AdvanceTime, Input, Message, OpenSession, Query, check_service
 from tests.clusters import ready_cluster
+from tests.patience import patient
 from tests.snippets import texts_of
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,9 @@ def test_the_client_is_answered_by_the_service(tmp_path: Path, monkeypatch: pyte
         for member_id, endpoint in cluster.ingress_endpoints.items():
             own = own.replace(f"10.0.0.{member_id + 1}:20000", endpoint)
         assert "10.0.0" not in own
-        done = subprocess.run([sys.executable, "-c", own], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-c", own], capture_output=True, text=True, check=False, timeout=patient(60)
+        )
     said = [line for line in done.stderr.splitlines() if not line.startswith("client waits for the cluster:")]
     assert (done.stdout, said) == ("b'40'\n", []), "it says so where a busy machine has it wait"
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ordo.deploy.launcher import ROOT
+from tests.patience import patient
 
 
 @contextmanager
@@ -23,4 +24,4 @@ def in_background(words: list[str], log: Path) -> Iterator[subprocess.Popen[byte
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(patient(30))

@@ -35,6 +35,7 @@ from tests.clusters import ready_cluster
 from tests.gateway.conftest import GatewayProcess
 from tests.pages.background import in_background
 from tests.pages.configuration import load_with
+from tests.patience import patient
 from tests.sequencer.applications import Settling
 from tests.snippets import Page, open_page
 
@@ -182,7 +183,7 @@ def test_the_client_page(cluster: LocalCluster, tmp_path: Path, capsys: pytest.C
             names,
         )
         with names["client"] as client:
-            assert client.request(b"buy 40", timeout_s=60).payload == b"buy 40"
+            assert client.request(b"buy 40", timeout_s=patient(60)).payload == b"buy 40"
         page.run_by(f"{FORKED}::test_workers_that_open_their_own_as_the_page_has_it_are_served", "multiprocessing.Pool")
         page.run_by(f"{INGRESS}::test_clients_of_a_group_stay_when_leaders_die", "224.20.30.39")
 
@@ -238,7 +239,7 @@ def check_the_sources(page: Page, names: dict[str, Any], folder: Path, cluster: 
     program = page.take("python", "endpoints_from_dns").replace("orders.example.com:20000", f"localhost:{port}")
     for line in program.replace("/etc/ordo/members", str(folder / "members")).splitlines():
         with eval(line.partition("  #")[0], {**names, "my_registry": Registry()}) as client:
-            assert client.request(b"buy 1", timeout_s=60).payload == b"buy 1"
+            assert client.request(b"buy 1", timeout_s=patient(60)).payload == b"buy 1"
 
 
 def check_the_feeds(page: Page, cluster: LocalCluster, names: dict[str, Any]) -> None:
@@ -421,7 +422,7 @@ def test_a_client_in_the_network_of_containers(cluster: LocalCluster) -> None:
     program = Page("DEPLOYMENT.md").take("python", "import socket")
     execute(program.replace('"node0:20000", "node1:20000", "node2:20000"', members), names)
     with names["client"] as client:
-        assert client.request(b"buy 40", timeout_s=60).payload == b"buy 40"
+        assert client.request(b"buy 40", timeout_s=patient(60)).payload == b"buy 40"
 
 
 def test_the_members_page(cluster: LocalCluster, folder: Path) -> None:

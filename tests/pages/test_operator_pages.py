@@ -25,6 +25,7 @@ from ordo.service_api import ordo_pb2_grpc
 from tests.cluster.integration.agreement import await_that
 from tests.clusters import ready_cluster
 from tests.pages.background import in_background
+from tests.patience import patient
 from tests.snippets import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -79,7 +80,7 @@ def client_of(cluster: LocalCluster) -> ClusterClient:
 def count(cluster: LocalCluster) -> int:
     """How many messages the service has executed, which is asked once the member leads."""
     with client_of(cluster) as client:
-        return int(client.request(b"1", timeout_s=60).payload.split()[0])
+        return int(client.request(b"1", timeout_s=patient(60)).payload.split()[0])
 
 
 def test_orders_from_elsewhere(cluster: LocalCluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +98,7 @@ def test_a_gateway_with_a_console(cluster: LocalCluster, folder: Path) -> None:
         stub = ordo_pb2_grpc.AdministrationStub(channel)  # type: ignore[no-untyped-call]
         metadata = [("authorization", f"Bearer {TOKEN}")]
         request = pb.LookAtMembersRequest()
-        found = stub.LookAtMembers(request, metadata=metadata, timeout=60, wait_for_ready=True)
+        found = stub.LookAtMembers(request, metadata=metadata, timeout=patient(60), wait_for_ready=True)
         assert found.leader_member_id == 0
     watched = own(cluster, line_of("CONSOLE.md", "--console 8080"), **addresses)
     with in_background([*watched, "--listen", f"127.0.0.1:{listen}"], folder / "console.log"):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -21,7 +23,7 @@ def test_every_measure_is_taken(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.pipeline", "--messages", "200000", "--repeat", "1", "--cores", "2"]
     command += ["--json", str(tmp_path / "facts.json"), "--folder", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=290)
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=patient(290))
     assert done.returncode == 0, done.stderr[-3000:]
     facts = json.loads((tmp_path / "facts.json").read_text())
     assert set(facts["share_of_bare_generator"]) == {"count(), all columns", "count(), 5 columns", "aggregate"}

@@ -18,6 +18,7 @@ from ordo.pipeline.pipeline_commands import app
 from ordo.pipeline.spark import session
 from ordo.pipeline.spark.session import check_java
 from ordo.runtime.errors import ArchiveError
+from tests.patience import patient
 from tests.pipeline.exchange import write_exchange
 from tests.pipeline.test_replay import ENGINE, ITCH
 
@@ -55,7 +56,7 @@ def test_java_that_is_too_old_is_one_line(tmp_path: Path) -> None:
     folder = generated(tmp_path)
     command = [sys.executable, "-c", "from ordo.cli import main; main()", "pipeline", "sessions", folder]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(100))
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
     assert "Spark did not start: Error: UnsupportedClassVersionError" in done.stderr
@@ -66,7 +67,7 @@ def test_missing_pyspark_is_one_line_that_says_how_to_get_it(tmp_path: Path) -> 
     script = "import sys; sys.modules['pyspark'] = None; from ordo.cli import main; main()"
     command = [sys.executable, "-c", script, "pipeline", "sessions", generated(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(100))
     assert done.returncode != 0 and "Traceback" not in done.stderr
     assert re.search(r"pyspark\S* is not installed; run: pip install 'ordo-sequencer\[pipeline\]'", done.stderr)
 
@@ -134,7 +135,11 @@ def test_audit_tells_by_its_exit_status(tmp_path: Path, damage: bool) -> None:
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [*command, "--report", str(tmp_path / "report")], env=environment, capture_output=True, text=True, timeout=220
+        [*command, "--report", str(tmp_path / "report")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=patient(220),
     )
     assert done.returncode == int(damage), done.stderr[-2000:]
     assert ("first problem at position 96: " in done.stdout) == damage
@@ -217,6 +222,6 @@ def test_every_job_has_a_session_of_its_own(tmp_path: Path) -> None:
     lines = job_lines(tmp_path)
     command = [sys.executable, "-c", JOBS, *(f"{line} --cores 2" for line in lines)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=290)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=patient(290))
     assert done.returncode == 0, done.stderr[-2000:]
     check_jobs(tmp_path, lines, done.stdout)

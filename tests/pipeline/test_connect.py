@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ordo.pipeline.generate import LogShape
+from tests.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
@@ -41,7 +42,7 @@ def test_a_client_of_spark_connect_reads_the_log(archive: str, shape: LogShape, 
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=patient(280),
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"rows {shape.messages} pyspark.sql.connect.session" in done.stdout and "kinds 5" in done.stdout

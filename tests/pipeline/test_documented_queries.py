@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import ordo
+from tests.patience import patient
 from tests.pipeline.test_repeats import RecordedLog
 from tests.snippets import texts_of
 
@@ -73,5 +74,5 @@ def test_all_queries_give_the_same_on_spark(spark: SparkSession, recorded: Recor
         .writeStream.format("memory").queryName("repeats").option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True).start()
     )  # fmt: skip
-    running.awaitTermination(120)
+    running.awaitTermination(round(patient(120)))
     recorded.check([row.asDict() for row in spark.table("repeats").collect()])

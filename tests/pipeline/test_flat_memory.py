@@ -24,6 +24,7 @@ from ordo.pipeline.generate import (
 from ordo.pipeline.jobs import latency as latency_job
 from ordo.pipeline.jobs import sessions as sessions_job
 from ordo.pipeline.spark.rows import KEPT_MAX, keep_rows, rows_of
+from tests.patience import patient
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL, LARGE = 20_000, 300_000
@@ -100,7 +101,7 @@ def run(script: str, arguments: list[str], tmp_path: Path) -> str:
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
     command = [sys.executable, "-c", script.replace("PEAK", PEAK), *arguments]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=patient(110))
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     return done.stdout
 

@@ -19,6 +19,7 @@ from ordo.pipeline.recordings.predicates import Predicates
 from ordo.pipeline.recordings.recordings import open_recordings
 from ordo.pipeline.spark.session import driver_address
 from tests.faults.networks import Network
+from tests.patience import patient
 from tests.pipeline.test_standalone import ROOT, process
 
 DRIVER, MASTER, WORKER_A, WORKER_B, NODE = range(5)
@@ -89,8 +90,8 @@ def test_workers_on_other_machines_write_into_a_node_on_another_and_read_it(tmp_
             environment.pop("SPARK_LOCAL_IP", None)
             command = [sys.executable, str(script), url, endpoints, str(tmp_path / "scratch"), str(ROWS), source]
             done = subprocess.run(
-                [*network.prefix(DRIVER), *command], env=environment, capture_output=True, text=True, timeout=240,
-                check=False,
+                [*network.prefix(DRIVER), *command], env=environment, capture_output=True, text=True,
+                timeout=patient(240), check=False,
             )  # fmt: skip
             assert done.returncode == 0, done.stderr[-3000:]
             assert "executors 2" in done.stdout

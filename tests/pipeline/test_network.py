@@ -285,7 +285,7 @@ def test_an_encrypted_cluster_is_read_with_keys(tmp_path: Path) -> None:
             settings=ClientSettings(**cluster.client_keys),
         ) as client:
             for number in range(20):
-                client.send(b"%d" % number, timeout_s=30)
+                client.send(b"%d" % number, timeout_s=patient(30))
             deadline_s = time.monotonic() + patient(30)
             while len(answers) < 20:
                 client.poll()

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import patient
+
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "docs" / "notebooks" / "pipeline.ipynb"
 
@@ -26,6 +28,8 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     script = tmp_path / "notebook.py"
     script.write_text("\n\n".join(cells))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=patient(280)
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "checksum" in done.stdout

@@ -13,6 +13,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.patience import patient
+
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(pyspark.__file__).parent
 CLIENT = """
@@ -73,7 +75,9 @@ def test_a_master_and_two_workers_read_a_log(archive: str, tmp_path: Path) -> No
         script.write_text(CLIENT)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "ORDO_INDEX_DIR": str(tmp_path / "index")}
         command = [sys.executable, str(script), url, archive, str(tmp_path / "scratch")]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=patient(240), check=False
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "executors 2" in done.stdout
     assert "rows 20036 message" in done.stdout

@@ -140,7 +140,7 @@ def test_a_query_killed_at_random_points_gives_exactly_the_log_once(tmp_path: Pa
                 time.sleep(chance.random() * 0.05)
         feed.close()
         with driver(tmp_path, archive, commit, "rest") as process:
-            assert process.wait(PATIENCE_S) == 0, said(tmp_path)
+            assert process.wait(patient(PATIENCE_S)) == 0, said(tmp_path)
         log = list(rows_of(archive, commit))
     assert not (tmp_path / "conflict").exists(), (tmp_path / "conflict").read_text()
     batches = sorted((tmp_path / "batches").iterdir(), key=lambda path: int(path.name))

@@ -77,7 +77,7 @@ class Instances:
         process = self._processes.pop(name)
         process.send_signal(signal.SIGCONT)
         process.terminate()
-        return process.wait(30)
+        return process.wait(patient(30))
 
     def log(self, name: str) -> str:
         """What it has logged so far."""
@@ -139,7 +139,7 @@ def await_outputs(client: ClusterClient, outputs: Outputs, instances: Instances,
 def executed(client: ClusterClient, member_id: int) -> list[bytes]:
     """What the service of one member has executed of the group's outputs."""
     found: list[bytes] = []
-    while part := json.loads(client.query(b"%d" % len(found), member_id=member_id, timeout_s=30).payload):
+    while part := json.loads(client.query(b"%d" % len(found), member_id=member_id, timeout_s=patient(30)).payload):
         found += [bytes.fromhex(one) for one in part]
     return found
 

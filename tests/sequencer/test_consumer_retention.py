@@ -14,6 +14,7 @@ from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError
 from tests.clusters import ready_cluster
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -97,7 +98,7 @@ def test_the_log_waits_for_a_consumer_as_far_as_its_limit_goes(tmp_path: Path) -
                 cluster.await_value(
                     lambda: newest_snapshot(cluster) > seen or None, "a snapshot that it may start from"
                 )
-                for _ in slow.entries(timeout_s=2):
+                for _ in slow.entries(timeout_s=patient(2)):
                     pass
                 slow.commit()
             write(client, 2 * SNAPSHOT)

@@ -35,11 +35,11 @@ def check_reply(cluster: LocalCluster) -> None:
     """What an application answers comes to the client, once, though two instances write it."""
     heard: list[bytes] = []
     with ClusterClient(cluster.ingress_endpoints, on_message=lambda _, __, payload: heard.append(payload)) as client:
-        client.send(b"how many?", timeout_s=30)
+        client.send(b"how many?", timeout_s=patient(30))
         deadline_s = time.monotonic() + patient(30)
         while not heard and time.monotonic() < deadline_s:
             client.poll()
-        client.request(b"how many?", timeout_s=30)
+        client.request(b"how many?", timeout_s=patient(30))
         while len(heard) < 2 and time.monotonic() < deadline_s:
             client.poll()
     assert heard == [b"v2 7", b"v2 7"]
@@ -49,10 +49,12 @@ def check_queries(cluster: LocalCluster, expected_payload: bytes, position: int)
     """Instances answer queries of any client, out of a state that has all that was answered before."""
     with ClusterClient(cluster.ingress_endpoints) as client:
         for consistency in ("linearizable", "stale"):
-            reply = client.query(b"", group="tested", consistency=consistency, min_position=position, timeout_s=30)
+            reply = client.query(
+                b"", group="tested", consistency=consistency, min_position=position, timeout_s=patient(30)
+            )
             assert reply.payload == expected_payload and reply.log_position >= position
         with pytest.raises(ClusterTimeoutError, match=r"group=nobody .* no instance of group 'nobody' answers queries"):
-            client.query(b"", group="nobody", timeout_s=0.3)
+            client.query(b"", group="nobody", timeout_s=patient(1))
 
 
 def check_upgrade(cluster: LocalCluster, instances: Instances, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,12 +70,12 @@ def check_upgrade(cluster: LocalCluster, instances: Instances, capsys: pytest.Ca
         instances.start("b", *both, service="1.2.0=tests.sequencer.applications:Numbered")
         look_until(lambda rows: [row["newest_version"] for row in rows] == ["2.0.0"] * 2, cluster, capsys)
         with ClusterClient(cluster.ingress_endpoints) as client:
-            before = client.request(b"xx", timeout_s=30).log_position
+            before = client.request(b"xx", timeout_s=patient(30)).log_position
             assert run([*order, "2.0.0", "--json"]) == 0
             told = json.loads(capsys.readouterr().out)
             position = told.pop("position")
             assert told == {"group": "tested", "version": "2.0.0"}
-            assert before < position < client.request(b"xx", timeout_s=30).log_position
+            assert before < position < client.request(b"xx", timeout_s=patient(30)).log_position
             await_outputs(client, outputs, instances, 14)
         old, new = expected([2] * 7)[:12], expected([2] * 7)[12:]
         assert outputs.payloads == [*old, *(b"v2 " + one for one in new)] and not outputs.different
@@ -96,7 +98,7 @@ def test_everybody_can_see_the_instances(
         instances.start("b")
         with ClusterClient(cluster.ingress_endpoints) as client:
             for _ in range(5):
-                written = client.request(b"xx", timeout_s=30).log_position
+                written = client.request(b"xx", timeout_s=patient(30)).log_position
         found = look_until(
             lambda rows: len(rows) == 2 and all(row["outputs_executed"] == 10 for row in rows), cluster, capsys
         )
@@ -131,7 +133,7 @@ def test_outputs_that_the_service_refuses_are_counted_and_told(
         try:
             instances.start("a")
             with ClusterClient(cluster.ingress_endpoints) as client:
-                client.request_many([b"xx"] * 20, timeout_s=30)
+                client.request_many([b"xx"] * 20, timeout_s=patient(30))
             (found,) = look_until(lambda rows: [refusals_of(row) for row in rows] == [(40, 20)], cluster, capsys)
             assert found["outputs_made"] == 40 and found["refused_exact"], "beyond 15, too"
             assert run(["apps", "--endpoints", ",".join(cluster.ingress_endpoints.values())]) == 0
@@ -154,17 +156,17 @@ def test_an_id_is_executed_once_whether_a_client_or_an_application_asks(
         try:
             with ClusterClient(cluster.ingress_endpoints) as client:
                 await_that(lambda: takes_ids(client), "the level of ids")
-                client.request(b"settle 1", id=b"settlement 1", timeout_s=30)
+                client.request(b"settle 1", id=b"settlement 1", timeout_s=patient(30))
                 instances.start("a")
                 for name in (b"1", b"2", b"2", b"3"):
-                    client.request(b"order " + name, timeout_s=30)
+                    client.request(b"order " + name, timeout_s=patient(30))
                 look_until(lambda rows: [row["outputs_executed"] for row in rows] == [4], cluster, capsys)
-                answer = client.request(b"settle 3", id=b"settlement 3", timeout_s=30)
-                again = client.request(b"settle 3", id=b"settlement 3", timeout_s=30)
+                answer = client.request(b"settle 3", id=b"settlement 3", timeout_s=patient(30))
+                again = client.request(b"settle 3", id=b"settlement 3", timeout_s=patient(30))
                 assert answer == again
                 with pytest.raises(RequestIdError, match="used for another payload"):
-                    client.request(b"settle 4", id=b"settlement 3", timeout_s=30)
-                end = client.request(b"end", timeout_s=30).log_position
+                    client.request(b"settle 4", id=b"settlement 3", timeout_s=patient(30))
+                end = client.request(b"end", timeout_s=patient(30)).log_position
             with LogReader([load_config(cluster.config_path(0)).own_member.archive], repeats=True) as reader:
                 settled = [one for one in reader.entries(until_position=end) if one.payload.startswith(b"settle ")]
             executed = [(one.payload, one.kind.value) for one in settled if not one.is_repeat]
@@ -180,7 +182,7 @@ def test_an_id_is_executed_once_whether_a_client_or_an_application_asks(
 def takes_ids(client: ClusterClient) -> bool:
     """Whether the log has come to the level of requests with ids."""
     try:
-        client.request(b"ready?", id=b"ready?", timeout_s=30)
+        client.request(b"ready?", id=b"ready?", timeout_s=patient(30))
     except ClusterError as error:
         assert "need protocol level" in error.message
         return False
@@ -223,7 +225,7 @@ def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, archive: 
         lengths = [number * 7 % 90 for number in range(600)]
         with ClusterClient(cluster.ingress_endpoints) as client:
             for number, length_bytes in enumerate(lengths):
-                client.request(b"x" * length_bytes, timeout_s=30)
+                client.request(b"x" * length_bytes, timeout_s=patient(30))
                 outputs.poll()
                 if number == 150:
                     instances.kill("a")

@@ -71,7 +71,7 @@ def test_a_canary_that_is_killed_goes_on_and_tells_every_difference(
             inputs: list[int] = []
             with ClusterClient(cluster.ingress_endpoints) as client:
                 for number, length_bytes in enumerate(lengths):
-                    inputs.append(client.request(b"x" * length_bytes, timeout_s=30).log_position)
+                    inputs.append(client.request(b"x" * length_bytes, timeout_s=patient(30)).log_position)
                     outputs.poll()
                     if number == 50:
                         instances.kill("canary")
