@@ -32,11 +32,13 @@ import tomlkit
 from ordo.cluster.monitoring.counters import counter_value, leader_progress
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, ForkedError, OrdoError
+from ordo.runtime.processes import is_process_held
 
 ROOT = Path(__file__).parents[2]
 PORTS_PER_MEMBER = 5
 PORTS = range(20_000, 32_000, 8)  # below the range from which the system gives out ports of its own
 POLL_INTERVAL_S = 0.02
+HOLD_INTERVAL_S = 0.001
 STOP_TIMEOUT_S = 10.0
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -249,8 +251,17 @@ class LocalCluster:
         return process is not None and process.poll() is None
 
     def send_signal(self, member_id: int, number: signal.Signals) -> None:
-        """Send a signal, such as SIGSTOP and SIGCONT, to a node process."""
-        self._running(member_id).send_signal(number)
+        """Send a signal, such as SIGSTOP and SIGCONT, to a node process; return after SIGSTOP once it holds the node.
+
+        Raises ClusterTimeoutError when it does not.
+        """
+        process = self._running(member_id)
+        process.send_signal(number)
+        deadline_s = time.monotonic() + STOP_TIMEOUT_S * self.patience
+        while number == signal.SIGSTOP and not is_process_held(process.pid):
+            if time.monotonic() > deadline_s:
+                raise ClusterTimeoutError(f"member {member_id} runs on after SIGSTOP")
+            time.sleep(HOLD_INTERVAL_S)
 
     def kill(self, member_id: int, number: signal.Signals = signal.SIGKILL) -> int:
         """End a node process with a signal and wait for it. Returns its exit status."""

@@ -25,6 +25,18 @@ def is_process_alive(pid: int) -> bool:
     return not _is_zombie(pid)
 
 
+def is_process_held(pid: int) -> bool:
+    """Return whether SIGSTOP holds every thread of a process, or the process has ended.
+
+    The signal alone holds nothing: where the machine is busy the threads run on until one of them has taken it.
+    """
+    try:
+        texts = [path.read_text(errors="replace") for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    except OSError:
+        return False  # a thread has ended just now
+    return all(text.rpartition(") ")[2].split()[STATE_FIELD] in "TZX" for text in texts)
+
+
 def _is_zombie(pid: int) -> bool:
     """Return whether a process has ended with all its threads. If only its first thread has ended, the others go on."""
     try:

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.integration.agreement import hold
+from tests.clusters import STEADY
 from tests.faults.lab import laboratory
 from tests.faults.nemesis import KINDS_WITHOUT_ROOT, bring, draw_schedule
+from tests.patience import factor
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 PAUSE_S = 1.5  # three times the leader heartbeat timeout
+STEADY_PAUSE_S = 2.0 * min(3.0, factor())  # twice that of STEADY
 ROUNDS_S = 6.0
 
 
@@ -50,13 +54,13 @@ def test_members_that_stand_still(tmp_path: Path) -> None:
 
 def test_a_container_that_stands_still_holds_up_no_election(tmp_path: Path) -> None:
     """The container's node leads on, and what was committed meanwhile is answered once the container runs again."""
-    with laboratory(tmp_path / "lab") as lab:
+    with laboratory(tmp_path / "lab", cluster=STEADY) as lab:
         lab.run(0.3)
         leader, pid = lab.leader(), lab.container_pid(lab.leader())
         assert pid is not None
         term_id = lab.cluster.leader_term(leader)
-        os.kill(pid, signal.SIGSTOP)
-        lab.run(PAUSE_S)
+        hold(pid)
+        lab.run(STEADY_PAUSE_S)
         assert lab.cluster.leader_term(leader) == term_id
         os.kill(pid, signal.SIGCONT)
         lab.settle()

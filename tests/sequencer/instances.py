@@ -18,6 +18,7 @@ from ordo.cluster.settings.config import load_config
 from ordo.deploy.launcher import LocalCluster, NodeProcess
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
+from tests.cluster.integration.agreement import hold
 from tests.forks import COMMAND, FORKS
 from tests.patience import patient
 
@@ -65,7 +66,10 @@ class Instances:
             )
 
     def send(self, name: str, number: signal.Signals) -> None:
+        """Send a signal; return after SIGSTOP once it holds the process."""
         self._processes[name].send_signal(number)
+        if number == signal.SIGSTOP:
+            hold(self._processes[name].pid)
 
     def kill(self, name: str) -> None:
         process = self._processes.pop(name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -14,6 +16,7 @@ from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.cluster.wire.counters.mark_file import MODULE_MARK_FILE_NAME
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.native.memory import FileMemoryProvider
+from ordo.runtime.processes import is_process_held
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.protocol import REPORT_EVENT
 from tests.cluster.integration.writer import Writer
@@ -48,6 +51,12 @@ def await_that(
 ) -> None:
     """Returns once `probe` says something true."""
     await_value(lambda: True if probe() else None, what, timeout_s, explain)
+
+
+def hold(pid: int) -> None:
+    """Suspend a process that no LocalCluster has; return once none of its threads runs."""
+    os.kill(pid, signal.SIGSTOP)
+    await_that(lambda: is_process_held(pid), f"process {pid}, held by SIGSTOP")
 
 
 def await_members(cluster: LocalCluster) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.consensus.state.states import ElectionState
 from ordo.deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement
+from tests.cluster.integration.agreement import await_value, counter_of, demand_agreement, hold
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
@@ -89,7 +89,7 @@ def test_a_container_that_stands_still_costs_its_member_the_leadership(start_clu
     container = container_of(cluster, leader)
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(500)
-        os.kill(container, signal.SIGSTOP)
+        hold(container)
         try:
             writer.write(2000, timeout_s=60)
             assert cluster.await_leader() != leader
@@ -105,7 +105,7 @@ def test_a_container_that_stands_still_costs_its_member_the_leadership(start_clu
 
 
 def test_a_snapshot_that_loads_for_five_seconds(start_cluster: StartCluster) -> None:
-    cluster = start_cluster(environment={"LEDGER_LOAD_S": "5"})
+    cluster = start_cluster(environment={"LEDGER_LOAD_S": "5"}, cluster=PATIENT)
     with Writer(cluster.ingress_endpoints, reopens=True) as writer:
         writer.write(1000)
         take_snapshot(cluster)

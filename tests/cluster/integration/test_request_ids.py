@@ -12,6 +12,7 @@ import time
 import pytest
 
 from ordo import AsyncClusterClient, ClientSettings, ClusterClient
+from ordo.deploy.launcher import LocalCluster
 from ordo.errors import (
     ClusterTimeoutError,
     ConfigurationError,
@@ -23,6 +24,7 @@ from ordo.errors import (
 from tests.cluster.integration.conftest import LendCluster, StartCluster
 from tests.cluster.integration.test_requests import ADD, BANK, balance_of
 from tests.cluster.integration.test_snapshots import take_snapshot
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 WAIT_S = 60
@@ -34,6 +36,17 @@ with ClusterClient(sys.argv[1].split(",")) as client:
     answer = client.request(b'{"add": 1}', id=b"payment 1", timeout_s=60)
     print(answer.log_position, answer.payload.decode())
 """
+
+
+def hold_all(cluster: LocalCluster) -> None:
+    """Have no member do anything, until they are let go on."""
+    for member_id in cluster.member_ids:
+        cluster.send_signal(member_id, signal.SIGSTOP)
+
+
+def let_all_go_on(cluster: LocalCluster) -> None:
+    for member_id in cluster.member_ids:
+        cluster.send_signal(member_id, signal.SIGCONT)
 
 
 def executed(client: ClusterClient) -> int:
@@ -80,14 +93,12 @@ def test_a_wait_that_was_too_short_goes_on(lend_cluster: LendCluster) -> None:
     cluster = lend_cluster(BANK)
     with ClusterClient(cluster.ingress_endpoints) as client:
         client.request(ADD, timeout_s=WAIT_S)
-        for member_id in cluster.ingress_endpoints:
-            cluster.send_signal(member_id, signal.SIGSTOP)
+        hold_all(cluster)
         with pytest.raises(ClusterTimeoutError, match="unknown whether it was executed") as late:
             client.request(ADD, timeout_s=0.2)
         assert late.value.outcome is RequestOutcome.UNKNOWN
         assert client.pending_requests == [late.value.pending]
-        for member_id in cluster.ingress_endpoints:
-            cluster.send_signal(member_id, signal.SIGCONT)
+        let_all_go_on(cluster)
         assert balance_of(late.value.pending.result(timeout_s=WAIT_S)) == 2
         assert executed(client) == 2
 
@@ -122,15 +133,13 @@ def test_many_wait_for_as_long_as_answers_come(lend_cluster: LendCluster) -> Non
     settings = ClientSettings(outstanding_requests_max=64)
     with ClusterClient(cluster.ingress_endpoints, settings=settings) as client:
         client.request(ADD, timeout_s=WAIT_S)
-        answers = client.request_many([ADD] * 20_000, timeout_s=0.9)
+        answers = client.request_many([ADD] * 20_000, timeout_s=patient(0.9))
         assert balance_of(answers[-1]) == 20_001
-        for member_id in cluster.ingress_endpoints:
-            cluster.send_signal(member_id, signal.SIGSTOP)
+        hold_all(cluster)
         with pytest.raises(ClusterTimeoutError, match="unknown") as late:
             client.request_many([ADD] * 10, timeout_s=0.3)
         assert late.value.answers == [None] * 10
-        for member_id in cluster.ingress_endpoints:
-            cluster.send_signal(member_id, signal.SIGCONT)
+        let_all_go_on(cluster)
         assert [balance_of(one.result(timeout_s=WAIT_S)) for one in late.value.requests] == list(range(20_002, 20_012))
 
 
@@ -150,15 +159,13 @@ def test_asyncio_waits_once_for_many_that_nobody_answers(lend_cluster: LendClust
     async def run() -> None:
         async with AsyncClusterClient(cluster.ingress_endpoints) as client:
             await client.request(ADD, timeout_s=WAIT_S)
-            for member_id in cluster.ingress_endpoints:
-                cluster.send_signal(member_id, signal.SIGSTOP)
+            hold_all(cluster)
             began_s = time.monotonic()
             found = await client.request_many([ADD] * 100, timeout_s=0.3, return_exceptions=True)
             lasted_s = time.monotonic() - began_s
             with pytest.raises(ClusterTimeoutError, match="unknown") as late:
                 await client.request_many([ADD], timeout_s=0.3)
-            for member_id in cluster.ingress_endpoints:
-                cluster.send_signal(member_id, signal.SIGCONT)
+            let_all_go_on(cluster)
             assert lasted_s < 100 * 0.3, "each was waited for"
             assert all(isinstance(one, ClusterTimeoutError) and one.outcome == RequestOutcome.UNKNOWN for one in found)
             assert late.value.answers == [None]
@@ -178,12 +185,14 @@ def test_asyncio_has_the_same(lend_cluster: LendCluster) -> None:
             with pytest.raises(ClusterTimeoutError, match=r"error\.pending\.result") as late:
                 await client.request(ADD, timeout_s=SHORT_S)
             assert balance_of(await late.value.pending.result(timeout_s=WAIT_S)) == 2
+            hold_all(cluster)  # an answer must not come between the two
             task = asyncio.create_task(client.request(ADD, timeout_s=WAIT_S))
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             (pending,) = client.pending_requests
+            let_all_go_on(cluster)
             assert balance_of(await pending.result(timeout_s=WAIT_S)) == 3 and client.pending_requests == []
             payloads = [b'{"add": -9999}' if number == 500 else ADD for number in range(1000)]
             with pytest.raises(RejectedError) as refused:
