@@ -290,7 +290,7 @@ def test_it_dies_with_its_parent(node: Node, tmp_path: Path) -> None:
     )
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
     try:
-        node.run(lambda: node.acks)
+        node.run(lambda: node.acks and pid_file.exists() and pid_file.read_text())
     finally:
         parent.kill()
         parent.wait()
@@ -322,7 +322,7 @@ def alive(pid: int) -> bool:
 def test_mistakes_are_one_line_and_a_status(tmp_path: Path, service: str, status: int, words: str) -> None:
     folders = ["--cluster-dir", str(tmp_path), "--archive-dir", str(tmp_path), "--aeron-dir", str(tmp_path / "none")]
     command = [sys.executable, "-m", "ordo.cluster.container.main", *folders, "--service", service]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patient(TIMEOUT_S), check=False)
     assert done.returncode == status
     assert words in done.stderr
     assert done.stderr.count("\n") == 1

@@ -46,6 +46,11 @@ def flip_first_segment(files: list[Path]) -> Path:
     return files[0]
 
 
+def closed_segments(files: list[Path]) -> int:
+    """How many segments are behind the last one with a record: no member adds to them, or has less of them."""
+    return files.index(last_written(files))
+
+
 def last_written(files: list[Path]) -> Path:
     """The last segment with a record: the one after it may have been made already, and be empty."""
     return next(path for path in reversed(files) if records_of(path.read_bytes()))

@@ -8,6 +8,7 @@ import pytest
 
 from ordo import ClusterClient
 from tests.cluster.integration.conftest import StartCluster
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("executed_nodes")]
 
@@ -32,7 +33,7 @@ def test_members_that_are_known_by_name_listen_at_every_address(start_cluster: S
     with ClusterClient(endpoints) as client:
         assert client.request(b"1").payload == b"1"
         cluster.kill(leader)
-        assert client.request(b"2").payload == b"3"
+        assert client.request(b"2", timeout_s=patient(60)).payload == b"3"
         cluster.restart(leader)  # it gets what it missed at its own endpoint for catch-ups
         cluster.kill(cluster.await_leader(other_than=leader))
-        assert client.request(b"3").payload == b"6"
+        assert client.request(b"3", timeout_s=patient(60)).payload == b"6"

@@ -8,10 +8,9 @@ from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import demand_agreement
 from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
-from tests.patience import factor, patient
+from tests.patience import factor
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-GAP_MAX_S = 2.0
 
 
 def follower_of(cluster: LocalCluster) -> int:
@@ -34,7 +33,6 @@ def test_a_killed_leader_is_replaced_while_a_client_writes(start_cluster: StartC
         assert writer.sessions == 1
         next_leaders = writer.new_leaders[known_count:]
         assert next_leaders and killed != next_leaders[-1]
-        assert writer.longest_gap_s < patient(GAP_MAX_S)
         cluster.start_member(killed)
         demand_agreement(cluster, [writer])
 

@@ -15,6 +15,7 @@ from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ClusterTimeoutError, SessionRejectedError
 from ordo.runtime.security.tokens import hash_token, new_token
+from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import PATIENT, LendCluster, StartCluster
 from tests.patience import patient
@@ -53,12 +54,18 @@ def leaders_client(cluster: LocalCluster, **more: Any) -> tuple[int, ClusterClie
 
 def total(client: ClusterClient, count: int = ROUNDS) -> int:
     """Adds 1 so many times; returns what the counter is then."""
-    return int(client.request_many([b"1"] * count)[-1].payload)
+    return int(client.request_many([b"1"] * count, timeout_s=patient(60))[-1].payload)
 
 
 def transfer(cluster: LocalCluster, leader: int, to: int) -> None:
-    done = ordo("cluster", "transfer", "--config", str(cluster.config_path(leader)), "--to", str(to))
-    assert done.returncode == 0, done
+    """Have another member lead, as soon as it has caught up."""
+
+    def done() -> bool:
+        return (
+            ordo("cluster", "transfer", "--config", str(cluster.config_path(leader)), "--to", str(to)).returncode == 0
+        )
+
+    await_that(lambda: done() or cluster.leader() == to, f"the transfer from {leader} to {to}")
 
 
 @pytest.mark.parametrize("egress", ["aeron:ipc", "aeron:udp?endpoint=127.0.0.1:0"])
@@ -125,7 +132,7 @@ def test_clients_of_shared_memory_authenticate_and_count(start_cluster: StartClu
             credentials=token.encode(),
             egress_channel="aeron:ipc",
             egress_stream_id=105,
-            connect_timeout_s=1.5,
+            connect_timeout_s=patient(1.5),
         )
     assert counter_value(cluster.aeron_dir(0), CounterType.INVALID_REQUESTS) > before
 

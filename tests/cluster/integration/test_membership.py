@@ -12,8 +12,9 @@ import pytest
 from ordo.cluster.admin import orders
 from ordo.cluster.admin.local_member import LocalMember
 from ordo.cluster.settings.config import load_config
+from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
-from tests.cluster.integration.agreement import await_value, demand_agreement
+from tests.cluster.integration.agreement import await_that, await_value, counter_of, demand_agreement
 from tests.cluster.integration.command import demand_one_line, order, ordo
 from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
@@ -101,6 +102,11 @@ def test_a_restart_from_a_snapshot_keeps_the_configuration(start_cluster: StartC
         left = [one for one in range(4) if one != gone]
         demand_agreement(cluster, [writer], left)
     assert command(cluster, leader, "snapshot").returncode == 0
+    for member_id in left:
+        await_that(
+            lambda one=member_id: counter_of(cluster, one, CounterType.SNAPSHOT_COUNT) > 0,  # type: ignore[misc]
+            f"the snapshot of member {member_id}",
+        )
     for member_id in left:
         cluster.kill(member_id)
     for member_id in left:

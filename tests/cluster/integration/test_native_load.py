@@ -16,10 +16,9 @@ __all__ = ["start_cluster"]
 def test_a_load_says_that_its_leader_was_replaced(start_cluster: StartCluster) -> None:
     """It waited for 20 s for what was lost with the leader, and said that no echo came."""
     cluster = start_cluster("ordo.bench.loads.echo:Echo")
-    leader = cluster.await_leader()
     with NativeLoad(cluster.ingress_endpoints, 32) as load:
         load.sustained(0.1, 500, 64)
-        killer = threading.Timer(0.3, cluster.kill, [leader])
+        killer = threading.Timer(0.3, lambda: cluster.kill(cluster.await_leader()))
         killer.start()
         with pytest.raises(ClusterTimeoutError, match="has become leader: messages were lost"):
             load.sustained(60, 500, 64)

@@ -17,6 +17,7 @@ from tests.cluster.integration.agreement import counter_of
 from tests.cluster.integration.conftest import LendCluster, StartCluster
 from tests.cluster.integration.protocol import COUNT
 from tests.cluster.integration.writer import Writer
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -52,7 +53,7 @@ def test_stale_answers_say_of_which_position_they_are(start_cluster: StartCluste
         cluster.kill(leader)
         cluster.send_signal(follower, signal.SIGCONT)
         cluster.kill(next(member_id for member_id in cluster.member_ids if member_id not in (leader, follower)))
-        alone = writer.client.query(b"", consistency="stale", member_id=follower, timeout_s=10)
+        alone = writer.client.query(b"", consistency="stale", member_id=follower, timeout_s=patient(10))
         assert count_of(alone) == writer.acked, "no quorum is left, and what was committed can be read"
         with pytest.raises(ClusterTimeoutError, match=f"member={follower} consistency=stale min_position="):
             writer.client.query(
@@ -63,7 +64,7 @@ def test_stale_answers_say_of_which_position_they_are(start_cluster: StartCluste
                 timeout_s=1,
             )
         with pytest.raises(ClusterTimeoutError, match=f"member={follower} consistency=linearizable: member"):
-            writer.client.query(b"", member_id=follower, timeout_s=2)
+            writer.client.query(b"", member_id=follower, timeout_s=patient(2))
 
 
 def test_queries_go_on_through_the_death_of_the_leader(start_cluster: StartCluster) -> None:
@@ -73,11 +74,11 @@ def test_queries_go_on_through_the_death_of_the_leader(start_cluster: StartClust
         old = cluster.await_leader()
         cluster.kill(old)
         started_s = time.monotonic()
-        assert count_of(writer.client.query(b"", timeout_s=20)) == writer.acked
+        assert count_of(writer.client.query(b"", timeout_s=patient(20))) == writer.acked
         print(f"\nfirst answer {(time.monotonic() - started_s) * 1000:.0f} ms after the leader was killed")
         writer.write(200)
         cluster.start_member(old)
-        assert count_of(writer.client.query(b"", member_id=old, timeout_s=30)) == writer.acked
+        assert count_of(writer.client.query(b"", member_id=old, timeout_s=patient(30))) == writer.acked
 
 
 def test_service_that_fails_at_a_query_goes_on(lend_cluster: LendCluster) -> None:

@@ -26,7 +26,7 @@ from tests.cluster.integration.agreement import (
 )
 from tests.cluster.integration.command import order, ordo
 from tests.cluster.integration.conftest import PATIENT, StartCluster
-from tests.cluster.integration.damage import LOG_DAMAGES, LOG_STREAM_ID, flip, log_files, records_of
+from tests.cluster.integration.damage import LOG_DAMAGES, LOG_STREAM_ID, closed_segments, flip, log_files, records_of
 from tests.cluster.integration.test_crashes import follower_of
 from tests.cluster.integration.writer import Writer
 
@@ -66,7 +66,7 @@ def demand_equal_logs(cluster: LocalCluster) -> None:
     """
     files = [log_files(cluster, member_id) for member_id in cluster.member_ids]
     demand_whole_logs(cluster)
-    closed = min(len(each) for each in files) - 1
+    closed = min(map(closed_segments, files))
     assert closed > 2
     for index in range(closed):
         first, *others = (records_of(each[index].read_bytes()) for each in files)

@@ -19,7 +19,7 @@ from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import StorageMissingError
 from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
-from tests.cluster.integration.agreement import await_that, counter_of, errors_of
+from tests.cluster.integration.agreement import await_error, await_that, counter_of, errors_of
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.conftest import StartCluster
 from tests.cluster.integration.test_backup import back_up_snapshot, restore
@@ -43,12 +43,13 @@ def give(cluster: LocalCluster, member_id: int, answering: tuple[int, ...], watc
     content["services"] = [code("Answering", answering), code("Watching", watching)]
     path.write_text(tomlkit.dumps(content))
     cluster.restart(member_id)
-    shared = [str(one) for one in answering if one in watching]
+    wanted = [[str(one) for one in numbers] for numbers in (answering, watching)]
 
     def has_told() -> bool:
-        return bool(versions(cluster, cluster.await_leader(60))["members"][member_id]["versions"] == shared)
+        known = versions(cluster, cluster.await_leader(60))["members"][member_id]["services"]
+        return [one["versions"] for one in known] == wanted
 
-    await_that(has_told, f"member {member_id} has code of {shared}")
+    await_that(has_told, f"member {member_id} has code of {wanted}")
 
 
 def demand_alike(cluster: LocalCluster) -> None:
@@ -145,9 +146,11 @@ def _demand_standstill(cluster: LocalCluster, asking: Asking) -> None:
     member_id = next(one for one in cluster.member_ids if one != cluster.await_leader())
     give(cluster, member_id, BOTH, (1,))
     await_that(lambda: versions(cluster)["members"][member_id]["lacks"] == "2", "it says what it lacks")
+    await_error(cluster, member_id, "stands still")
     said = [line for line in errors_of(cluster, member_id).splitlines() if "stands still" in line]
     assert said and all("service 1 stands still at log position" in line for line in said)
     assert "version 2 is in force, and this member has code of 1 only" in said[-1]
+    await_that(lambda: executed_by_all(cluster, member_id) >= 0, "where it stands")
     stands_at = executed_by_all(cluster, member_id)
     asking.await_answers()
     assert executed_by_all(cluster, member_id) == stands_at

@@ -45,6 +45,7 @@ def hear(client: ClusterClient, heard: Sequence[bytes], wanted: bytes) -> None:
 def request(cluster: LocalCluster, wanted: Sequence[bytes]) -> None:
     """One request: what service 0 answers, and what service 1 offers."""
     heard: list[bytes] = []
+    cluster.await_leader(TIMEOUT_S)
     with ClusterClient(
         cluster.ingress_endpoints, on_message=lambda session_id, timestamp, payload: heard.append(bytes(payload))
     ) as client:

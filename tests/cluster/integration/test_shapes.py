@@ -17,6 +17,7 @@ from tests.cluster.integration.command import order
 from tests.cluster.integration.conftest import LEDGER, LendCluster, StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
 from tests.cluster.integration.writer import Writer
+from tests.clusters import STEADY, await_ready
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -114,16 +115,22 @@ def test_inline_services(start_cluster: StartCluster) -> None:
 
 def test_each_role_on_a_network_of_its_own(tmp_path: Path) -> None:
     """Ingress, consensus, log, catch-up and archive each have an address of their own."""
-    cluster = LocalCluster(LEDGER, root=tmp_path / "cluster")
+    cluster = LocalCluster(LEDGER, root=tmp_path / "cluster", cluster=STEADY)
     for path in map(cluster.config_path, cluster.member_ids):
         path.write_text(re.sub(r'host = "127.0.0.1"\nport = (\d+)', endpoints_of_roles, path.read_text()))
-    with cluster, Writer(cluster.ingress_endpoints) as writer:
-        writer.write(1000)
-        killed = cluster.await_leader()
-        cluster.kill(killed)
-        writer.write(1000)
-        cluster.start_member(killed)
-        demand_agreement(cluster, [writer])
+    with cluster:
+        await_ready(cluster)
+        with Writer(cluster.ingress_endpoints) as writer:
+            demand_a_death_and_return(cluster, writer)
+
+
+def demand_a_death_and_return(cluster: LocalCluster, writer: Writer) -> None:
+    writer.write(1000)
+    killed = cluster.await_leader()
+    cluster.kill(killed)
+    writer.write(1000)
+    cluster.start_member(killed)
+    demand_agreement(cluster, [writer])
 
 
 def endpoints_of_roles(found: re.Match[str]) -> str:
@@ -138,7 +145,7 @@ def take_snapshot_of_two(cluster: LocalCluster) -> None:
 
 
 def test_two_writers_share_one_order(start_cluster: StartCluster) -> None:
-    cluster = start_cluster()
+    cluster = start_cluster(cluster={"session_timeout": "60s"})  # one writer is silent while the other writes
     with (
         Writer(cluster.ingress_endpoints, writer_id=1, window=32) as first,
         Writer(cluster.ingress_endpoints, writer_id=2, window=32) as second,

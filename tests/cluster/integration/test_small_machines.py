@@ -18,6 +18,7 @@ from tests.cluster.integration.agreement import await_value, demand_agreement
 from tests.cluster.integration.conftest import LEDGER, PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
 from tests.faults.networks import run
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 CLIENTS = 24
@@ -32,7 +33,7 @@ def with_files(limit: int) -> dict[int, list[str]]:
 
 def open_many(stack: ExitStack, cluster: LocalCluster, count: int) -> int:
     """Opens sessions until one is refused. Returns how many are open."""
-    settings = ClientSettings(connect_timeout_s=3.0)
+    settings = ClientSettings(connect_timeout_s=patient(3.0))
     for opened in range(count):
         try:
             stack.enter_context(ClusterClient(cluster.ingress_endpoints, settings=settings))

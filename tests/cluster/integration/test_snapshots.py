@@ -102,6 +102,11 @@ def test_a_snapshot_while_a_client_writes(start_cluster: StartCluster) -> None:
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
             writer.run(lambda: process.poll() is not None)
         assert process.returncode == 0
+        for member_id in cluster.member_ids:
+            cluster.await_value(
+                lambda one=member_id: counter_of(cluster, one, CounterType.SNAPSHOT_COUNT) == 1 or None,  # type: ignore[misc]
+                f"the snapshot of member {member_id}",
+            )
         demand_durations(cluster)
         writer.write(500)
         restart_all(cluster)
@@ -196,6 +201,11 @@ def test_a_copy_that_is_killed_costs_its_member_one_snapshot_and_no_more(
             await_that(lambda: "was killed by signal 9" in errors_of(cluster, victim, mark_file), "word of the copy")
             writer.write(200)
             gate.touch()
+        for member_id in set(cluster.member_ids) - {victim}:  # the command ends with the leader's
+            cluster.await_value(
+                lambda one=member_id: counter_of(cluster, one, CounterType.SNAPSHOT_COUNT) == 1 or None,  # type: ignore[misc]
+                f"the snapshot of member {member_id}",
+            )
         take_snapshot(cluster)
         demand_agreement(cluster, [writer])
     assert len(list(cluster.log_events(victim, PID_EVENT))) == 1, "the service went on in its process"

@@ -13,17 +13,20 @@ from ordo.errors import ClusterError, ClusterTimeoutError, SessionClosedError
 from ordo.service_api.service import OfferResult
 from tests.cluster.integration.agreement import timeouts_of
 from tests.cluster.integration.conftest import LendCluster, StartCluster
+from tests.patience import factor
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ECHO = "ordo.bench.loads.echo:Echo"
-PAUSE_S = 2.5
+SESSION_TIMEOUT_S = round(min(3.0, factor()), 1)
+SHORT = {"session_timeout": f"{round(SESSION_TIMEOUT_S * 1000)}ms"}
+PAUSE_S = 2.5 * SESSION_TIMEOUT_S
 """More than twice the timeout of sessions here."""
 SETTINGS = ClientSettings(keep_alive_interval_s=0.2, message_timeout_s=20)
 
 
 def test_a_client_that_is_not_called_keeps_its_session(lend_cluster: LendCluster) -> None:
     """A client that paused 12 seconds before it sent got success, lost the message and its session."""
-    cluster = lend_cluster(ECHO, cluster={"session_timeout": "1s"})
+    cluster = lend_cluster(ECHO, cluster=SHORT)
     received: list[bytes] = []
     with ClusterClient(
         cluster.ingress_endpoints,
@@ -36,7 +39,7 @@ def test_a_client_that_is_not_called_keeps_its_session(lend_cluster: LendCluster
         while not received:
             client.poll()
             client.park(0.01)
-        client.park(3.0)
+        client.park(PAUSE_S)
         client.send(b"after another")
         while len(received) < 2:
             client.poll()
@@ -45,7 +48,7 @@ def test_a_client_that_is_not_called_keeps_its_session(lend_cluster: LendCluster
 
 
 def test_asyncio_that_is_held_up_keeps_its_session(lend_cluster: LendCluster) -> None:
-    cluster = lend_cluster(ECHO, cluster={"session_timeout": "1s"})
+    cluster = lend_cluster(ECHO, cluster=SHORT)
 
     async def work() -> None:
         async with AsyncClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as client:
@@ -60,7 +63,7 @@ def test_asyncio_that_is_held_up_keeps_its_session(lend_cluster: LendCluster) ->
 
 def test_a_client_that_was_stopped_gets_no_success_and_hears_why(lend_cluster: LendCluster) -> None:
     """As the pause of a whole process: it was told that the leader was gone, which was not so."""
-    cluster = lend_cluster(ECHO, cluster={"session_timeout": "1s"})
+    cluster = lend_cluster(ECHO, cluster=SHORT)
     settings = replace(SETTINGS, keep_alive_thread=False, message_timeout_s=2)
     timeouts = timeouts_of(cluster)
     with ClusterClient(cluster.ingress_endpoints, settings=settings) as client:
@@ -104,7 +107,7 @@ def test_a_message_that_the_log_does_not_take_is_refused_by_send(start_cluster: 
 def test_a_client_that_stays_has_a_new_session_and_knows_what_was_lost_with_the_old_one(
     lend_cluster: LendCluster,
 ) -> None:
-    cluster = lend_cluster(ECHO, cluster={"session_timeout": "1s"})
+    cluster = lend_cluster(ECHO, cluster=SHORT)
     settings = replace(SETTINGS, keep_alive_thread=False)
     events: list[ClientEvent] = []
     given_back: list[Unsequenced] = []

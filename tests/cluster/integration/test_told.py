@@ -16,8 +16,10 @@ from ordo.deploy.launcher import ROOT, LocalCluster, ServiceMode
 from ordo.dev import _lines_of
 from ordo.errors import ClusterError, ClusterTimeoutError, PayloadError, SessionClosedError
 from ordo.runtime.security.tokens import hash_token, new_token
+from tests.cluster.integration.agreement import await_value
 from tests.cluster.integration.command import demand_one_line, ordo
-from tests.clusters import ready_cluster
+from tests.clusters import STEADY, ready_cluster
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 FAILING = "tests.cluster.integration.failing"
@@ -46,7 +48,7 @@ def test_a_snapshot_that_the_service_could_not_take(mode: ServiceMode, tmp_path:
                 demand_one_line(done, 1, "no snapshot was taken: on member 0 the service ", *REASON)
                 assert done.stdout == ""
             assert client.request(b"2").payload == b"2", "the service goes on"
-        told = list(cluster.log_events(member, "service.failed"))
+        told = cluster.await_value(lambda: list(cluster.log_events(member, "service.failed")) or None, "what it raised")
         assert "on_take_snapshot at position" in str(told[0]["text"])
         assert 'failing.py", line' in str(told[0]["traceback"])
         done = ordo("cluster", "shutdown", *remote)
@@ -140,8 +142,8 @@ def test_a_payload_of_20_megabytes_is_told_the_limit_and_one_of_200_kilobytes_th
 
 def test_what_the_service_raised_is_told_to_its_author_and_to_its_clients() -> None:
     """Clients heard that the leader was gone; the traceback was in the error log alone."""
-    with ready_cluster(f"{FAILING}:Dividing", sync="none") as cluster:
-        leader = cluster.await_leader()
+    with ready_cluster(f"{FAILING}:Dividing", sync="none", heartbeat=STEADY) as cluster:
+        member = cluster.await_leader()
         settings = ClientSettings(new_leader_timeout_s=3.0, reconnect=False)
         details: list[str] = []
         with ClusterClient(
@@ -153,7 +155,7 @@ def test_what_the_service_raised_is_told_to_its_author_and_to_its_clients() -> N
                 while True:
                     client.poll()
         assert any(detail.startswith("service=failed: the service failed at record ") for detail in details)
-        (told,) = cluster.log_events(leader, "service.failed")
+        (told,) = await_value(lambda: list(cluster.log_events(member, "service.failed")) or None, "what it raised")
         assert "service Dividing raised in on_session_message at position " in str(told["text"])
         assert told["payload"] == "b'by:0'"
         assert 'failing.py", line' in str(told["traceback"]) and "ZeroDivisionError" in str(told["traceback"])
@@ -168,6 +170,6 @@ def test_a_request_at_which_the_service_fails_says_so() -> None:
         with ClusterClient(cluster.ingress_endpoints) as client:
             assert client.request(b"by:5").payload == b"20"
             with pytest.raises(ClusterTimeoutError, match=r"the service failed at record \d+: ZeroDivisionError"):
-                client.request(b"by:0", timeout_s=3.0)
-        (told,) = cluster.log_events(leader, "service.failed")
+                client.request(b"by:0", timeout_s=patient(3.0))
+        (told,) = await_value(lambda: list(cluster.log_events(leader, "service.failed")) or None, "what it raised")
         assert told["payload"] == "b'by:0'", "without the header of the request"

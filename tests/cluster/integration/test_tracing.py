@@ -68,7 +68,10 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
     for member_id in nodes.member_ids:
         path = nodes.config_path(member_id)
         path.write_text(path.read_text() + f'\n[tracing]\nendpoint = "{collector.endpoint}"\nrate = 1.0\n')
-    settings = ClientSettings(tracing=Tracing(endpoint=collector.endpoint, rate=1.0))
+    settings = ClientSettings(
+        tracing=Tracing(endpoint=collector.endpoint, rate=1.0),
+        request_retry_interval_s=60.0,  # a request that is sent again has spans twice
+    )
     with nodes:
         leader = nodes.await_leader()
         await_members(nodes)
@@ -77,12 +80,12 @@ def test_every_span_of_every_request_comes_with_the_clients_as_its_parent(collec
                 client.request(str(number).encode())
         complete = [{"request", *STAGES, *FOLLOWED}] * REQUESTS
         await_that(
-            lambda: [set(spans) for spans in collector.traces.values()] == complete,
+            lambda: [set(spans) for spans in list(collector.traces.values())] == complete,
             "all spans are there",
-            explain=lambda: "\n".join(str(sorted(spans)) for spans in collector.traces.values()),
+            explain=lambda: "\n".join(str(sorted(spans)) for spans in list(collector.traces.values())),
         )
         of_followers = [FOLLOWERS * len(FOLLOWED)] * REQUESTS
-        await_that(lambda: [len(one) for one in collector.followed.values()] == of_followers, "of every follower")
+        await_that(lambda: [len(one) for one in list(collector.followed.values())] == of_followers, "of every follower")
     for trace_id, spans in collector.traces.items():
         root = spans["request"]
         assert root.parent_span_id == b""

@@ -15,7 +15,6 @@ from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.writer import Writer
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-GAP_MAX_S = 1.0
 
 
 def has_acked(writer: Writer, count: int) -> Callable[[], bool]:
@@ -51,27 +50,26 @@ def test_leadership_goes_round_and_no_entry_is_lost(start_cluster: StartCluster)
 
 
 def test_a_leader_told_to_end_hands_over_first(start_cluster: StartCluster) -> None:
-    """The shortest of a few gaps counts: other work of the machine can make any one of them longer."""
+    """Nobody waits until its heartbeats are missed, and no ballot fails."""
     cluster = start_cluster(cluster=PATIENT)
-    gaps_s: list[float] = []
     with Writer(cluster.ingress_endpoints) as writer:
         writer.write(1000)
-        while not gaps_s or (min(gaps_s) >= GAP_MAX_S and len(gaps_s) < 3):
-            old = cluster.await_leader()
-            leadership_term_id = cluster.leader_term(old)
-            goal = writer.acked + 500
-            writer.run(has_acked(writer, goal))
-            writer.longest_gap_s = 0.0
-            cluster.send_signal(old, signal.SIGTERM)
-            writer.run(has_acked(writer, goal + 2000))
-            gaps_s.append(writer.longest_gap_s)
-            assert cluster.wait(old) == 0, cluster.logs(old)
-            new = cluster.await_leader()
-            assert cluster.leader_term(new) == leadership_term_id + 1, "one ballot, no failed election"
-            cluster.start_member(old)
-            demand_agreement(cluster, [writer])
-    print("\ngaps seen by the client after SIGTERM of the leader:", " ".join(f"{gap_s:.3f}" for gap_s in gaps_s), "s")
-    assert min(gaps_s) < GAP_MAX_S
+        old = cluster.await_leader()
+        leadership_term_id = cluster.leader_term(old)
+        goal = writer.acked + 500
+        writer.run(has_acked(writer, goal))
+        writer.longest_gap_s = 0.0
+        cluster.send_signal(old, signal.SIGTERM)
+        writer.run(has_acked(writer, goal + 2000))
+        gap_s = writer.longest_gap_s
+        assert cluster.wait(old) == 0, cluster.logs(old)
+        assert old not in writer.new_leaders
+        new = cluster.await_leader()
+        assert cluster.leader_term(new) == leadership_term_id + 1, "one ballot, no failed election"
+        cluster.start_member(old)
+        demand_agreement(cluster, [writer])
+    print(f"\ngap seen by the client after SIGTERM of the leader: {gap_s * 1000:.0f} ms")
+    assert gap_s < float(PATIENT["leader_heartbeat_timeout"].rstrip("s"))
 
 
 def test_what_cannot_be_is_said_in_one_line(start_cluster: StartCluster) -> None:

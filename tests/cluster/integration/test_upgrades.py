@@ -49,6 +49,16 @@ def versions(cluster: LocalCluster, member_id: int = 0) -> Any:
     return json.loads(done.stdout)
 
 
+def await_codes(cluster: LocalCluster, *members: int, seen_by: int | None = None) -> None:
+    """Wait until the leader, or another member, knows that members have code of version 1 and 2."""
+
+    def is_known() -> bool:
+        found = versions(cluster, cluster.await_leader(60) if seen_by is None else seen_by)["members"]
+        return [one["versions"] for one in found if one["member_id"] in members] == [["1", "2"]] * len(members)
+
+    await_that(is_known, f"the code of members {members}")
+
+
 def states(cluster: LocalCluster, *members: int) -> set[str]:
     """What the services of members have, learners among them, which only a new client knows by name."""
     with ClusterClient(cluster.ingress_endpoints) as client:
@@ -74,11 +84,13 @@ def test_an_upgrade_then_learners(start_cluster: StartCluster) -> None:
             cluster.restart(member_id)
             cluster.await_leader(60)
             deposit(client, 100)
+        await_codes(cluster, 0, 1, 2)
         assert states(cluster, 0, 1, 2) == {"BankV1 53 5300"}, "the new code waits for the upgrade"
         done = upgrade(cluster, 2)
         assert done.returncode == 0 and "version 2 of the service is in force from log position" in done.stdout, done
         assert deposit(client, 100) == "BankV2 54 5390"
         assert states(cluster, 0, 1, 2) == {"BankV2 54 5390"}
+        await_codes(cluster, 0, 1, 2, seen_by=0)
         found = versions(cluster)
         assert found["in_force"] == "2"
         assert [(one["member_id"], one["versions"], one["lacks"]) for one in found["members"]] == [
@@ -113,7 +125,7 @@ def test_a_member_without_the_code_stands_still_until_there_is_a_snapshot_it_can
         assert deposit(client, 100) == "BankV1 3 300"
         assert upgrade(cluster, 2).returncode == 0, "a learner has no voice in that"
         assert states(cluster, 0, 1, 2, newest_only) == {"BankV2 3 300"}
-        assert versions(cluster)["members"][-1]["lacks"] is None
+        await_that(lambda: versions(cluster)["members"][-1]["lacks"] is None, "it lacks nothing more")
 
 
 def test_an_upgrade_that_cannot_take_the_state_over_is_left_out(start_cluster: StartCluster) -> None:

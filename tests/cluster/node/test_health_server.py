@@ -18,8 +18,9 @@ PROBE = b"GET /livez HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HealthServer]:
-    monkeypatch.setattr(metrics_main, "REQUEST_TIMEOUT_S", 1.0)
+def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HealthServer]:
+    """A parameter says how long a request may take."""
+    monkeypatch.setattr(metrics_main, "REQUEST_TIMEOUT_S", request.param)
     server = HealthServer(socket.create_server(("127.0.0.1", 0), backlog=128), Subject(0, 0, tmp_path, tmp_path))
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
@@ -42,6 +43,7 @@ def is_answered(server: HealthServer, source: str) -> bool:
             return False
 
 
+@pytest.mark.parametrize("server", [600.0], indirect=True)
 def test_one_address_does_not_shut_others_out(server: HealthServer) -> None:
     hogs = [connect(server, "127.0.0.2") for _ in range(3 * CONNECTIONS_MAX)]
     for hog in hogs[:ADDRESS_CONNECTIONS_MAX]:
@@ -52,6 +54,7 @@ def test_one_address_does_not_shut_others_out(server: HealthServer) -> None:
         hog.close()
 
 
+@pytest.mark.parametrize("server", [1.0], indirect=True)
 def test_a_connection_that_drips_is_ended_in_time(server: HealthServer) -> None:
     begun_s = time.monotonic()
     with connect(server, "127.0.0.2") as slow:
