@@ -56,8 +56,11 @@ class OrdoDriver:
 
 
 def connect(directory: str, name: str = "ordo") -> TransportClient:
-    """A client of whatever driver, Aeron's included, has this folder; errors outside calls are raised."""
-    return TransportClient(directory, clock=SystemClock(), memory=FileMemoryProvider(), name=name)
+    """A client of whatever driver, Aeron's included, has this folder, or will; errors outside calls are raised."""
+    timeout_ns = round(patient(TIMEOUT_S) * 1e9)
+    return TransportClient(
+        directory, clock=SystemClock(), memory=FileMemoryProvider(), name=name, driver_timeout_ns=timeout_ns
+    )
 
 
 def await_that(condition: Callable[[], object], client: TransportClient, what: str) -> None:

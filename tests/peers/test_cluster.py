@@ -15,7 +15,7 @@ from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.security.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
-from tests.clusters import ready_cluster
+from tests.clusters import PATIENT, ready_cluster
 from tests.patience import factor
 from tests.peers.java_peer import JavaPeers
 from tests.peers.ordo_peer import OrdoDriver
@@ -31,6 +31,8 @@ GROUP = "aeron:udp?endpoint=239.20.30.41:40458|interface=127.0.0.1"
 PUBLISHER_LIMIT_TYPE_ID = 1
 StartCluster = Callable[..., LocalCluster]
 HEARTBEAT = {"leader_heartbeat_timeout": f"{round(2 * min(3.0, factor()))}s"}
+"""For a leader that is killed: time enough to stay the leader beside Java's machines."""
+SESSION_TIMEOUT_S = round(2 * min(3.0, factor()))
 
 
 @pytest.fixture
@@ -121,7 +123,7 @@ def test_redirect(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) 
 
     The client lists all members: it does not go where it is sent when that member is not in its list.
     """
-    cluster = start_cluster()
+    cluster = start_cluster(**PATIENT)
     leader, follower = cluster.await_leader(), follower_of(cluster)
     leader_port = int(cluster.ingress_endpoints[leader].rpartition(":")[2])
     with LossyRelay(leader_port, loss=1.0) as way_to_leader:
@@ -180,9 +182,9 @@ def test_leader_that_stands_still(java: JavaPeers, start_cluster: StartCluster, 
 
 def test_silent_session_times_out(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
     """A session that is kept alive lives through three timeouts; one that falls silent is told why it was closed."""
-    cluster = start_cluster(session_timeout="2s")
+    cluster = start_cluster(**PATIENT, session_timeout=f"{SESSION_TIMEOUT_S}s")
     peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
-    peer.demand_none("event", 6)
+    peer.demand_none("event", 3 * SESSION_TIMEOUT_S)
     peer.tell("quiet")
     assert peer.await_line("event") == ["CLOSED", str(cluster.await_leader()), "TIMEOUT"]
     state, _ = peer.await_line("end")
@@ -195,7 +197,7 @@ def test_silent_session_times_out(java: JavaPeers, start_cluster: StartCluster, 
 def test_admin_request(
     java: JavaPeers, start_cluster: StartCluster, shm_path: Path, allowed: bool, answer: str
 ) -> None:
-    cluster = start_cluster(admin_requests=allowed)
+    cluster = start_cluster(**PATIENT, admin_requests=allowed)
     peer, leader = start_client(java, shm_path / "java", endpoints(cluster))
     peer.tell("snapshot")
     assert peer.await_line("admin")[:3] == ["4711", "SNAPSHOT", answer]
@@ -208,7 +210,7 @@ def test_admin_request(
 
 
 def test_one_session_too_many(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
-    cluster = start_cluster(max_sessions=1)
+    cluster = start_cluster(**PATIENT, max_sessions=1)
     peer, _ = start_client(java, shm_path / "first", endpoints(cluster))
     with pytest.raises(PeerFailedError, match="concurrent session limit"):
         start_client(java, shm_path / "second", endpoints(cluster))
@@ -220,7 +222,7 @@ def test_one_session_too_many(java: JavaPeers, start_cluster: StartCluster, shm_
 
 def test_client_that_dies(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
     """Killed with its driver, it says nothing: its session times out."""
-    cluster = start_cluster(session_timeout="2s")
+    cluster = start_cluster(**PATIENT, session_timeout=f"{SESSION_TIMEOUT_S}s")
     peer, _ = start_client(java, shm_path / "java", endpoints(cluster))
     await_sessions(cluster, 1)
     peer.kill()
@@ -246,7 +248,7 @@ def test_java_client_with_an_ordo_driver(
 
 @pytest.mark.parametrize("egress", ["aeron:ipc", EGRESS])
 def test_java_client_through_shared_memory(java: JavaPeers, start_cluster: StartCluster, egress: str) -> None:
-    cluster = start_cluster(ipc_ingress=True)
+    cluster = start_cluster(**PATIENT, ipc_ingress=True)
     leader = cluster.await_leader()
     peer = java.start("ClusterEcho", cluster.aeron_dir(leader), "attach", "aeron:ipc", egress)
     assert peer.await_line("connected")[1] == str(leader)
@@ -271,7 +273,7 @@ def test_java_client_of_a_multicast_group(java: JavaPeers, start_cluster: StartC
 
 def test_credentials_of_a_token(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
     token = new_token()
-    cluster = start_cluster({"tokens": [{"principal": "java", "hash": hash_token(token)}]})
+    cluster = start_cluster({"tokens": [{"principal": "java", "hash": hash_token(token)}]}, **PATIENT)
     peer, _ = start_client(java, shm_path / "java", endpoints(cluster), token, "never asked")
     peer.tell("send 500")
     await_echoes(peer, 500)
@@ -281,7 +283,7 @@ def test_credentials_of_a_token(java: JavaPeers, start_cluster: StartCluster, sh
 
 
 def test_a_challenge_is_answered(java: JavaPeers, start_cluster: StartCluster, shm_path: Path) -> None:
-    cluster = start_cluster({"authentication": {"class": "tests.attacks.gate:Gate"}})
+    cluster = start_cluster({"authentication": {"class": "tests.attacks.gate:Gate"}}, **PATIENT)
     peer = java.start(
         "ClusterEcho", shm_path / "java", "launch", endpoints(cluster), EGRESS, PASSWORD.decode(), ANSWER.decode()
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from ordo.cli import app
 from ordo.cluster.monitoring.counters import counter_value, read_counters
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.deploy.launcher import LocalCluster
-from ordo.runtime.native.clock import SystemClock
+from ordo.transport.client.client import TransportClient
 from ordo.transport.client.heartbeat import CLIENT_HEARTBEAT_TYPE_ID
 from ordo.transport.inspection import driver_folder
 from ordo.transport.inspection.log_inspector import LogInspector
 from ordo.transport.inspection.stream_positions import backlogs
+from tests.clusters import ready_cluster
 from tests.peers.c_peer import start_c_driver
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
@@ -93,11 +95,8 @@ def test_streams_of_an_ordo_driver(
         driver.driver.record_error("a test of the error log")
 
         def run(tool: str, *arguments: str) -> str:
-            lines = java.run(f"{SAMPLES}.{tool}", *arguments, aeron_dir=driver.directory)
-            client.do_work(client_clock())
-            return "\n".join(lines)
+            return "\n".join(run_beside(client, java, tool, *arguments, aeron_dir=driver.directory))
 
-        client_clock = driver.clock.now
         position = publication.position
         assert f"sessionId={publication.session_id} streamId={STREAM_ID}" in run("StreamStat")
         assert f"is at position {position}" in run("BacklogStat")
@@ -109,9 +108,7 @@ def test_streams_of_an_ordo_driver(
 @with_one_release
 def test_cluster_tool(java: JavaPeers, tmp_path: Path) -> None:
     """ClusterTool describes a node, and suspends, resumes, snapshots and shuts the cluster down through its toggle."""
-    with LocalCluster(
-        "ordo.bench.loads.echo:Echo", root=tmp_path, cluster={"leader_heartbeat_timeout": "2s"}
-    ) as cluster:
+    with ready_cluster("ordo.bench.loads.echo:Echo", root=tmp_path) as cluster:
         leader = cluster.await_leader(60)
 
         def tool(command: str, member_id: int = leader) -> str:
@@ -225,12 +222,10 @@ def test_ordo_tools_agree_with_aerons(
         await_that(lambda: publication.is_connected and subscription.is_connected, client, "the connection")
         exchange(client, publication, subscription, [10_000] * 200)
 
+        options: dict[str, Any] = {"aeron_dir": folder, "aeron_log_inspector_scanOverZeroes": "true"}
+
         def run(tool: str, *arguments: object) -> list[str]:
-            lines = java.run(
-                f"{SAMPLES}.{tool}", *arguments, aeron_dir=folder, aeron_log_inspector_scanOverZeroes="true"
-            )
-            client.do_work(SystemClock().now())
-            return lines
+            return run_beside(client, java, tool, *arguments, **options)
 
         compare_streams(lambda: run("StreamStat"), folder)
         await_that(lambda: publication.offer(bytes(10_000)) > 0, client, "room")
@@ -248,8 +243,16 @@ def test_ordo_tools_agree_with_aerons(
         compare_frames(run("LogInspector", image), image)
         assert run("DriverTool", "pid")[-1].strip() == str(driver_folder.driver_pid(folder))
         peer.kill()
-        compare_streams(lambda: run("StreamStat"), folder)
-        compare_losses(run("LossStat"), folder)
+        compare_streams(lambda: java.run(f"{SAMPLES}.StreamStat", **options), folder)
+        compare_losses(java.run(f"{SAMPLES}.LossStat", **options), folder)
+
+
+def run_beside(client: TransportClient, java: JavaPeers, tool: str, *arguments: object, **options: Any) -> list[str]:
+    """What a tool of Aeron prints, while a client says to its driver that it lives."""
+    with ThreadPoolExecutor(1) as pool:
+        said = pool.submit(java.run, f"{SAMPLES}.{tool}", *arguments, **options)
+        await_that(said.done, client, tool)
+    return said.result()
 
 
 def compare_streams(look: Callable[[], list[str]], folder: Path) -> None:
