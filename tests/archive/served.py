@@ -12,6 +12,7 @@ from ordo.archive.client.client import ArchiveClient
 from ordo.archive.protocol.codes import RecordingSignal
 from ordo.runtime.security.tokens import hash_token
 from ordo.transport.streams.publication import Publication
+from tests.patience import patient
 
 STREAM = 42
 
@@ -47,13 +48,13 @@ class Served:
     def connect(self, *, is_local: bool = False, credentials: bytes = b"") -> ArchiveClient:
         """Over UDP with a driver of the client's own, or over IPC on the archive's driver."""
         if is_local:
-            return ArchiveClient.connect("aeron:ipc", aeron_dir=str(self.aeron_dir))
-        return ArchiveClient.connect(self.address, credentials=credentials)
+            return ArchiveClient.connect("aeron:ipc", aeron_dir=str(self.aeron_dir), message_timeout_s=patient(30))
+        return ArchiveClient.connect(self.address, credentials=credentials, message_timeout_s=patient(30))
 
     def stop(self, number: int = signal.SIGTERM) -> str:
         """What it wrote to its log."""
         self.process.send_signal(number)
-        return self.process.communicate(timeout=30)[1]
+        return self.process.communicate(timeout=patient(30))[1]
 
 
 def send(client: ArchiveClient, publication: Publication, messages: list[bytes]) -> None:

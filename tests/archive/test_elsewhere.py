@@ -19,6 +19,7 @@ from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.security.tokens import new_token
 from tests.archive.served import Served, record, token_table
 from tests.archive.test_reader import flip
+from tests.patience import patient
 
 SENT = [bytes([number % 256]) * (number * 37 % 5000) for number in range(150)]
 FOLDER_ONLY = ("mark-invalid", "mark-valid", "checksum", "delete-orphans", "compact", "export-catalog")
@@ -92,7 +93,7 @@ def test_recordings_are_verified_by_their_archive(recorded: Served, capsys: pyte
 def test_archives_that_do_not_answer_keep_nobody_from_being_asked(
     recorded: Served, free_port: Callable[[], int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ordo.archive.inspection.recording_sources.REACH_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("ordo.archive.inspection.recording_sources.REACH_TIMEOUT_S", patient(0.5))
     dead = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     endpoints = ["--endpoints", ",".join([dead[0], recorded.address, dead[1]])]
     assert run(["archive", "verify", *endpoints]) == 5

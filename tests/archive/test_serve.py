@@ -74,7 +74,7 @@ def check_a_loop_that_is_left_early(client: ArchiveClient, sent: list[bytes]) ->
 def test_two_archives_do_not_share_a_folder(served: Served, tmp_path: Path, free_port: Callable[[], int]) -> None:
     served.connect().close()
     other = Served(free_port(), served.folder, tmp_path / "other-driver")
-    log = other.process.communicate(timeout=30)[1]
+    log = other.process.communicate(timeout=patient(30))[1]
     assert other.process.returncode == 1
     assert "in use" in log or "another" in log
     assert "Traceback" not in log
@@ -83,7 +83,7 @@ def test_two_archives_do_not_share_a_folder(served: Served, tmp_path: Path, free
 def test_a_port_that_is_taken_is_one_line(served: Served, tmp_path: Path) -> None:
     served.connect().close()
     other = Served(int(served.address.rpartition(":")[2]), tmp_path / "other", tmp_path / "other-driver")
-    log = other.process.communicate(timeout=30)[1]
+    log = other.process.communicate(timeout=patient(30))[1]
     assert other.process.returncode == 1
     assert "Traceback" not in log
     assert served.address in log

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from ordo import ClusterClient
+from ordo import ClientSettings, ClusterClient
 from ordo.cluster.client.connection.endpoints import archive_endpoint
 from ordo.deploy.launcher import ROOT, LocalCluster, find_ports
 from tests.cluster.integration.agreement import await_that
+from tests.clusters import ready_cluster
 from tests.pages.background import in_background
+from tests.patience import patient
 from tests.snippets import blocks_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -28,8 +30,7 @@ NUMBERS = re.compile(r"\d{3,}|number=\d+|session=\d+|\d+ (?=records|of)")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("debug") / "cluster"
-    with LocalCluster("ordo.starter.counter:Counter", root=root, member_count=2, sync="none") as started:
-        started.await_leader(60)
+    with ready_cluster("ordo.starter.counter:Counter", root=root, member_count=2, sync="none") as started:
         for numbers in (["40", "2"], ["100"]):
             with ClusterClient(list(started.ingress_endpoints.values())) as client:
                 for number in numbers:
@@ -110,6 +111,6 @@ def test_a_fork_goes_on_by_itself(folder: Path) -> None:
     shell(folder, f"ordo debug fork {words} --to {position} --output sandbox --port {port}")
     with (
         in_background(["node", "--config", "sandbox/node0.toml"], folder / "sandbox.log"),
-        ClusterClient([f"127.0.0.1:{port}"]) as client,
+        ClusterClient([f"127.0.0.1:{port}"], settings=ClientSettings(connect_timeout_s=patient(60))) as client,
     ):
         assert client.request(b"1").payload == b"43"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ordo import ClusterClient
+from ordo import ClientSettings, ClusterClient
 from ordo.cli import run
 from ordo.debugging.replaying.code import code_of
 from ordo.debugging.replaying.recorded_log import RecordedLog
@@ -18,6 +18,7 @@ from ordo.starter.counter import Counter
 from tests.cluster.integration.agreement import await_that
 from tests.cluster.integration.command import order
 from tests.pages.background import in_background
+from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 SERVICE = "ordo.starter.counter:Counter"
@@ -65,7 +66,7 @@ def test_a_fork_starts_from_the_snapshot(
     assert run(["debug", "fork", str(cluster.data_dir(0)), *words]) == 0, capsys.readouterr()
     with (
         in_background(["node", "--config", str(tmp_path / "sandbox" / "node0.toml")], tmp_path / "node.log"),
-        ClusterClient([f"127.0.0.1:{port}"]) as client,
+        ClusterClient([f"127.0.0.1:{port}"], settings=ClientSettings(connect_timeout_s=patient(60))) as client,
     ):
         assert client.request(b"100").payload == b"142"
     capsys.readouterr()

@@ -90,6 +90,7 @@ def test_what_strangers_may_do_to_a_nodes_archive(cluster: LocalCluster) -> None
     with ClusterClient(cluster.ingress_endpoints) as client:
         for number in range(50):
             client.send(b"%d" % number)
+        client.send(b"all are committed", until="executed")
         with ArchiveClient.connect(endpoint(cluster, leader)) as archive:
             (log,) = archive.list_recordings(stream_id=LOG_STREAM_ID)
             for refused in (
@@ -115,7 +116,7 @@ def test_filters_live_and_the_command_line(cluster: LocalCluster) -> None:
     addresses = [endpoint(cluster, member_id) for member_id in cluster.member_ids]
     with ClusterClient(cluster.ingress_endpoints) as first, ClusterClient(cluster.ingress_endpoints) as second:
         for number in range(20):
-            (first if number % 2 else second).send(b"%d" % number, timeout_s=patient(30))
+            (first if number % 2 else second).send(b"%d" % number, timeout_s=patient(30), until="sequenced")
         with LogReader(addresses, session_ids=[first.session_id], kinds=[EntryKind.MESSAGE]) as reader:
             odd = list(islice(reader, 4))
             assert reader.position in (odd[-1].position, odd[-1].position + 96), "the next is filtered, and passed over"

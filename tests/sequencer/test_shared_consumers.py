@@ -20,16 +20,19 @@ from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, NotPermittedError
 from ordo.runtime.security.tokens import hash_token, new_token
 from tests.clusters import ready_cluster
-from tests.patience import patient
+from tests.patience import factor, patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+SESSION_TIMEOUT_S = round(3 * min(3.0, factor()))
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     root = tmp_path_factory.mktemp("shared") / "cluster"
-    node = {"max_replays": 16}
-    with ready_cluster("ordo:Ordering", root=root, member_count=1, node=node) as cluster:
+    options = {"session_timeout": f"{SESSION_TIMEOUT_S}s"}
+    with ready_cluster(
+        "ordo:Ordering", root=root, member_count=1, node={"max_replays": 16}, cluster=options
+    ) as cluster:
         yield cluster
 
 
@@ -104,7 +107,7 @@ def test_what_is_not_acknowledged_in_time_comes_again_and_is_then_a_dead_letter(
     with jobs.share("again", ack_timeout_s=0.3, tries_max=3) as consumer:
         jobs.join(consumer)
         jobs.send(b"poison")
-        tries = list(consumer.deliveries(timeout_s=patient(3)))
+        tries = list(consumer.deliveries(timeout_s=patient(2)))
         assert [one.tries for one in tries] == [1, 2, 3]
         assert not consumer.ack(tries[-1]), "it was taken back"
         (dead,) = jobs.describe("again")["dead_letters"]
@@ -250,6 +253,9 @@ def test_both_kinds_in_asyncio(jobs: Jobs) -> None:
             assert consumer.is_active and consumer.epoch >= 0
             await consumer.commit(entries[0].position)
             assert consumer.position == entries[0].position
+            async with asyncio.timeout(patient(30)):
+                while shared.in_flight < 2:
+                    await asyncio.sleep(0.01)
             first = await anext(shared)
             assert (first.payload, shared.in_flight, shared.ack(first)) == (b"one", 2, True)
             await shared.flush()
@@ -275,7 +281,7 @@ def test_an_asyncio_consumer_stays_a_member_while_a_handler_takes_long(jobs: Job
                 await asyncio.to_thread(jobs.send, b"work")
                 entry = await waiting
             epoch = consumer.epoch
-            await asyncio.sleep(12)  # longer than session_timeout
+            await asyncio.sleep(SESSION_TIMEOUT_S + 1)
             await consumer.commit(entry.position)
             assert consumer.epoch == epoch
 

@@ -130,7 +130,7 @@ def test_clients_of_several_threads(shm_path: Path, free_port: Callable[[], int]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(TIMEOUT_S)
+            thread.join(patient(TIMEOUT_S))
         assert not failures and not any(thread.is_alive() for thread in threads)
 
 
@@ -198,12 +198,23 @@ def program(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+def patient_client(folder: Path) -> TransportClient:
+    """A client of a driver that may have to start yet."""
+    timeout_ns = round(patient(TIMEOUT_S) * 1e9)
+    return TransportClient(str(folder), clock=SystemClock(), memory=FileMemoryProvider(), driver_timeout_ns=timeout_ns)
+
+
+def shows_wrong_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> bool:
+    assert run(["errors", "--dir", str(folder)]) == 0
+    return "asked the driver to end with a wrong token" in capsys.readouterr().out
+
+
 def test_the_program_serves_clients_until_it_is_told_to_end(
     shm_path: Path, free_port: Callable[[], int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = shm_path / "driver"
     with program(folder, "--threads", "dedicated", "--termination-token", "secret") as process:
-        with TransportClient(str(folder), clock=SystemClock(), memory=FileMemoryProvider()) as client:
+        with patient_client(folder) as client:
             channel = f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
             collector = Collector(client.add_subscription(channel, 10))
             exchange(client, [Feeder(client.add_publication(channel, 10), MESSAGES)], [collector])
@@ -211,20 +222,19 @@ def test_the_program_serves_clients_until_it_is_told_to_end(
         assert int(capsys.readouterr().out) == process.pid
         assert run(["driver", "terminate", "--dir", str(folder), "--token", "guess", "--timeout", "0.3"]) == 1
         assert "lives 0.3 s after it was asked to end" in capsys.readouterr().err
-        assert run(["errors", "--dir", str(folder)]) == 0
-        assert "asked the driver to end with a wrong token" in capsys.readouterr().out
+        await_that(lambda: shows_wrong_token(folder, capsys), "the error of the wrong token")
         assert run(["driver", "terminate", "--dir", str(folder), "--token", "secret"]) == 0
-        assert process.wait(TIMEOUT_S) == 0
+        assert process.wait(patient(TIMEOUT_S)) == 0
         assert not folder.exists()
 
 
 def test_the_program_ends_in_order_on_a_signal(shm_path: Path) -> None:
     folder = shm_path / "driver"
     with program(folder) as process:
-        TransportClient(str(folder), clock=SystemClock(), memory=FileMemoryProvider()).close()
+        patient_client(folder).close()
         assert run(["driver", "terminate", "--dir", str(folder), "--timeout", "0.3"]) == 1, "nobody may, by default"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(TIMEOUT_S) == 0
+        assert process.wait(patient(TIMEOUT_S)) == 0
     assert not folder.exists()
 
 

@@ -20,6 +20,7 @@ from ordo.transport.inspection import driver_folder
 from ordo.transport.inspection.log_inspector import LogInspector
 from ordo.transport.inspection.stream_positions import UNKNOWN, Backlog, backlogs, stream_counters
 from ordo.transport.streams.logbuffer import LOG_TYPE_EXCLUSIVE, LOG_TYPE_IMAGE, create_log
+from tests.cluster.integration.agreement import await_that
 from tests.transport.driver_world import Collector, Feeder
 from tests.transport.test_driver_threads import connect, exchange, running
 
@@ -84,8 +85,8 @@ def test_streams_and_backlog_of_a_running_driver(
             pass
         folder = Path(driver.directory)
         position = publication.position
-        until(lambda: found_backlog(folder, "sender").behind_bytes == 0, client.idle)
-        until(lambda: found_backlog(folder, "receiver").position == position, client.idle)
+        await_that(lambda: found_backlog(folder, "sender").behind_bytes == 0, "all is sent")
+        await_that(lambda: found_backlog(folder, "receiver").position == position, "all is received")
         assert found_backlog(folder, "subscriber").behind_bytes == 1056
         assert found_backlog(folder, "publisher").position == position
         assert run(["streams", "--dir", str(folder)]) == 0
@@ -98,23 +99,20 @@ def found_backlog(folder: Path, party: str) -> Backlog:
     return next(one for one in backlogs(driver_folder.read_streams(folder)) if one.party == party)
 
 
-def until(condition: Callable[[], bool], idle: Callable[[], object]) -> None:
-    for _ in range(10_000):
-        if condition():
-            return
-        idle()
-    raise AssertionError("not in time")
-
-
 def test_a_trace_of_a_running_driver(shm_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with running(shm_path, threading_mode="dedicated") as driver, connect(driver) as client:
         publication = client.add_publication("aeron:udp?endpoint=127.0.0.1:1", 77)
         arguments = ["trace", "--dir", driver.directory, "--duration", "0.3"]
-        assert run([*arguments, "--events", "frames-out"]) == 0
-        lines = capsys.readouterr().out.splitlines()
         setup = f"frame_length=40 flags=00000000 term_offset=0 session_id={publication.session_id} stream_id=77"
-        assert any(f"out SETUP length_bytes=40 {setup}" in line for line in lines), lines
-        assert all(" out " in line for line in lines)
+
+        def shows_setup() -> bool:
+            """A sender that is held up sends it later."""
+            assert run([*arguments, "--events", "frames-out"]) == 0
+            lines = capsys.readouterr().out.splitlines()
+            assert all(" out " in line for line in lines)
+            return any(f"out SETUP length_bytes=40 {setup}" in line for line in lines)
+
+        await_that(shows_setup, "a set-up in the trace")
         assert run([*arguments, "--events", "frames-in,thoughts"]) == 2
         assert "--events frames-in,thoughts: must be all, or some of frames-in" in capsys.readouterr().err
 
