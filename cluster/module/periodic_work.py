@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ordo.cluster.module.client_parts import ClientParts
     from ordo.cluster.module.member_parts import Foundation
     from ordo.cluster.module.members.membership import Membership
+    from ordo.transport.client.client import TransportClient
 
 BUSY_INTERVAL_NS = 5_000_000
 IDLE_INTERVAL_NS = 100_000_000
@@ -44,6 +45,21 @@ class EverySecond:
         self._due_ns = now_ns + SECOND_NS
         for work in self._works:
             work(now_ns)
+
+
+class DriverWatch:
+    """Ends a member whose media driver is gone.
+
+    The driver's end is an error in whatever call meets it first. In an election that is one more failed attempt, which
+    is followed by the next one at once, again and again.
+    """
+
+    def __init__(self, client: TransportClient) -> None:
+        self._client = client
+
+    def work(self, now_ns: int) -> None:
+        """Raise TransportError if the driver is gone."""
+        self._client.check_open()
 
 
 class PeriodicWork:
@@ -102,6 +118,7 @@ def make_watches(
     )
     periodic = PeriodicWork(
         (
+            DriverWatch(base.seams.client).work,
             membership.work,
             TrustWatch(core, member.record_error).work,
             JoinWatch(core, sequencer, base.contacts, member.record_error).work,

@@ -246,7 +246,7 @@ class TransportClient(ClientCore, DestinationCalls, Closing):
 
     def next_correlation_id(self) -> int:
         """Return an id that is unique for the life of the driver."""
-        self._check_open()
+        self.check_open()
         return int(self._link.ring.next_correlation_id())
 
     def next_available_session_id(self, stream_id: int) -> int:
@@ -543,7 +543,7 @@ class TransportClient(ClientCore, DestinationCalls, Closing):
         return registration_id
 
     def _send(self, command: commands.Command) -> None:
-        self._check_open()
+        self.check_open()
         self._link.send(command, self.wake_driver)
 
     def _await(self, registration_id: int) -> Any:
@@ -579,7 +579,8 @@ class TransportClient(ClientCore, DestinationCalls, Closing):
     def _rest(self) -> int:
         return self.origin.check()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise TransportError, with the reason, if this client can no longer be used."""
         self.origin.check()
         if self._closed_because is not None:
             raise TransportError(f"{self.role_name} cannot be used any more: {self._closed_because}")

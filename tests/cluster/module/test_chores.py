@@ -6,8 +6,16 @@ from functools import partial
 
 import pytest
 
-from ordo.cluster.module.periodic_work import BUSY_INTERVAL_NS, IDLE_INTERVAL_NS, EverySecond, PeriodicWork
+from ordo.cluster.module.periodic_work import (
+    BUSY_INTERVAL_NS,
+    IDLE_INTERVAL_NS,
+    DriverWatch,
+    EverySecond,
+    PeriodicWork,
+)
+from ordo.runtime.errors import TransportError
 from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
+from tests.transport.test_client import Pair
 
 
 class Member:
@@ -54,3 +62,15 @@ def test_what_is_done_every_second_is_done_at_once_where_there_is_news() -> None
     second.hasten(SECOND_NS + 3)
     second.work(SECOND_NS + 3)
     assert done[3:] == [SECOND_NS + 3]
+
+
+def test_a_member_without_its_driver_ends_though_a_call_took_the_error() -> None:
+    """A node whose driver ended within an election held a thousand more, and had no line about it at its end."""
+    pair = Pair()
+    watch = DriverWatch(pair.client)
+    watch.work(pair.clock.now())
+    pair.driver.is_beating = False
+    pair.driver.cnc.to_driver.consumer_heartbeat_ms = -1
+    pair.run(SECOND_NS)
+    with pytest.raises(TransportError, match=r"cannot be used any more: the driver in .* was closed"):
+        watch.work(pair.clock.now())
