@@ -53,6 +53,7 @@ STEPS = (
     Step("soak", "soak MINUTES=60", 180),
     Step("fuzz", "fuzz FUZZ_SECONDS=300", 240, ("gcc",)),
     Step("load", "test-under-load RUNS=1", 180),
+    Step("sessions", "test-sessions", 60),
     Step("docker", "test-docker", 60, DOCKER),
     Step("kubernetes", "test-kubernetes", 150, (*DOCKER, "go", "containerd", "runc")),
     Step("arm64", "test-arm64", 120, ("aarch64-linux-gnu-gcc", "qemu-aarch64-static")),

@@ -98,7 +98,7 @@ def test_messages_are_divided_and_each_is_done_once(jobs: Jobs) -> None:
     assert sorted(by_member[one] + by_member[two]) == sorted(wanted)
     assert min(len(by_member[one]), len(by_member[two])) >= 10, "in turn: neither has nearly all"
     with jobs.share("divide") as three:
-        assert list(three.deliveries(timeout_s=1)) == []
+        assert list(three.deliveries(timeout_s=0.5)) == []
 
 
 def test_what_is_not_acknowledged_in_time_comes_again_and_is_then_a_dead_letter(
@@ -215,11 +215,11 @@ def test_a_time_is_a_start(jobs: Jobs) -> None:
         assert found == [b"new", b"newer"]
         consumer.commit()
     with Consumer(jobs.endpoints, "since", start=between) as again:
-        assert list(again.entries(timeout_s=1)) == [], "it goes on where it stands"
+        assert list(again.entries(timeout_s=0.5)) == [], "it goes on where it stands"
     with jobs.share("since-shared", start=between) as shared:
         assert next(iter(shared)).payload == b"new"
     with Consumer(jobs.endpoints, "tomorrow", start=between + timedelta(days=1)) as late:
-        assert list(late.entries(timeout_s=1)) == []
+        assert list(late.entries(timeout_s=0.5)) == []
     with Consumer(jobs.endpoints, "all", start=between - timedelta(days=1)) as all_of_it:
         first = next(iter(all_of_it))
     with Consumer(jobs.endpoints, "first") as from_first:

@@ -15,6 +15,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.session_states import ClientEvent, ClientState
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.codecs import EventCode
+from ordo.cluster.wire.sessions.ingress_notice import encode_failure
 from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
@@ -337,6 +338,19 @@ def test_the_old_leader_is_left_for_the_new_one_though_it_still_lives(world: Ses
     world.run(client, lambda: inbox.messages)
     assert "SessionMessageHeader" in world.members[1].names_received()
     assert "SessionMessageHeader" not in world.members[0].names_received()
+
+
+def test_a_session_that_is_over_because_the_service_failed_says_so(world: SessionWorld) -> None:
+    """Clients heard that the leader was gone."""
+    details: list[str] = []
+    client = world.client(new_leader_timeout_s=3, on_session_event=lambda code, detail: details.append(detail))
+    (request,) = world.sessions.values()
+    told = encode_failure(448, "ZeroDivisionError")
+    world.leader.send_event(request.response_channel, 1, request.correlation_id, EventCode.OK, told)
+    world.run(client, lambda: told in details)
+    world.fail_over(1, announce=False)
+    with pytest.raises(SessionClosedError, match="the service failed at record 448: ZeroDivisionError; the log"):
+        world.run(client, lambda: False)
 
 
 def test_without_a_new_leader_the_session_ends_in_time(world: SessionWorld) -> None:

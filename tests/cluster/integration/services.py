@@ -104,10 +104,11 @@ class Ledger(ClusteredService):
             self._misbehave(self._actions[self.count])
 
     def _misbehave(self, action: str) -> None:
+        pause_s = float(os.environ.get("LEDGER_PAUSE_S", "5"))
         if action == "sleep":
-            time.sleep(5)
+            time.sleep(pause_s)
         elif action == "compute":
-            busy_until(time.monotonic() + 5)
+            busy_until(time.monotonic() + pause_s)
         elif action == "exit":
             os._exit(9)
         else:

@@ -18,14 +18,14 @@ from ordo.errors import SessionRejectedError
 from ordo.transport.client.client_transport import ClientTransport
 from tests.cluster.integration.conftest import StartCluster
 
-COUNT = int(os.environ.get("SESSIONS", "700"))
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 if COUNT <= 700 else 1800)]
+COUNT = int(os.environ.get("SESSIONS", "256"))
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 if COUNT <= 256 else 1800)]
 ECHO = "ordo.bench.loads.echo:Echo"
 PER_TRANSPORT = 512
 CONNECTING_MAX = 64
 ROUNDS = 3
 PER_SESSION_RATE = 10
-SECONDS = 2 if COUNT <= 700 else 10
+SECONDS = 2 if COUNT <= 256 else 10
 STEADY_TIMEOUT_S = 120
 
 

@@ -18,19 +18,20 @@ from ordo.cluster.settings.config import NodeSettings, load_config
 from ordo.deploy.launcher import LocalCluster
 from ordo.runtime.errors import OrdoError, StorageMissingError
 from tests.cluster.integration.agreement import await_that
-from tests.patience import patient
+from tests.patience import factor, patient
 from tests.transport.test_driver_threads import program
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 TIMEOUT_S = 60.0
-LIVENESS = "4s"
+LIVENESS_S = round(2 * min(3.0, factor()))
 
 
 @pytest.fixture
 def driver_folder(shm_path: Path, tmp_path: Path) -> Iterator[Path]:
     settings = tmp_path / "driver.toml"
     settings.write_text(
-        f'client_liveness_timeout = "{LIVENESS}"\ntimer_interval = "50ms"\npublication_unblock_timeout = "6s"\n'
+        f'client_liveness_timeout = "{LIVENESS_S}s"\ntimer_interval = "50ms"\n'
+        f'publication_unblock_timeout = "{LIVENESS_S + 1}s"\n'
     )
     folder = shm_path / "driver"
     with program(folder, "--threads", "dedicated", "--config", str(settings)):

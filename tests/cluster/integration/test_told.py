@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,11 @@ from ordo import AsyncClusterClient, ClientSettings, ClusterClient
 from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE
 from ordo.deploy.launcher import ROOT, LocalCluster, ServiceMode
 from ordo.dev import _lines_of
-from ordo.errors import ClusterError, ClusterTimeoutError, PayloadError, SessionClosedError
+from ordo.errors import ClusterError, ClusterTimeoutError, PayloadError
 from ordo.runtime.security.tokens import hash_token, new_token
-from tests.cluster.integration.agreement import await_value
+from tests.cluster.integration.agreement import await_that, await_value
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.clusters import STEADY, ready_cluster
-from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 FAILING = "tests.cluster.integration.failing"
@@ -27,6 +27,7 @@ OPERATOR = new_token()
 TOKENS: list[dict[str, str | list[str]]] = [
     {"principal": "root", "hash": hash_token(OPERATOR), "roles": ["operator", "ingress"]}
 ]
+FAILED = re.compile(r"service=failed: the service failed at record \d+: ZeroDivisionError$")
 REASON = "could not take its snapshot at log_position=", "ValueError: a set is no state (failing.py:"
 
 
@@ -144,17 +145,13 @@ def test_what_the_service_raised_is_told_to_its_author_and_to_its_clients() -> N
     """Clients heard that the leader was gone; the traceback was in the error log alone."""
     with ready_cluster(f"{FAILING}:Dividing", sync="none", heartbeat=STEADY) as cluster:
         member = cluster.await_leader()
-        settings = ClientSettings(new_leader_timeout_s=3.0, reconnect=False)
         details: list[str] = []
         with ClusterClient(
-            cluster.ingress_endpoints, settings=settings, on_session_event=lambda code, detail: details.append(detail)
+            cluster.ingress_endpoints, on_session_event=lambda code, detail: details.append(detail)
         ) as client:
             client.send(b"by:5")
             client.send(b"by:0")
-            with pytest.raises(SessionClosedError, match=r"the service failed at record \d+: ZeroDivisionError"):
-                while True:
-                    client.poll()
-        assert any(detail.startswith("service=failed: the service failed at record ") for detail in details)
+            await_that(lambda: (client.poll(), any(map(FAILED.match, details)))[1], "what the service raised")
         (told,) = await_value(lambda: list(cluster.log_events(member, "service.failed")) or None, "what it raised")
         assert "service Dividing raised in on_session_message at position " in str(told["text"])
         assert told["payload"] == "b'by:0'"
@@ -167,9 +164,14 @@ def test_what_the_service_raised_is_told_to_its_author_and_to_its_clients() -> N
 def test_a_request_at_which_the_service_fails_says_so() -> None:
     with ready_cluster(f"{FAILING}:Dividing", member_count=1, sync="none") as cluster:
         leader = cluster.await_leader()
-        with ClusterClient(cluster.ingress_endpoints) as client:
+        details: list[str] = []
+        with ClusterClient(
+            cluster.ingress_endpoints, on_session_event=lambda code, detail: details.append(detail)
+        ) as client:
             assert client.request(b"by:5").payload == b"20"
+            pending = client.submit(b"by:0")
+            await_that(lambda: (client.poll(), any(map(FAILED.match, details)))[1], "what the service raised")
             with pytest.raises(ClusterTimeoutError, match=r"the service failed at record \d+: ZeroDivisionError"):
-                client.request(b"by:0", timeout_s=patient(3.0))
+                pending.result(0.1)
         (told,) = await_value(lambda: list(cluster.log_events(leader, "service.failed")) or None, "what it raised")
         assert told["payload"] == "b'by:0'", "without the header of the request"
