@@ -210,6 +210,18 @@ def test_more_unary_calls_than_may_be_under_way_are_refused(channel: grpc.Channe
     waiting = [sequencer.Submit.future(request(identity, number), **soon) for number in range(2, 30)]
     codes = [one.code() for one in waiting if isinstance(one.exception(timeout=TIMEOUT_S), grpc.RpcError)]
     assert len(codes) == 28 and codes.count(grpc.StatusCode.RESOURCE_EXHAUSTED) == 12, codes
+    # For their callers they have ended; the gateway hears of that later, and would refuse the calls of the next test.
+    await_that(lambda: is_taken(sequencer), "the end of the calls at the gateway")
+
+
+def is_taken(sequencer: Any) -> bool:
+    """Whether the gateway takes one more call."""
+    try:
+        sequencer.Submit(request(os.urandom(16), 1), **shown(TRADER))
+    except grpc.RpcError as error:
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED, error
+        return False
+    return True
 
 
 def test_queries_are_answered_with_their_position(channel: grpc.Channel) -> None:
