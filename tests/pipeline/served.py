@@ -11,6 +11,7 @@ import tempfile
 from ordo.archive.client.client import ArchiveClient
 from ordo.deploy.launcher import find_ports
 from ordo.runtime.errors import OrdoError
+from tests.patience import patient
 
 
 class ServedFolder:
@@ -32,7 +33,7 @@ class ServedFolder:
         command += ["--aeron-dir", os.path.join(self._driver, "driver"), *self._options]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            ArchiveClient.connect(self.address, message_timeout_s=30, credentials=self._credentials).close()
+            ArchiveClient.connect(self.address, message_timeout_s=patient(30), credentials=self._credentials).close()
         except OrdoError:
             self.close()
             raise

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.pipeline_memory import main, run, sample
 from ordo.pipeline.generate import LogShape
+from tests.cluster.integration.agreement import await_value
 
 
 def test_planning_and_a_job_are_measured(tmp_path: Path) -> None:
@@ -39,12 +40,17 @@ def test_what_a_jvm_starts_does_not_count_its_memory_again(tmp_path: Path) -> No
     with subprocess.Popen(shell, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdin is not None
         process.stdout.readline()
-        found = sample(process.pid)
         (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        own = next(line for line in Path(f"/proc/{child}/status").read_text().splitlines() if "RssAnon" in line)
+
+        def settled() -> dict[str, int] | None:
+            """What is found, once it is what the child has: that may still grow between two looks."""
+            found = sample(process.pid)
+            own = next(line for line in Path(f"/proc/{child}/status").read_text().splitlines() if "RssAnon" in line)
+            return found if found["jvm"] == int(own.split()[1]) * 1024 > 0 else None
+
+        found = await_value(settled, "the memory of the child")
         process.stdin.close()
     assert found["workers"] == 0
-    assert found["jvm"] == int(own.split()[1]) * 1024 > 0
 
 
 def test_a_job_that_does_not_exist_is_refused(

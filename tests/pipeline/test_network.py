@@ -160,7 +160,7 @@ def test_a_replay_that_is_broken_off_goes_on_elsewhere(nodes: list[ServedFolder]
     """The log is longer than what is on its way, so that a part of it is left when the node dies."""
     addresses = [nodes[0].address, nodes[1].address]
     found: list[tuple[int, bytes]] = []
-    with RangeReader(addresses, 0, 3 * SEGMENT, Access(timeout_s=30)) as reader:
+    with RangeReader(addresses, 0, 3 * SEGMENT, Access(timeout_s=patient(30))) as reader:
         for position, frames in reader:
             found.append((position, frames))
             if len(found) == 1:
@@ -182,10 +182,10 @@ def test_a_node_that_refuses_is_left_for_one_that_does_not(tmp_path: Path, nodes
     file.write_text(f'[[tokens]]\nprincipal = "a"\nhash = "{hash_token(token)}"\nroles = ["log"]\n')
     strict = ServedFolder(str(tmp_path / "archive"), tokens_file=str(file), token=token)
     try:
-        with RangeReader([strict.address, nodes[0].address], 0, SEGMENT, Access(timeout_s=30)) as reader:
+        with RangeReader([strict.address, nodes[0].address], 0, SEGMENT, Access(timeout_s=patient(30))) as reader:
             assert next(iter(reader))[0] == 0
             assert "authentication rejected" in reader.problem
-        refused = RangeReader([strict.address], 0, SEGMENT, Access(timeout_s=30))
+        refused = RangeReader([strict.address], 0, SEGMENT, Access(timeout_s=patient(30)))
         with refused, pytest.raises(ArchiveError, match="takes credentials with the role log") as error:
             next(iter(refused))
         assert error.value.code == ErrorCode.UNAUTHORISED_ACTION
@@ -193,7 +193,7 @@ def test_a_node_that_refuses_is_left_for_one_that_does_not(tmp_path: Path, nodes
         purge(str(tmp_path / "young" / "archive"), SEGMENT)
         young = ServedFolder(str(tmp_path / "young" / "archive"))
         try:
-            mixed = RangeReader([young.address, strict.address], 0, SEGMENT, Access(timeout_s=30))
+            mixed = RangeReader([young.address, strict.address], 0, SEGMENT, Access(timeout_s=patient(30)))
             with mixed, pytest.raises(ArchiveError, match="the other nodes have deleted this part of the log") as error:
                 next(iter(mixed))
             assert error.value.code == ErrorCode.UNAUTHORISED_ACTION
@@ -210,7 +210,7 @@ def test_a_node_that_serves_no_more_readers_is_waited_for(tmp_path: Path, nodes:
         holder = RangeReader([one.address], 0, 4 * SEGMENT)
         held = iter(holder)
         next(held)
-        waiting = RangeReader([one.address], 0, SEGMENT, Access(timeout_s=1))
+        waiting = RangeReader([one.address], 0, SEGMENT, Access(timeout_s=patient(1)))
         with waiting, pytest.raises(ordo.OrdoError, match="the most this archive allows"):
             next(iter(waiting))
         holder.close()

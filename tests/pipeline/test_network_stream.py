@@ -15,6 +15,7 @@ from ordo.pipeline.decoding.errors import DataLossError, PipelineError
 from ordo.pipeline.recordings.options import ReadSettings
 from ordo.pipeline.spark import network_stream
 from ordo.pipeline.spark.network_stream import NetworkStreamReader
+from tests.patience import patient
 from tests.pipeline.served import ServedFolder, url
 from tests.pipeline.test_network import SEGMENT, purge, write_log
 
@@ -86,11 +87,11 @@ def test_available_now_ends_at_what_was_there(node: ServedFolder, ends: list[int
 def test_a_run_whose_checkpoint_is_beyond_the_log_is_an_error(node: ServedFolder, ends: list[int]) -> None:
     """It ended with success, and no rows."""
     beyond = ends[-1] + 96
-    reader = reader_of(url(node), timeout="2")
+    reader = reader_of(url(node), timeout=str(round(patient(2))))
     reader.prepareForTriggerAvailableNow()
     with pytest.raises(DataLossError, match=f"checkpoint ends at position {beyond}, and the log ends at {ends[-1]}"):
         reader.latestOffset({"log": beyond}, ALL)
-    lenient = reader_of(url(node), timeout="2", failOnDataLoss="false")
+    lenient = reader_of(url(node), timeout=str(round(patient(2))), failOnDataLoss="false")
     lenient.prepareForTriggerAvailableNow()
     assert lenient.latestOffset({"log": beyond}, ALL) == {"log": beyond}
 
