@@ -59,7 +59,7 @@ def test_a_subscriber_that_is_too_slow_once_loses_nothing(served: Served, free_p
         stream = Stream(client, control)
         stream.send(BATCH)
         subscription = PersistentSubscription.connect(
-            served.address, 0, live, STREAM, silence_s=0.1, on_change=changes.append
+            served.address, 0, live, STREAM, silence_s=patient(0.3), on_change=changes.append
         )
         deadline_s = time.monotonic() + patient(60)
 

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from ordo import ClientSettings, ClusterClient
-from ordo.errors import ClusterTimeoutError, SessionClosedError
-from tests.cluster.integration.agreement import describe
+from ordo.cluster.monitoring.counters import read_counters
+from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.deploy.launcher import LocalCluster
+from ordo.errors import SessionClosedError
+from tests.cluster.integration.agreement import await_that, describe
 from tests.cluster.integration.conftest import PATIENT, LendCluster, StartCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -126,25 +129,28 @@ def test_a_feed_goes_on_and_knows_what_it_missed(lend_cluster: LendCluster, mode
         assert feed.received == [payload for payload in sent if payload in set(feed.received)]
 
 
+def sessions_of(cluster: LocalCluster, member_id: int) -> int:
+    """How many sessions a member knows."""
+    return sum(one.type_id == CounterType.SESSION for one in read_counters(cluster.aeron_dir(member_id)))
+
+
 @MODES
 def test_requests_get_all_answers_through_a_disconnection(start_cluster: StartCluster, mode: str) -> None:
     """The client comes back by its identity, and gets what it missed."""
     cluster = start_cluster(BANK, service_mode=mode, cluster={**PATIENT, "egress_buffer": "64k"})
-    with (
-        ClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as client,
-        ClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as other,
-    ):
+    leader = cluster.await_leader()
+    with ClusterClient(cluster.ingress_endpoints, settings=SETTINGS) as client:
         client.request(b'{"add": 1}')
         before = client.session_id
+        await_that(lambda: sessions_of(cluster, leader) == 1, "the counter of the session")
         pending = [client.submit(b'{"add": 1}') for _ in range(8000)]
-        states: list[bytes] = []
-        while len(states) < 100 or len(set(states[-100:])) > 1:
+
+        def is_disconnected() -> bool:
             client._requests.work(client._transport.clock.now())  # type: ignore[union-attr]
             client.flush()  # sends, and takes no answer
-            try:
-                states.append(other.query(b"").payload)
-            except ClusterTimeoutError as error:
-                pytest.fail(f"{error.message}; {other.state}, after {len(states)} answers\n{describe(cluster)}")
+            return sessions_of(cluster, leader) == 0
+
+        await_that(is_disconnected, "the end of the session", explain=lambda: describe(cluster))
         answers = [one.result(60) for one in pending]
         assert len({answer.log_position for answer in answers}) == 8000
         assert b'"balance": 8001' in answers[-1].payload
