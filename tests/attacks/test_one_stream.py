@@ -18,7 +18,7 @@ from ordo.transport.secure.settings import Encryption
 from ordo.transport.streams.publication import ExclusivePublication
 from tests.attacks.test_sessions import leader_endpoint
 from tests.cluster.integration.agreement import counter_of, demand_agreement
-from tests.cluster.integration.conftest import StartCluster, start_cluster
+from tests.cluster.integration.conftest import PATIENT, StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 
 __all__ = ["start_cluster"]
@@ -72,7 +72,7 @@ def test_a_stream_full_of_costly_messages_keeps_nobody_from_being_answered(
     start_cluster: StartCluster, is_encrypted: bool
 ) -> None:
     """Connects of operators in one stream kept a cluster from answering anybody for as long as they came."""
-    cluster = start_cluster(encrypted=is_encrypted)
+    cluster = start_cluster(encrypted=is_encrypted, cluster=PATIENT)
     leader, endpoint = leader_endpoint(cluster)
     host, _, port = endpoint.rpartition(":")
     with Writer(cluster.ingress_endpoints, **cluster.client_keys) as writer:
