@@ -17,7 +17,7 @@ from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, QueryFa
 from ordo.runtime.security.credentials import credentials_from_environment, credentials_from_file
 from ordo.runtime.security.tokens import hash_token, new_token
 from tests.attacks.gate import ANSWER, CHALLENGE, PASSWORD
-from tests.cluster.integration.agreement import counter_of
+from tests.cluster.integration.agreement import await_that, counter_of
 from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.patience import patient
 
@@ -71,7 +71,7 @@ def test_tokens_and_roles(
             two.send(b"not allowed")
         with pytest.raises(ClusterTimeoutError):
             two.request(b"not allowed", timeout_s=1.0)
-        assert refused(cluster) >= before + 4
+        await_that(lambda: refused(cluster) >= before + 4, "each of them counts")
         assert three.request(b"who").payload == b"feeder"
         with pytest.raises(QueryFailedError, match="no right to ask"):
             three.query(b"who")
@@ -107,7 +107,7 @@ def test_a_session_keeps_its_rights_when_its_leader_starts_from_a_snapshot(start
         before = refused(cluster)
         with pytest.raises(ClusterTimeoutError):
             two.request(b"not allowed", timeout_s=1.0)
-        assert refused(cluster) > before
+        await_that(lambda: refused(cluster) > before, "it counts")
         assert (one.session_id, two.session_id) == session_ids
 
 

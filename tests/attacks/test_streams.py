@@ -23,7 +23,6 @@ import pytest
 
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.memory import FileMemoryProvider
-from ordo.transport.client.client import TransportClient
 from ordo.transport.driver.frames.system_counters import REFUSED_TYPE_ID
 from ordo.transport.secure.handshakes import Calling
 from ordo.transport.secure.keys import Keyring, public_text, write_new_secret
@@ -35,6 +34,7 @@ from tests.cluster.integration.conftest import StartCluster, start_cluster
 from tests.cluster.integration.writer import Writer
 from tests.patience import patient
 from tests.transport.driver_world import Collector, Feeder
+from tests.transport.test_driver_threads import patient_client
 from tests.transport.test_hostile_stream import BAD_LENGTHS, frame, header
 
 __all__ = ["start_cluster"]
@@ -134,7 +134,7 @@ class Attacked:
         self.process = subprocess.Popen(
             [sys.executable, "-c", "from ordo.cli import main; main()", *arguments], stdout=subprocess.DEVNULL
         )
-        self.client = TransportClient(str(self.folder), clock=SystemClock(), memory=FileMemoryProvider())
+        self.client = patient_client(self.folder)
         channel = f"aeron:udp?endpoint={HOST}:{port}"
         self.collector = Collector(self.client.add_subscription(channel, STREAM))
         self.publication = self.client.add_publication(f"{channel}|term-length=64k", STREAM)
@@ -189,7 +189,7 @@ class Attacked:
         self.socket.close()
         self.client.close()
         self.process.terminate()
-        assert self.process.wait(TIMEOUT_S) == 0
+        assert self.process.wait(patient(TIMEOUT_S)) == 0
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "encrypted"])
