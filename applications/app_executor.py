@@ -9,15 +9,15 @@ from ordo.applications.app_versions import AppVersions
 from ordo.applications.outputs import NULL_SESSION_ID, Output, group_identity
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.app_version import NO_VERSION
-from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.ordo_codecs import QueryStatus
 from ordo.cluster.wire.sessions.query_call import ask_service
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
-from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.entries import EntryKind, LogEntry, is_snapshot
 from ordo.runtime.errors import Reject, ServiceError, SnapshotError
 from ordo.runtime.sbe import BYTES, Message
-from ordo.service_api.native import Header
+from ordo.service_api.native import Header, MessageSequence
 from ordo.service_api.requests import Identity, OpenStatus, RequestTable
 from ordo.service_api.service import CloseReason, NewLeadershipTermEvent, Service, TimeUnit
 from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
@@ -88,8 +88,11 @@ class AppExecutor:
         self.takes_output_ids = False
         """The log has come to the protocol level of outputs with ids since this instance began to read it."""
         self.refused = 0
+        self._number = 0
+        """The number of the message that was executed last."""
         self._requests = RequestTable()
         self._header = Header()
+        self._sequence = MessageSequence()
         messages = iter(snapshot) if snapshot is not None else None
         if messages is not None:
             self._restore(messages)
@@ -133,12 +136,21 @@ class AppExecutor:
             self._on_new_term(entry)
         elif kind is EntryKind.APP_VERSION and entry.session_id in cluster.sessions:
             self._on_app_version(entry)
-        elif kind is EntryKind.LEVEL and entry.values.level >= OUTPUT_ID_LEVEL:
-            self.takes_output_ids = True
+        elif kind is EntryKind.LEVEL:
+            self._on_level(entry)
+        elif kind is EntryKind.CLUSTER_ACTION and is_snapshot(entry):
+            self._sequence.pass_snapshot()
+
+    def _on_level(self, entry: LogEntry) -> None:
+        self.takes_output_ids = self.takes_output_ids or entry.values.level >= OUTPUT_ID_LEVEL
+        if entry.values.level >= SEQUENCE_LEVEL:
+            self._sequence.keep(entry.position)
 
     def _on_message(self, entry: LogEntry) -> None:
         """Messages that the service inside the cluster sent to itself are none of an application's."""
         session = self.cluster.sessions.get(entry.session_id)
+        if session is not None or entry.session_id < 0:
+            self._number = self._sequence.next()
         if session is not None:
             self._deliver(session, entry)
 
@@ -158,6 +170,7 @@ class AppExecutor:
         )
         if identity is not None:
             self._requests.note(identity, entry.position, ordo_codecs.AnswerStatus.OK, b"")
+            self._number = self._sequence.next()
         self._forget_confirmed()
         if identity is not None and identity is self.identity:
             self._on_own_output(entry, is_executed=True)
@@ -293,7 +306,7 @@ class AppExecutor:
     # Calls
 
     def _deliver(self, session: AppSession | None, entry: LogEntry) -> None:
-        self._header.update(entry.position, entry.leadership_term_id)
+        self._header.update(entry.position, entry.leadership_term_id, self._number)
         made_before = self.cluster.outputs_made
         try:
             answer = self._call("on_session_message", session, entry.timestamp, entry.payload, self._header)
@@ -332,6 +345,7 @@ class AppExecutor:
     def take_snapshot(self) -> Iterator[bytes]:
         """Yield the whole state in messages: the cluster's part, pending outputs, the service's own."""
         cluster = self.cluster
+        last, is_kept = self._sequence.snapshot()
         yield from container_snapshot.encode(
             ServiceSnapshot(
                 cluster.log_position,
@@ -343,6 +357,8 @@ class AppExecutor:
                 tuple(self._requests.snapshot()),
                 request_ids=tuple(self._requests.ids.snapshot()),
                 takes_ids=len(self._requests.ids) > 0,
+                sequence=last,
+                keeps_sequence=is_kept,
             )
         )
         yield APP_STATE.encode(
@@ -399,6 +415,7 @@ class AppExecutor:
         cluster.timers = ServiceTimers(found.timers)
         self._requests.restore(found.requests)
         self._requests.ids.restore(found.request_ids, found.takes_ids)
+        self._sequence.restore(found.sequence, found.keeps_sequence)
         self.identity = next((one for one in self._requests if one.identity == self.identity_name), None)
         cluster.outputs_made, self.outputs_accepted = state.outputs_made, state.outputs_accepted
         self.outputs_before_identity = state.outputs_before_identity

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SESSION_MESSAGE = struct.Struct("<HHHHqqq")
 _BLOCK_LENGTH = struct.Struct("<H")
+NO_FLAGS = -(2**31)
+"""The flags of a cluster action from a release of Aeron that had none."""
 
 
 class EntryKind(Enum):
@@ -134,6 +136,10 @@ class LogEntry(NamedTuple):
     identity: bytes = b""
     """For a request, an output or an identity: the 16 bytes that name the client through all its sessions, where they
     are known. With `request_number` it is what all copies of one request have in common."""
+    sequence: int = 0
+    """The number of a message, or of a request or an output that is executed, as services see it in `header.sequence`.
+    0 for all others, for readers that did not begin with a number (`AtSequence`), and where the log of an earlier
+    release has none."""
 
     @property
     def request_number(self) -> int:
@@ -178,6 +184,11 @@ def decode_entry(position: int, record: bytes) -> LogEntry | None:
             kind = EntryKind.OUTPUT if longer in (ordo_codecs.OUTPUT, ordo_codecs.OUTPUT_BY_ID) else kind
     session_id = getattr(values, "cluster_session_id", NULL_VALUE)
     return LogEntry(position, kind, values.timestamp, values.leadership_term_id, session_id, payload, values)
+
+
+def is_snapshot(entry: LogEntry) -> bool:
+    """Return whether an entry of kind CLUSTER_ACTION has members take a snapshot."""
+    return entry.values.action == codecs.ClusterAction.SNAPSHOT and entry.values.flags in (0, NO_FLAGS)
 
 
 def _find_app_version(position: int, record: bytes, values: records.ConsumerCommand) -> LogEntry | None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.follow.beginnings import AtSequence, AtTime
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry, record_filter
 from ordo.follow.execution_search import ExecutionSearch
-from ordo.follow.executions import DECIDING_KINDS, REQUESTS, Executions
+from ordo.follow.executions import DECIDING_KINDS, NUMBERING_KINDS, REQUESTS, Executions
 from ordo.follow.follower import LogFollower
+from ordo.follow.sequence_search import SequenceSearch
+from ordo.follow.start_search import StartSearch
 from ordo.runtime.errors import ArchiveError
 from ordo.transport.client.client import TransportClient
 
@@ -26,7 +30,7 @@ class ExecutedFollower(LogFollower):
         self,
         client: TransportClient,
         nodes: Sequence[ArchiveClientSettings],
-        position: int | None,
+        begin: int | AtSequence | AtTime | None,
         silence_s: float,
         *,
         repeats: bool = False,
@@ -36,8 +40,11 @@ class ExecutedFollower(LogFollower):
     ) -> None:
         """Follow the log like LogFollower.
 
-        `record_filter` must admit the records that decide what is executed (`filter_of`).
+        `begin`: a position; None: with what is committed when the first node is reached. From a number on, entries have
+        the numbers of their messages; those before it come, too, from the newest snapshot on. `record_filter` must
+        admit the records that decide what is executed (`filter_of`).
         """
+        position = begin if isinstance(begin, int) else None
         super().__init__(
             client, nodes, position, silence_s, record_filter=record_filter, goes_live=goes_live, cluster=cluster
         )
@@ -45,15 +52,24 @@ class ExecutedFollower(LogFollower):
         self._begin_position = position
         self._log_begin = -1
         self._later_snapshot: int | None = None
+        self._numbers = isinstance(begin, AtSequence)
         self._executions = Executions(is_known=position == 0)
+        self._start: StartSearch | None = None
         self._search: ExecutionSearch | None = None
         self._search_count = 0
         self._finished: ExecutionSearch | None = None
-        if not repeats and position != 0:
-            self._search = ExecutionSearch(client, nodes, position, silence_s, self.cluster)
+        self._make_search = partial(ExecutionSearch, client, nodes, silence_s=silence_s, cluster=self.cluster)
+        if isinstance(begin, AtSequence):
+            self._search = SequenceSearch(client, nodes, begin.sequence, silence_s, self.cluster)
+        elif isinstance(begin, AtTime):
+            self._start = StartSearch(client, nodes, begin.timestamp, silence_s, self.cluster, decides=not repeats)
+        elif not repeats and position != 0:
+            self._search = self._make_search(position)
 
     def check_allowed(self) -> None:
         """Raise ArchiveError when every node refuses these credentials."""
+        if self._start is not None:
+            self._start.check_allowed()
         if self._search is not None:
             self._search.check_allowed()
         super().check_allowed()
@@ -65,6 +81,9 @@ class ExecutedFollower(LogFollower):
             count += self._finished.work(now_ns)
             if not self._finished.is_pending:
                 self._finished = None
+        if self._start is not None:
+            self._search_count = self._find_start(self._start, now_ns)
+            return count + self._search_count
         search = self._search
         if search is None:
             return count + super().work(now_ns)
@@ -78,6 +97,19 @@ class ExecutedFollower(LogFollower):
             self._search, self._finished = None, search
         return count
 
+    def _find_start(self, start: StartSearch, now_ns: int) -> int:
+        """Advance the search for the time where the follower begins."""
+        count = start.work(now_ns)
+        self.problem = start.problem
+        if start.position is not None and not start.is_pending:
+            self._start = None
+            self.position = self._begin_position = start.position
+            if start.position != 0 and not self._repeats:
+                self._search = self._make_search(start.position)
+            else:
+                self._executions = Executions(is_known=start.position == 0)
+        return count
+
     def poll(self, handler: Callable[[LogEntry], object], limit: int) -> int:
         """Call `handler(entry)` for what has come, at most `limit` fragments; return how many.
 
@@ -85,50 +117,62 @@ class ExecutedFollower(LogFollower):
 
         Raises ArchiveError at a request of which nobody knows any more whether it is a repeat.
         """
-        if self._search is not None:
+        if self._start is not None or self._search is not None:
             return self._search_count
-        mark, repeats = self._executions.mark, self._repeats
+        mark, repeats, numbers = self._executions.mark, self._repeats, self._numbers
 
         def on_record(position: int, record: bytes) -> None:
             entry = decode_entry(position, record)
             if entry is None:
                 return
-            if entry.kind is not EntryKind.MESSAGE:
+            if numbers and not self._executions.is_known:
+                self._refuse(f"the number of messages at position={position}", "at a position")
+            if numbers or entry.kind is not EntryKind.MESSAGE:
                 entry = mark(entry)
                 if entry.is_repeat is not False and not repeats:
                     if entry.is_repeat is None:
-                        self._refuse(entry)
+                        self._refuse(
+                            f"whether the request at position={position} was executed before",
+                            "take repeats as well (repeats=True)",
+                        )
                     return
             handler(entry)
 
         return self.poll_records(on_record, limit)
 
-    def _refuse(self, entry: LogEntry) -> None:
+    def _refuse(self, what: str, instead: str) -> None:
         later = self._later_snapshot
         where = (
             "the oldest snapshot (`ordo cluster snapshots`)" if later is None else f"position={later}, a snapshot's,"
         )
         raise ArchiveError(
-            f"whether the request at position={entry.position} was executed before is not known: the log begins at "
-            f"position={self._log_begin}, and there is no snapshot up to position={self._begin_position}: begin at "
-            f"{where} or later, or take repeats as well (repeats=True)",
+            f"{what} is not known: the log begins at position={self._log_begin}, and there is no snapshot up to "
+            f"position={self._begin_position}: begin at {where} or later, or {instead}",
             code=ErrorCode.INVALID_POSITION,
         )
 
     def close(self) -> None:
         """Give up all sources. Idempotent."""
+        if self._start is not None:
+            self._start.close()
         if self._search is not None:
             self._search.close()
         super().close()
 
 
 def filter_of(
-    kinds: Collection[EntryKind] | None, session_ids: Collection[int] | None, *, decides: bool
+    kinds: Collection[EntryKind] | None,
+    session_ids: Collection[int] | None,
+    *,
+    decides: bool,
+    numbers: bool = False,
 ) -> dict[str, str]:
     """Return what nodes are to send (`record_filter`).
 
-    What is wanted and, where it is to be decided which requests are repeats, what that takes.
+    What is wanted and, where it is to be decided which requests are repeats, or messages are numbered, what that takes.
     """
+    if numbers:
+        return {} if kinds is None else record_filter(list(dict.fromkeys((*kinds, *NUMBERING_KINDS))), None)
     if not decides or (kinds is not None and not REQUESTS & set(kinds)):
         return record_filter(kinds, session_ids)
     return {} if kinds is None else record_filter(list(dict.fromkeys((*kinds, *DECIDING_KINDS))), None)
@@ -137,7 +181,7 @@ def filter_of(
 def follow_executed(
     client: TransportClient,
     nodes: Sequence[ArchiveClientSettings],
-    position: int | None,
+    begin: int | AtSequence | AtTime | None,
     silence_s: float,
     *,
     kinds: Collection[EntryKind] | None,
@@ -145,20 +189,18 @@ def follow_executed(
     repeats: bool,
     cluster: KnownCluster | None = None,
 ) -> LogFollower:
-    """Follow entries of these kinds. Without requests among them nothing needs to be decided.
-
-    Where no requests are among them nothing is to be decided.
-    """
-    if kinds is not None and not REQUESTS & set(kinds):
+    """Follow entries of these kinds. Without requests among them nothing needs to be decided."""
+    has_requests = kinds is None or bool(REQUESTS & set(kinds))
+    if not has_requests and not isinstance(begin, AtSequence | AtTime):
         return LogFollower(
-            client, nodes, position, silence_s, record_filter=record_filter, goes_live=True, cluster=cluster
+            client, nodes, begin, silence_s, record_filter=record_filter, goes_live=True, cluster=cluster
         )
     return ExecutedFollower(
         client,
         nodes,
-        position,
+        begin,
         silence_s,
-        repeats=repeats,
+        repeats=repeats or not has_requests,
         record_filter=record_filter,
         goes_live=True,
         cluster=cluster,

@@ -11,6 +11,7 @@ from enum import Enum
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.cluster.wire.known_cluster import KnownCluster
+from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.follow.entries import record_filter
 from ordo.follow.executions import DECIDING_KINDS, Executions
 from ordo.follow.follower import LogFollower
@@ -147,11 +148,23 @@ class ExecutionSearch:
             return
         self.begin_position = source.start_position
         self._drop_source()
+        self._begin_snapshots(now_ns)
+
+    def _begin_snapshots(self, now_ns: int) -> None:
+        assert self.position is not None
         try:
             self._snapshots = SnapshotSearch(self._client, self._node, self.position, now_ns, self._cluster)
             self._state = SearchState.LOOKING
         except OrdoError as error:
             self._leave_node(str(error))
+
+    def _is_late(self, snapshot: ServiceSnapshot) -> bool:
+        """Whether an earlier snapshot is to be looked for."""
+        return False
+
+    def _make_table(self, snapshot: ServiceSnapshot | None, *, is_known: bool = True) -> Executions:
+        """Return the table at a snapshot, or at the beginning of the log."""
+        return Executions(snapshot, is_known=is_known)
 
     def _look(self, now_ns: int) -> int:
         assert self._snapshots is not None and self.position is not None
@@ -164,10 +177,14 @@ class ExecutionSearch:
         if search.problem:
             self._leave_node(search.problem)
         elif snapshot is not None and snapshot.log_position >= self.begin_position:
+            if self._is_late(snapshot):
+                self.position = snapshot.log_position - 1
+                self._begin_snapshots(now_ns)
+                return count
             self.begin_position = -1
-            self._begin_roll(Executions(snapshot), snapshot.log_position)
+            self._begin_roll(self._make_table(snapshot), snapshot.log_position)
         elif self.begin_position == 0:
-            self._begin_roll(Executions(), 0)
+            self._begin_roll(self._make_table(None), 0)
         else:
             self._without.add(self._node.control_channel)
             self._begin_look_later(now_ns)
@@ -206,7 +223,7 @@ class ExecutionSearch:
         self._next_node += 1
         self._state = SearchState.SURVEYING
         if self._without and self._failed == {one.control_channel for one in self._nodes}:
-            self._table = Executions(is_known=False)
+            self._table = self._make_table(None, is_known=False)
             self._finish()
 
     def _begin_roll(self, table: Executions, position: int) -> None:

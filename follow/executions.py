@@ -10,10 +10,12 @@ import struct
 from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
-from ordo.follow.entries import EntryKind, LogEntry, decode_entry
+from ordo.follow.entries import EntryKind, LogEntry, decode_entry, is_snapshot
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import Message
+from ordo.service_api.native import MessageSequence
 from ordo.service_api.requests import RequestTable
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ DECIDING_KINDS = (
     EntryKind.LEVEL,
 )
 """All that it takes to decide."""
+NUMBERING_KINDS = (*DECIDING_KINDS, EntryKind.MESSAGE, EntryKind.CLUSTER_ACTION)
+"""All that it takes to number messages."""
 _TEMPLATE = slice(2, 6)
 _REQUEST_FIELDS = struct.Struct("<qqqqq")
 _REQUEST_AT = ordo_codecs.REQUEST.offset_of("cluster_session_id") or 0
@@ -61,24 +65,33 @@ class Executions:
     bytes of them were kept: it takes the first copy of such a request for the executed one.
     """
 
-    def __init__(self, snapshot: ServiceSnapshot | None = None, *, is_known: bool = True) -> None:
+    def __init__(
+        self, snapshot: ServiceSnapshot | None = None, *, is_known: bool = True, numbers: bool = False
+    ) -> None:
         """`snapshot`: of a service, at whose position the table begins; None: at the beginning of the log.
 
-        `is_known`: False where there is no table, so that nothing can be said of any request.
+        `is_known`: False where there is no table, so that nothing can be said of any request. `numbers`: messages are
+        numbered, too: `mark` is to be given all entries of NUMBERING_KINDS then.
         """
         self.is_known = is_known
+        self.numbers = numbers
+        self.sequence = MessageSequence()
+        if not is_known or not numbers:
+            self.sequence.restore(NULL_VALUE, is_kept=True)
         self._table = RequestTable()
         self._sessions: dict[int, bytes] = {}
         if snapshot is not None:
             self._sessions = {one.cluster_session_id: one.encoded_principal for one in snapshot.sessions}
             self._table.restore([_without_payloads(state) for state in snapshot.requests])
             self._table.ids.restore(snapshot.request_ids, snapshot.takes_ids, snapshot.takes_output_ids)
+            if numbers:
+                self.sequence.restore(snapshot.sequence, snapshot.keeps_sequence)
 
     def mark(self, entry: LogEntry) -> LogEntry:
         """Return the next entry of the log, a request with its identity and whether it is a repeat."""
         kind = entry.kind
         if kind is EntryKind.MESSAGE:
-            return entry
+            return entry._replace(sequence=self._number(entry.session_id)) if self.numbers else entry
         if kind in REQUESTS:
             values = entry.values
             if not self.is_known:
@@ -94,7 +107,7 @@ class Executions:
                 entry.payload,
             )
             if found is not None:
-                return LogEntry(*entry[:7], False, found.identity)
+                return LogEntry(*entry[:7], False, found.identity, self.sequence.last)
             known = self._table.get(values.open_position)
             return LogEntry(*entry[:7], True, known.identity if known is not None else b"")
         if kind is EntryKind.IDENTITY:
@@ -105,9 +118,21 @@ class Executions:
             self._sessions[entry.session_id] = entry.values.encoded_principal
         elif kind is EntryKind.SESSION_CLOSE:
             self._sessions.pop(entry.session_id, None)
-        elif kind is EntryKind.LEVEL and entry.values.level >= OUTPUT_ID_LEVEL:
-            self._table.ids.takes_outputs = True
+        elif kind is EntryKind.LEVEL:
+            self._raise_level(entry)
+        elif kind is EntryKind.CLUSTER_ACTION and is_snapshot(entry):
+            self.sequence.pass_snapshot()
         return entry
+
+    def _raise_level(self, entry: LogEntry) -> None:
+        if entry.values.level >= OUTPUT_ID_LEVEL:
+            self._table.ids.takes_outputs = True
+        if entry.values.level >= SEQUENCE_LEVEL:
+            self.sequence.keep(entry.position)
+
+    def _number(self, session_id: int) -> int:
+        """Return the number of the next message; 0 if it has none, or no service sees it."""
+        return self.sequence.next() if session_id < 0 or session_id in self._sessions else 0
 
     def note(self, position: int, record: bytes) -> bool:
         """Note the next record without building its entry, which is faster than `mark`. Return True for a repeat."""
@@ -142,6 +167,7 @@ class Executions:
         identity = self._table.judge(open_position, principal, number, confirmed, timestamp, request_id, payload)
         if identity is not None:
             self._table.note(identity, position, ordo_codecs.AnswerStatus.OK, b"")
+            self.sequence.next()
         return identity
 
     def _open(self, entry: LogEntry, name: bytes) -> None:

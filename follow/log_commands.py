@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from ordo.follow.beginnings import AtSequence, AtTime, Beginning
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
 from ordo.runtime.reporting.output import printable
 from ordo.runtime.security.credentials import credentials_from_file
+from ordo.runtime.settings.dates import parse_time_ms
 
 PAYLOAD_LENGTH_MAX = 60
 
 
 def log(
     addresses: Annotated[list[str], typer.Argument(metavar="HOST:PORT...", help="archive endpoints of the members")],
-    from_position: Annotated[str, typer.Option("--from", help="a position in bytes, or live")] = "0",
+    from_position: Annotated[str, typer.Option("--from", help="a position in bytes, a cluster time, or live")] = "0",
+    from_sequence: Annotated[
+        int | None, typer.Option(min=1, help="begin with the message of this number, and print numbers")
+    ] = None,
     until: Annotated[int | None, typer.Option(min=0, help="stop at this position")] = None,
     timeout: Annotated[float | None, typer.Option(min=0, help="stop after this many seconds without an entry")] = None,
     kind: Annotated[list[str] | None, typer.Option(help="only these kinds; may be repeated")] = None,
@@ -30,14 +35,15 @@ def log(
     """Print the committed log, one line per entry, until interrupted or until the options end it.
 
     Requests that were sent again are printed once. Begun in the middle of the log, it first finds out which of them
-    were executed before; with --repeats it does not, and prints `repeat=unknown` there.
+    were executed before; with --repeats it does not, and prints `repeat=unknown` there. For the numbers of messages it
+    reads the log from the snapshot before.
 
     Exit status with --timeout: 1 if in the end no member served it.
     """
     credentials = b"" if token_file is None else credentials_from_file(token_file)
     with LogReader(
         addresses,
-        from_position=_position(from_position),
+        from_position=_beginning(from_position, from_sequence),
         kinds=_kinds(kind),
         repeats=repeats,
         credentials=credentials,
@@ -52,6 +58,8 @@ def log(
 def describe_entry(entry: LogEntry) -> str:
     """Return one stable line for an entry."""
     head = f"{entry.position} {entry.kind.value} time={entry.timestamp} term={entry.leadership_term_id}"
+    if entry.sequence:
+        head += f" sequence={entry.sequence}"
     if entry.kind in (EntryKind.REQUEST, EntryKind.OUTPUT):
         head += f" number={entry.request_number}"
         if entry.is_repeat is not False:
@@ -67,12 +75,22 @@ def describe_entry(entry: LogEntry) -> str:
     return printable(" ".join([head, *fields]))
 
 
-def _position(text: str) -> int | Literal["live"]:
+def _beginning(text: str, sequence: int | None) -> Beginning:
+    if sequence is not None:
+        if text != "0":
+            raise ConfigurationError("give --from or --from-sequence, not both")
+        return AtSequence(sequence)
     if text == "live":
         return "live"
-    if not text.isdecimal():
-        raise ConfigurationError(f"--from {text}: allowed is a position of 0 or more, or live")
-    return int(text)
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    timestamp = parse_time_ms(text)
+    if timestamp is None:
+        raise ConfigurationError(
+            f"--from {text}: allowed is a position of 0 or more, a cluster time such as 2026-03-01T12:00:00Z (with its "
+            "offset) or 1772366400000ms, or live"
+        )
+    return AtTime(timestamp)
 
 
 def _kinds(names: list[str] | None) -> list[EntryKind] | None:

@@ -8,13 +8,13 @@ with LogReader(["10.0.0.1:9014", "10.0.0.2:9014", "10.0.0.3:9014"], from_positio
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Literal
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.client.connection.endpoints import check_list
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import identity_text, parse_identity
+from ordo.follow.beginnings import AtSequence, Beginning, check_beginning
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.executed_follower import filter_of, follow_executed
 from ordo.follow.follower import LogFollower
@@ -33,8 +33,12 @@ class LogReader(RecordingReader[LogEntry]):
 
     `addresses`: the archive endpoints of the members, the preferred one first; when a node dies, stands still behind
     the others or loses its log, the reader goes on with the next one at the same position. `from_position`: where an
-    entry begins (0, or an entry's `position`), or "live" for what comes from now on. `kinds` and `session_ids` choose
-    entries; the others are not sent, but by nodes of earlier releases, and not handed out in any case.
+    entry begins (0, or an entry's `position`), "live" for what comes from now on, a time (`AtTime`), or the number of a
+    message (`AtSequence`). `kinds` and `session_ids` choose entries; the others are not sent, but by nodes of earlier
+    releases, and not handed out in any case.
+
+    A reader that begins with the number of a message tells the numbers of all that follow (`LogEntry.sequence`). Nodes
+    send it all messages then, and it begins to read at the newest snapshot before.
 
     A request that was sent again stands in the log twice and is executed once: the copies that are not executed are
     left out. `repeats` hands them out as well, with `LogEntry.is_repeat` True; a reader that begins in the middle of
@@ -52,7 +56,7 @@ class LogReader(RecordingReader[LogEntry]):
         self,
         addresses: Sequence[str],
         *,
-        from_position: int | Literal["live"] = 0,
+        from_position: Beginning = 0,
         kinds: Collection[EntryKind] | None = None,
         session_ids: Collection[int] | None = None,
         repeats: bool = False,
@@ -81,12 +85,16 @@ class LogReader(RecordingReader[LogEntry]):
         transport = (
             ClientTransport.connect(aeron_dir, "log-reader") if aeron_dir else ClientTransport.embedded("log-reader")
         )
-        position = None if from_position == "live" else from_position
-        chosen = filter_of(kinds, session_ids, decides=not repeats or position == 0)
+        check_beginning(from_position)
+        begin = None if from_position == "live" else from_position
+        position = begin if isinstance(begin, int) else None
+        self._awaited = begin.sequence if isinstance(begin, AtSequence) else 0
+        decides, numbers = not repeats or position == 0, self._awaited > 0
+        chosen = filter_of(kinds, session_ids, decides=decides, numbers=numbers)
         follower = follow_executed(
             transport.client,
             settings,
-            position,
+            begin,
             silence_s,
             kinds=kinds,
             record_filter=chosen,
@@ -124,6 +132,10 @@ class LogReader(RecordingReader[LogEntry]):
             return self._polled.hand_out(handler, limit)
 
         def choose(entry: LogEntry) -> None:
+            if self._awaited:
+                if entry.sequence < self._awaited:
+                    return
+                self._awaited = 0
             if self._kinds is not None and entry.kind not in self._kinds:
                 return
             if self._session_ids is None or entry.session_id in self._session_ids:

@@ -72,6 +72,11 @@ class StartSearch:
         """Whether an entry was met that is not older than the time."""
         self._reached = 0
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether the driver still owes an answer, so that `work` must be called."""
+        return any(one.is_pending for one in self._closing)
+
     def work(self, now_ns: int) -> int:
         """Run one duty cycle and return the number of things done."""
         count = sum(source.work(now_ns) for source in self._closing)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ordo.consumers.consumer_orders import ConsumerOrders
     from ordo.consumers.shared_consumer import SharedConsumer
     from ordo.consumers.shared_member import Delivery
+    from ordo.follow.beginnings import AtSequence, AtTime
     from ordo.follow.entries import EntryKind, LogEntry
     from ordo.follow.reader import LogReader
     from ordo.follow.topics.async_feeds import AsyncFeedReader
@@ -69,6 +70,8 @@ __all__ = [
     "Answer",
     "ArchiveClient",
     "ArchiveClientSettings",
+    "AtSequence",
+    "AtTime",
     "Authenticator",
     "AsyncArchiveClient",
     "AsyncClusterClient",
@@ -153,6 +156,8 @@ _HOMES = {
     "AsyncPendingRequest": "ordo.cluster.client.async_requests",
     "AsyncPersistentSubscription": "ordo.archive.client.async_subscription",
     "AsyncReplayStream": "ordo.archive.client.async_client",
+    "AtSequence": "ordo.follow.beginnings",
+    "AtTime": "ordo.follow.beginnings",
     "Authenticator": "ordo.runtime.security.authentication",
     "ClientEvent": "ordo.cluster.client.session_states",
     "ClientSession": "ordo.service_api.service",

@@ -37,6 +37,21 @@ cdef class Header:
     only."""
     cdef readonly int64_t position              # after the record
     cdef readonly int64_t leadership_term_id    # in which it was appended
+    cdef readonly int64_t sequence              # of the message, from 1 on; 0: it has none
+
+cdef class MessageSequence:
+    """The numbers of the messages that a log gives to its services: dense, and the same for whoever executes it.
+
+    They are counted from the log's beginning. From the protocol level on that has them (`is_kept`) snapshots hold the
+    last one. A snapshot of a lower level does not, so from its record on messages have no number, whoever executes
+    them, until the level comes: numbers go on after its record's position, which is above all earlier ones.
+    """
+    cdef readonly int64_t last                  # number; 0: none yet, or messages have none
+    cdef readonly bint is_counting
+    cdef readonly bint is_kept                  # in snapshots: the log has the protocol level
+    cdef inline int64_t take(self) noexcept nogil:
+        self.last += self.is_counting
+        return self.last
 
 cdef class NativeClusteredService:
     """A service in Cython: subclass and implement `on_message`; the other callbacks stay the Python ones of

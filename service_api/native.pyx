@@ -43,17 +43,47 @@ cdef class SinkSession(NativeSession):
 
 
 cdef class Header:
-    def __init__(self, int64_t position=0, int64_t leadership_term_id=-1):
-        self.position = position
-        self.leadership_term_id = leadership_term_id
+    def __init__(self, int64_t position=0, int64_t leadership_term_id=-1, int64_t sequence=0):
+        self.update(position, leadership_term_id, sequence)
 
-    def update(self, int64_t position, int64_t leadership_term_id):
+    def update(self, int64_t position, int64_t leadership_term_id, int64_t sequence=0):
         """Point the flyweight at the next record; for whoever runs the service."""
         self.position = position
         self.leadership_term_id = leadership_term_id
+        self.sequence = sequence
 
     def __repr__(self):
-        return f"Header(position={self.position}, leadership_term_id={self.leadership_term_id})"
+        return (f"Header(position={self.position}, leadership_term_id={self.leadership_term_id}, "
+                f"sequence={self.sequence})")
+
+
+cdef class MessageSequence:
+    def __init__(self):
+        self.is_counting = True
+
+    def next(self):
+        """Return the number of the next message; 0: it has none."""
+        return self.take()
+
+    def keep(self, int64_t position):
+        """Execute the record that brought the protocol level of such numbers, and ends at a position. Idempotent."""
+        if not self.is_counting:
+            self.is_counting, self.last = True, position
+        self.is_kept = True
+
+    def pass_snapshot(self):
+        """Execute the record at which members take a snapshot: below the protocol level it holds no number."""
+        if not self.is_kept:
+            self.is_counting, self.last = False, 0
+
+    def restore(self, int64_t last, bint is_kept):
+        """Go on from a snapshot that holds the last number, or below 0 if it holds none."""
+        self.is_counting = last >= 0
+        self.last, self.is_kept = max(last, 0), is_kept
+
+    def snapshot(self):
+        """Return the last number, -1 where messages have none, and whether the log has the protocol level."""
+        return (self.last if self.is_counting else -1), self.is_kept
 
 
 cdef class NativeClusteredService:

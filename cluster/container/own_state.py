@@ -56,6 +56,7 @@ class OwnState:
             tuple(requests.ids.snapshot()),
             requests.ids.is_in_force,
             requests.ids.takes_outputs,
+            *loop.sequence.snapshot(),
         )
 
     def load(self, snapshot: ServiceSnapshot) -> None:
@@ -69,6 +70,7 @@ class OwnState:
         self._cluster.timers = ServiceTimers(snapshot.timers)
         requests.restore(snapshot.requests)
         requests.ids.restore(snapshot.request_ids, snapshot.takes_ids, snapshot.takes_output_ids)
+        loop.sequence.restore(snapshot.sequence, snapshot.keeps_sequence)
         for session in snapshot.sessions:
             loop.add_session(
                 session.cluster_session_id,

@@ -401,7 +401,11 @@ class ServiceContainer(ContainerLoop):
 
     def _on_action(self, event: records.ClusterActionRequest, position: int) -> None:
         if event.action == ClusterAction.SNAPSHOT and event.flags in (0, -(2**31)):
-            self.snapshots.take(position)
+            self.sequence.pass_snapshot()
+            self._take_snapshot(position)
+
+    def _take_snapshot(self, position: int) -> None:
+        self.snapshots.take(position)
 
     # Sessions and queries, for the native half
 

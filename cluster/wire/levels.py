@@ -28,7 +28,9 @@ IDENTITY_LEVEL = 4
 OUTPUT_ID_LEVEL = 5
 """The log may have outputs with ids that their applications chose, and reports that count refused outputs exactly. The
 answers that are kept for one principal are bounded (service_api/requests.pyx)."""
-PROTOCOL_LEVEL = OUTPUT_ID_LEVEL
+SEQUENCE_LEVEL = 6
+"""Snapshots of services hold the number of the last message (ordo.service_api.native.MessageSequence)."""
+PROTOCOL_LEVEL = SEQUENCE_LEVEL
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {
     ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,

@@ -453,6 +453,9 @@ REQUEST_IDS: Message[records.RequestIds] = _message(
 """A service's snapshot, before its END marker, of a log that may have RequestsById: the ids of one principal and what
 was answered, in parts (ordo.service_api.request_ids). One whose `parts` is 0 says only that the log may have them; its
 `part` is 1 where the log may have OutputsById, too, and else 0."""
+MESSAGE_SEQUENCE: Message[records.MessageSequence] = _message("MessageSequence", 51, "last i64; is_kept i32")
+"""A service's snapshot, before its END marker, of a log whose messages have numbers: the `last` one. `is_kept`: 1 where
+the log has the protocol level of such numbers."""
 
 # Messages of `send` and `offer`: which of them the log has (docs/CLIENT.md, What became of a message)
 MESSAGE_MARK: Message[records.MessageMark] = _message(

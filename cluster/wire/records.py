@@ -1052,6 +1052,13 @@ class RequestIds(NamedTuple):
     rows: bytes
 
 
+class MessageSequence(NamedTuple):
+    """The fields of a decoded MessageSequence."""
+
+    last: int
+    is_kept: int
+
+
 class MessageMark(NamedTuple):
     """The fields of a decoded MessageMark."""
 

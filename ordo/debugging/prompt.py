@@ -90,7 +90,7 @@ class Prompt(cmd.Cmd):
         self.do_where("")
 
     def do_to(self, text: str) -> None:
-        """Go to a place: to POSITION|TIME|start|end."""
+        """Go to a place: to POSITION|TIME|sequence:NUMBER|start|end."""
         go(self._timeline, parse_place(text, "to"))
         self.do_where("")
 
@@ -203,6 +203,8 @@ def go(timeline: Timeline, place: Place) -> None:
         timeline.go_to_time(place.timestamp)
     elif place.position is not None:
         timeline.go(place.position)
+    elif place.sequence is not None:
+        timeline.go_to_sequence(place.sequence)
     else:
         timeline.go(timeline.earliest if place.is_start else timeline.log.end)
 

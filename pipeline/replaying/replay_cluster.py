@@ -20,7 +20,7 @@ from ordo.runtime.errors import DecodeError, Reject, ServiceCallError, ServiceEr
 from ordo.runtime.payloads import to_bytes
 from ordo.service_api.cluster import ID_OF_SERVICE
 from ordo.service_api.feeds import check_publication
-from ordo.service_api.native import Header, SinkSession
+from ordo.service_api.native import Header, MessageSequence, SinkSession
 from ordo.service_api.request_ids import PrincipalIds
 from ordo.service_api.requests import IdentityState, RequestTable
 from ordo.service_api.service import (
@@ -69,6 +69,10 @@ class SnapshotState(NamedTuple):
     """The log may have requests with ids: it has protocol level 3."""
     takes_output_ids: bool = False
     """The same of outputs, from level 5 on."""
+    sequence: int = -1
+    """The number of the last message; -1 where messages have none."""
+    keeps_sequence: bool = False
+    """The log has the protocol level of such numbers, 6."""
 
     @property
     def data(self) -> bytes:
@@ -89,7 +93,7 @@ def decode_snapshot(messages: Iterable[bytes]) -> SnapshotState:
     )
     feeds = tuple(FeedState(entry.topic, entry.sequence, entry.position) for entry in head.feeds)
     parts = (sessions, tuple(stream), head.timers, head.requests, feeds)
-    ids = (head.request_ids, head.takes_ids, head.takes_output_ids)
+    ids = (head.request_ids, head.takes_ids, head.takes_output_ids, head.sequence, head.keeps_sequence)
     return SnapshotState(head.log_position, head.leadership_term_id, int(head.time_unit), *parts, *ids)
 
 
@@ -152,6 +156,7 @@ class ReplayCluster:
         self._sequences = {feed.topic: feed.sequence for feed in snapshot.feeds} if snapshot else {}
         self._timers = ServiceTimers(snapshot.timers if snapshot else ())
         self._header = Header()
+        self._sequence = MessageSequence()
         self._term = snapshot.leadership_term if snapshot else -1
         self._may_call = False
         self._replies: list[bytes] = []
@@ -163,12 +168,14 @@ class ReplayCluster:
             "new_term": self._on_new_term,
             "identity": self._on_request,
             "request": self._on_request,
-            "level": self._on_level,
+            "level": self._on_rule,
+            "cluster_action": self._on_rule,
         }
         self._requests = RequestTable()
         if snapshot:
             self._requests.restore(snapshot.requests)
             self._requests.ids.restore(snapshot.request_ids, snapshot.takes_ids, snapshot.takes_output_ids)
+            self._sequence.restore(snapshot.sequence, snapshot.keeps_sequence)
         for session_id, stream_id, channel, principal in snapshot.sessions if snapshot else ():
             self._sessions[session_id] = ReplaySession(self, session_id, stream_id, channel, principal)
         self.service.on_start(self, SnapshotReader(snapshot.messages) if snapshot else None)
@@ -201,6 +208,7 @@ class ReplayCluster:
         parts = (sessions, tuple(messages), timers, tuple(self._requests.snapshot()))
         ids = self._requests.ids
         unit = int(self.time_unit or 0)
+        last, is_kept = self._sequence.snapshot()
         return SnapshotState(
             self.log_position,
             self._term,
@@ -209,6 +217,8 @@ class ReplayCluster:
             request_ids=tuple(ids.snapshot()),
             takes_ids=ids.is_in_force,
             takes_output_ids=ids.takes_outputs,
+            sequence=last,
+            keeps_sequence=is_kept,
         )
 
     # What a service sees
@@ -277,11 +287,16 @@ class ReplayCluster:
             return  # as the container: a message of a session that is not open is not delivered
         self._call(session, record["payload"])
 
-    def _on_level(self, record: dict[str, Any]) -> None:
-        """Take a protocol level, which says what is kept of answers, and whether outputs have ids."""
-        level, ids = replay_requests.parse_level(bytes(record["payload"] or b"")), self._requests.ids
+    def _on_rule(self, record: dict[str, Any]) -> None:
+        """Take a protocol level, which says what is kept of answers and of messages' numbers, or pass a snapshot."""
+        payload, ids = bytes(record["payload"] or b""), self._requests.ids
+        level = replay_requests.parse_level(payload)
         ids.is_in_force = ids.is_in_force or level >= replay_requests.REQUEST_ID_LEVEL
         ids.takes_outputs = ids.takes_outputs or level >= replay_requests.OUTPUT_ID_LEVEL
+        if level >= replay_requests.SEQUENCE_LEVEL:
+            self._sequence.keep(self.log_position)
+        if replay_requests.is_snapshot(payload):
+            self._sequence.pass_snapshot()
 
     def _on_request(self, record: dict[str, Any]) -> None:
         """Execute what a client asks for by requests."""
@@ -315,7 +330,7 @@ class ReplayCluster:
 
     def _call(self, session: ReplaySession | None, payload: bytes) -> tuple[int, bytes]:
         """Status and payload of the service's answer; what it sends to a session is an effect, and so is a refusal."""
-        self._header.update(self.log_position, self._term)
+        self._header.update(self.log_position, self._term, self._sequence.next())
         replies = self._replies = []
         try:
             if self.log_position in self._skips:

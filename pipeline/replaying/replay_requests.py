@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import struct
 
+from ordo.cluster.wire import codecs
+
 SCHEMA_ID = 901
 OPEN_IDENTITY, REQUEST, LEVEL = 40, 41, 75
-REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL = 3, 5
-"""The levels of a log that may have requests with ids, and outputs of applications with ids."""
+REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL, SEQUENCE_LEVEL = 3, 5, 6
+"""The levels of a log that may have requests with ids, and outputs of applications with ids, and of one whose snapshots
+hold the number of the last message."""
 _DIGEST_BYTES = 16
 OK, REJECTED, TOO_LONG = 0, 1, 2
 _HEADER = struct.Struct("<HHHH")
 _REQUEST = struct.Struct("<qqqqqq")
 _LEVEL = struct.Struct("<qqi")
+_ACTION = struct.Struct("<qqqii")
 
 
 class OpenIdentity:
@@ -59,6 +63,17 @@ def parse(record: bytes) -> OpenIdentity | Request | None:
     if template_id == OPEN_IDENTITY and block_length >= 56:
         return OpenIdentity(record)
     return Request(record) if template_id == REQUEST and block_length >= 48 else None
+
+
+def is_snapshot(record: bytes) -> bool:
+    """Return whether a record has the members take a snapshot."""
+    if len(record) < _HEADER.size + _ACTION.size:
+        return False
+    block_length, template_id, schema_id, _ = _HEADER.unpack_from(record)
+    _, _, _, action, flags = _ACTION.unpack_from(record, _HEADER.size)
+    has_flags = block_length >= _ACTION.size
+    is_action = (template_id, schema_id) == (codecs.CLUSTER_ACTION_REQUEST.template_id, codecs.SCHEMA_ID)
+    return bool(is_action and action == codecs.ClusterAction.SNAPSHOT and (not has_flags or flags in (0, -(2**31))))
 
 
 def parse_level(record: bytes) -> int:

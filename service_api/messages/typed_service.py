@@ -15,17 +15,19 @@ from ordo.service_api.native import Header
 from ordo.service_api.service import ClusteredService
 
 F = TypeVar("F", bound=Callable[..., object])
-PARAMETERS = 3
-"""The parameters of a method that takes a message: self, the session, the message."""
+PARAMETERS = (3, 4)
+"""How many parameters a method has that takes a message: self, the session, the message, and the header or not."""
+MESSAGE_PARAMETER = 2
 
 
 def handles(method: F) -> F:
-    """Have a method of a TypedService called with each message of the class that its last argument is annotated with.
+    """Have a method of a TypedService called with each message of the class that its second argument is annotated with.
 
         @ordo.handles
         def place(self, session: ordo.ClientSession | None, order: NewOrder) -> Accepted: ...
 
-    A union of classes has it called with messages of each of them.
+    A union of classes has it called with messages of each of them. One with a third argument is given the header, which
+    has the message's position in the log and its number (`header.sequence`).
     """
     setattr(method, HANDLES, True)
     return method
@@ -43,7 +45,8 @@ class TypedService(ClusteredService):
 
     schema: ClassVar[Schema]
     """The messages that it takes, and those that its methods are annotated to answer."""
-    __ordo_handlers__: ClassVar[dict[type, Callable[..., object]]] = {}
+    __ordo_handlers__: ClassVar[dict[type, tuple[Callable[..., object], bool]]] = {}
+    """By the class of the message: the method, and whether it takes the header."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -55,12 +58,13 @@ class TypedService(ClusteredService):
             if not getattr(method, HANDLES, False):
                 continue
             taken, given = _types_of(cls, name, method)
+            takes_header = len(signature(method).parameters) == PARAMETERS[-1]
             answers += given
             for one in taken:
                 if one in own:
                     raise MessageError(f"{cls.__name__}.{own[one]} and {name} both take {one.__name__}")
                 own[one] = name
-                handlers[one] = method
+                handlers[one] = method, takes_header
         cls.__ordo_handlers__ = handlers
         if own:
             before = cls.schema.messages if inherited else ()
@@ -74,10 +78,11 @@ class TypedService(ClusteredService):
             message = self.schema.decode(payload)
         except MessageError as error:
             return self.untyped_message(session, timestamp, payload, header, error)
-        handler = self.__ordo_handlers__.get(type(message))
-        if handler is None:
+        found = self.__ordo_handlers__.get(type(message))
+        if found is None:
             raise Reject(f"{type(self).__name__} does not take {type(message).__name__}, which is an answer")
-        answer = handler(self, session, message)
+        handler, takes_header = found
+        answer = handler(self, session, message, header) if takes_header else handler(self, session, message)
         return answer if answer is None or isinstance(answer, bytes) else encode(answer)
 
     def untyped_message(
@@ -90,13 +95,16 @@ class TypedService(ClusteredService):
 def _types_of(owner: type, name: str, method: Callable[..., object]) -> tuple[list[type], list[type]]:
     """Return the classes of messages that a method takes, and those that it is annotated to answer."""
     parameters = list(signature(method).parameters)
-    if len(parameters) != PARAMETERS:
-        raise MessageError(f"{owner.__name__}.{name} takes {parameters}: allowed are self, session and the message")
+    if len(parameters) not in PARAMETERS:
+        raise MessageError(
+            f"{owner.__name__}.{name} takes {parameters}: allowed are self, session, the message, and header after it"
+        )
     try:
         hints = get_type_hints(method)
     except NameError as error:
         raise MessageError(f"{owner.__name__}.{name}: an annotation cannot be read: {error}") from error
-    if parameters[-1] not in hints:
-        raise MessageError(f"{owner.__name__}.{name}: annotate {parameters[-1]} with the class that it takes")
-    taken, given = (hints.get(one) for one in (parameters[-1], "return"))
+    parameter = parameters[MESSAGE_PARAMETER]
+    if parameter not in hints:
+        raise MessageError(f"{owner.__name__}.{name}: annotate {parameter} with the class that it takes")
+    taken, given = (hints.get(one) for one in (parameter, "return"))
     return list(get_args(taken) or (taken,)), [one for one in get_args(given) or (given,) if is_message(one)]

@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 from ordo.runtime.errors import Reject, ServiceCallError, ServiceError, SnapshotError
 from ordo.runtime.payloads import to_bytes
 from ordo.service_api.feeds import check_publication
-from ordo.service_api.native import Header, SinkSession
+from ordo.service_api.native import Header, MessageSequence, SinkSession
 from ordo.service_api.request_ids import check_request_id
 from ordo.service_api.service import (
     ClientSession,
@@ -104,6 +104,8 @@ class HarnessSnapshot(NamedTuple):
     """The last sequence number of each topic that was published to."""
     ids: tuple[bytes, ...] = ()
     """The ids of outputs: `Cluster.offer(payload, id=...)` of an application."""
+    sequence: int = 0
+    """The number of the last message."""
 
 
 class HarnessSession(SinkSession):
@@ -200,6 +202,7 @@ class ServiceHarness:
         self._ids: set[bytes] = set()
         self._sequences: dict[str, int] = {}
         self._header = Header()
+        self._sequence = MessageSequence()
         self._callback = "on_start"
         self._may_call = False
         if snapshot is not None:
@@ -250,7 +253,7 @@ class ServiceHarness:
         sessions = tuple((session.id, session.encoded_principal) for session in self._sessions.values())
         sequences = tuple(self._sequences.items())
         own = (tuple(messages), self.log_position, self.time, sessions, tuple(self._timers), sequences)
-        return HarnessSnapshot(*own, tuple(sorted(self._ids)))
+        return HarnessSnapshot(*own, tuple(sorted(self._ids)), self._sequence.last)
 
     def state_hash(self) -> bytes | None:
         """Return the service's hash of its state, or None if it has no `state_hash`.
@@ -391,7 +394,7 @@ class ServiceHarness:
         self._advance(len(item.payload))
         self._may_call = True
         session = None if item.session_id is None else self._sessions[item.session_id]
-        self._header.update(self.log_position, 0)
+        self._header.update(self.log_position, 0, self._sequence.next())
         if session is not None:
             session.identity = item.identity
         return session
@@ -448,6 +451,7 @@ class ServiceHarness:
         self.log_position, self.time = snapshot.position, snapshot.time
         self._timers, self._sequences = list(snapshot.timers), dict(snapshot.sequences)
         self._ids = set(snapshot.ids)
+        self._sequence.restore(snapshot.sequence, True)
         for session_id, encoded_principal in snapshot.sessions:
             self._sessions[session_id] = HarnessSession(self, session_id, encoded_principal)
 

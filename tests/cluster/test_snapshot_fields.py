@@ -107,6 +107,8 @@ def check_container() -> None:
         "request_ids": (ids,),
         "takes_ids": True,
         "takes_output_ids": True,
+        "sequence": 1_234_567,
+        "keeps_sequence": True,
         "numbers": (numbers,),
         "feeds": (feed,),
         "instances": (ordo_codecs.APP_REPORT.encode(**report, **made),),

@@ -10,9 +10,11 @@ import pytest
 from ordo.archive.segments.catalog import Catalog
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.module.state.commit_note import CommitNote
+from ordo.debugging.prompt import go
 from ordo.debugging.replaying import timeline as timelines
 from ordo.debugging.replaying.code import code_of
 from ordo.debugging.replaying.execution import Execution, ServiceFailedError
+from ordo.debugging.replaying.places import parse_place
 from ordo.debugging.replaying.recorded_log import RecordedLog
 from ordo.debugging.replaying.timeline import Timeline
 from ordo.errors import ConfigurationError
@@ -80,6 +82,21 @@ def test_a_time_is_after_the_last_record_of_it(bank: BankLog) -> None:
     assert timeline.position == bank.end
     with pytest.raises(ConfigurationError, match=r"time .* cannot be reached"):
         timeline.go_to_time(TIME - 1)
+
+
+@pytest.mark.parametrize("has_snapshots", [False, True])
+def test_a_number_is_that_of_a_message(bank: BankLog, has_snapshots: bool) -> None:
+    if has_snapshots:
+        for index in (1, 3):
+            bank.add_snapshot(bank.state_at(bank.positions[index]))
+    timeline = Timeline(bank.open(), code_of(Bank))
+    for sequence in (4, 5, 1, 6, 2, 3):
+        go(timeline, parse_place(f"sequence:{sequence}", "--to"))
+        assert timeline.position == bank.positions[sequence - 1]
+    with pytest.raises(ConfigurationError, match=r"no message has the number 7: at position .* the last one has 6"):
+        timeline.go_to_sequence(7)
+    with pytest.raises(ConfigurationError, match="such as sequence:1234567"):
+        parse_place("sequence:0", "--to")
 
 
 def test_a_condition_stops_after_the_first_record_for_which_it_is_true(bank: BankLog) -> None:

@@ -268,11 +268,23 @@ def test_the_log_page(cluster: LocalCluster, folder: Path) -> None:
         def remember(position: int) -> None:
             raise EnoughError
 
-        program = own(cluster, page.take("python"))
+        program = own(cluster, page.take("python", "EntryKind"))
         names = {"handle": lambda session, timestamp, payload: handled.append(payload), "remember": remember}
         with pytest.raises(EnoughError):
             exec(program.replace("EntryKind.MESSAGE", "EntryKind.REQUEST"), names)
         assert handled and EntryKind.REQUEST.value in ("request",)
+
+        def handle(sequence: int, position: int, payload: bytes) -> None:
+            numbers.append(sequence)
+            if position >= end:
+                raise EnoughError
+
+        numbers: list[int] = []
+        numbered = own(cluster, page.take("python", "AtSequence")).replace("1_234_567", "1")
+        with pytest.raises(EnoughError):
+            exec(numbered, {"handle": handle})
+        found = [one for one in numbers if one]
+        assert found == sorted(set(found)) and found
 
 
 def test_the_operations_page(cluster: LocalCluster, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.levels import REQUEST_ID_LEVEL
+from ordo.cluster.wire.levels import REQUEST_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, encode_report
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.pipeline.replaying.replay_cluster import Effect, ReplayCluster, decode_snapshot
@@ -95,6 +95,33 @@ def test_a_log_of_level_3_is_executed_whatever_the_length_of_its_answers() -> No
         after = cluster.take_snapshot()
         assert after.takes_ids is (level == REQUEST_ID_LEVEL)
     assert executed == [16, 20]
+
+
+class Numbered(ClusteredService):
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes:
+        return b"%d" % header.sequence
+
+    def on_take_snapshot(self, writer: Any) -> None:
+        writer.write(b"state")
+
+
+def test_messages_have_the_numbers_that_the_members_gave_them() -> None:
+    cluster = ReplayCluster(Numbered, None, 0)
+    opened(cluster)
+    action = codecs.CLUSTER_ACTION_REQUEST.encode(leadership_term_id=0, log_position=0, timestamp=1, action=2, flags=0)
+    level = ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=1, level=SEQUENCE_LEVEL, member_id=0)
+    assert request(cluster, 1, b"") == [Effect("egress", 5, b"1")]
+    assert request(cluster, 1, b"") == []
+    cluster.execute(row("cluster_action", 1001, action))
+    assert request(cluster, 2, b"") == [Effect("egress", 5, b"0")]
+    cluster.execute(row("level", 2000, level))
+    assert request(cluster, 3, b"") == [Effect("egress", 5, b"2001")]
+    cluster.execute(row("cluster_action", 2001, action))
+    assert request(cluster, 4, b"") == [Effect("egress", 5, b"2002")]
+    after = cluster.take_snapshot()
+    assert (after.sequence, after.keeps_sequence) == (2002, True)
+    cluster = ReplayCluster(Numbered, after, 0)
+    assert request(cluster, 5, b"") == [Effect("egress", 5, b"2003")]
 
 
 class Long(ClusteredService):

@@ -10,7 +10,7 @@ from ordo.applications.app_executor import AppExecutor
 from ordo.applications.canary import CanaryExecutor, Difference
 from ordo.applications.outputs import GROUP_INCARNATION, NULL_SESSION_ID, Output, group_identity
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.sessions.difference_codec import DifferenceKind
 from ordo.follow.entries import decode_entry
 from ordo.runtime.errors import ConfigurationError, Reject, ServiceCallError, ServiceError, SnapshotError
@@ -401,3 +401,36 @@ def test_an_instance_reads_in_the_log_that_outputs_may_have_ids() -> None:
         stamp = {"leadership_term_id": 1, "timestamp": log.time}
         log.append(ordo_codecs.LEVEL_EVENT.encode(level=level, member_id=0, **stamp))
         assert one.takes_output_ids is is_there
+
+
+class Sequenced(ClusteredService):
+    """Keeps the number of each message."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> None:
+        self.numbers.append(header.sequence)
+
+    def on_take_snapshot(self, writer: Any) -> None: ...
+
+
+def test_messages_have_the_numbers_that_they_have_in_the_cluster() -> None:
+    """Outputs of the group are counted, though it does not see them, and messages of the service inside the cluster."""
+    one = AppExecutor(service := Sequenced(), "tested")
+    log = Log(one)
+    log.message(b"first")
+    log.message(b"of the service", session_id=-1)
+    log.message(b"third")
+    level = ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=1, timestamp=1, level=SEQUENCE_LEVEL, member_id=0)
+    action = codecs.CLUSTER_ACTION_REQUEST.encode(leadership_term_id=1, log_position=0, timestamp=1, action=2, flags=0)
+    log.append(action)
+    log.message(b"without")
+    position = log.append(level)
+    log.message(b"next")
+    assert service.numbers == [1, 3, 0, position + 1]
+    again = AppExecutor(service := Sequenced(), "tested", snapshot=list(one.take_snapshot()))
+    log.executors = [again]
+    log.append(action)
+    log.message(b"and next")
+    assert service.numbers == [position + 2]

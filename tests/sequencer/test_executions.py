@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ordo.applications.outputs import group_identity
-from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL
+from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, REQUEST_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.follow.executions import REQUESTS, Executions
@@ -25,8 +25,13 @@ class Noting(ClusteredService):
 
     def __init__(self) -> None:
         self.executed: list[tuple[int, bytes]] = []
+        self.numbers: dict[int, int] = {}
+        """Of all messages, by their positions."""
 
     def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        self.numbers[header.position] = header.sequence
+        if session is None:
+            return None
         if session.identity is not None:
             self.executed.append((header.position, session.identity))
         return b"answer"
@@ -38,6 +43,25 @@ class Noting(ClusteredService):
 def entries_of(records: list[tuple[int, bytes]]) -> list[LogEntry]:
     found = [decode_entry(position, record) for position, record in records]
     return [one for one in found if one is not None]
+
+
+def check_numbers(marked: list[LogEntry], numbers: dict[int, int], end: int | None) -> None:
+    """The reader numbers messages as the service does, without gaps, and from `end` on not at all."""
+    numbered = {one.position: one.sequence for one in marked if one.position in numbers}
+    assert numbered == numbers and all(one.position in numbered for one in marked if one.sequence)
+    count = sum(1 for position in numbered if end is None or position < end)
+    assert list(numbered.values()) == [*range(1, count + 1), *[0] * (len(numbered) - count)]
+
+
+def own_message() -> bytes:
+    """What a service sent to itself."""
+    return codecs.SESSION_MESSAGE_HEADER.encode(leadership_term_id=0, cluster_session_id=-1, timestamp=1) + b"own"
+
+
+def snapshot_action() -> bytes:
+    return codecs.CLUSTER_ACTION_REQUEST.encode(
+        leadership_term_id=0, log_position=0, timestamp=1, action=codecs.ClusterAction.SNAPSHOT, flags=0
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -54,14 +78,17 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
         records.append((node.append(record), record))
         return records[-1][0]
 
-    level = (REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL)[seed % 2]
+    level = (REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL, SEQUENCE_LEVEL)[seed % 3]
     append(ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=0, timestamp=999, level=level, member_id=0))
     log = RequestLog(seed, append)
     for _ in range(300):
         log.write()
+    append(own_message())
     node.commit()
     node.run(container)
     middle, recording_id, _ = take_snapshot(node, container)
+    records.append((middle, snapshot_action()))
+    append(own_message())
     for _ in range(300):
         log.write()
     node.commit()
@@ -69,15 +96,16 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
     executed = dict(service.executed)
     assert 50 < len(executed) < log.requests - 50
 
-    table = Executions()
+    table = Executions(numbers=True)
     marked = [table.mark(entry) for entry in entries_of(records)]
+    check_numbers(marked, service.numbers, None if level >= SEQUENCE_LEVEL else middle)
     requests = [one for one in marked if one.kind in REQUESTS]
     assert {one.position: one.identity for one in requests if not one.is_repeat} == executed
     assert all(one.is_repeat is False for one in marked if one.kind not in REQUESTS)
     assert all(one.request_number == one.values.number for one in requests)
 
     messages = [one.payload for one in node.archive.reader(recording_id, None).messages()]
-    from_snapshot = Executions(container_snapshot.decode(iter(messages)))
+    from_snapshot = Executions(container_snapshot.decode(iter(messages)), numbers=True)
     again = [from_snapshot.mark(one) for one in entries_of(records) if one.position > middle]
     assert again == [one for one in marked if one.position > middle]
 
@@ -86,7 +114,7 @@ def test_what_is_executed_and_by_whose_identity_is_said_from_the_beginning_and_f
         if position <= middle:
             rolled.note(position, record)
     again = [rolled.mark(one) for one in entries_of(records) if one.position > middle]
-    assert again == [one for one in marked if one.position > middle]
+    assert again == [one._replace(sequence=0) for one in marked if one.position > middle]
 
 
 @pytest.mark.parametrize("level", [REQUEST_ID_LEVEL, OUTPUT_ID_LEVEL])

@@ -19,6 +19,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.settings.config import load_config
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.deploy.launcher import LocalCluster
+from ordo.follow.beginnings import AtSequence
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
 from ordo.runtime.errors import ArchiveError
@@ -135,6 +136,18 @@ def test_filters_live_and_the_command_line(cluster: LocalCluster) -> None:
                 assert list(reader.entries(timeout_s=1)) == []
             first.send(b"news", timeout_s=patient(30))
             assert next(reader.entries(timeout_s=patient(10))).payload == b"news"
+        end, by_name = odd[-1].position, {entry.payload: entry for entry in odd}
+        with LogReader(addresses, kinds=[EntryKind.MESSAGE], from_position=AtSequence(1)) as reader:
+            messages = list(reader.entries(until_position=end, timeout_s=patient(30)))
+        numbers = {entry.position: entry.sequence for entry in messages}
+        assert list(numbers.values()) == list(range(1, len(messages) + 1))
+        with LogReader(addresses, from_position=AtSequence(numbers[by_name[b"7"].position])) as reader:
+            assert next(iter(reader)).payload == b"7"
+    wanted = str(numbers[by_name[b"7"].position])
+    shown = CliRunner().invoke(app, ["log", *addresses, "--from-sequence", wanted, "--until", str(end)])
+    assert f" sequence={wanted} " in shown.stdout.splitlines()[0] and "b'7'" in shown.stdout.splitlines()[0]
+    shown = CliRunner().invoke(app, ["log", *addresses, "--from", f"{odd[0].timestamp}ms", "--until", str(end)])
+    assert "b'1'" in shown.stdout, shown.output
     shown = CliRunner().invoke(app, ["log", *addresses, "--from", str(odd[0].position), "--timeout", f"{patient(2):g}"])
     assert shown.exit_code == 0, shown.output
     assert "message" in shown.stdout

@@ -11,11 +11,13 @@ import pytest
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
+from ordo.follow.beginnings import AtSequence, AtTime
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.follow.executed_follower import ExecutedFollower, filter_of
 from ordo.follow.executions import REQUESTS, Executions
+from ordo.follow.reader import LogReader
 from ordo.follow.start_search import StartSearch
-from ordo.runtime.errors import ArchiveError
+from ordo.runtime.errors import ArchiveError, ConfigurationError
 from ordo.service_api.service import TimeUnit
 from tests.sequencer.request_log import RequestLog
 from tests.sequencer.test_log_follower import LogWorld
@@ -49,10 +51,11 @@ class RepeatingWorld(LogWorld):
 
     def add_snapshot(self, position: int, state: bytes = b"state" * 1000, *, is_whole: bool = True) -> None:
         """Records a snapshot of a position at all nodes."""
-        table = Executions()
+        table = Executions(numbers=True)
         for at, record in self.records:
-            if at <= position:
-                table.note(at, record)
+            entry = decode_entry(at, record) if at <= position else None
+            if entry is not None:
+                table.mark(entry)
         sessions = [
             SimpleNamespace(id=one, response_stream_id=102, response_channel="c", encoded_principal=principal)
             for one, principal in table._sessions.items()
@@ -61,7 +64,17 @@ class RepeatingWorld(LogWorld):
         messages = list(
             container_snapshot.encode(
                 ServiceSnapshot(
-                    position, 0, TimeUnit.MILLIS, 1, tuple(sessions), (), requests, request_ids=ids, takes_ids=True
+                    position,
+                    0,
+                    TimeUnit.MILLIS,
+                    1,
+                    tuple(sessions),
+                    (),
+                    requests,
+                    request_ids=ids,
+                    takes_ids=True,
+                    sequence=table.sequence.last,
+                    keeps_sequence=True,
                 )
             )
         )
@@ -88,6 +101,23 @@ class RepeatingWorld(LogWorld):
         self.follower = ExecutedFollower(
             self.client_node.client, nodes, position, 0.5, repeats=repeats, record_filter=chosen, goes_live=True
         )
+
+    def read_from(self, begin: AtSequence | AtTime, *, repeats: bool = False) -> None:
+        """Begins to read with a number, or a time."""
+        if self.follower is not None:
+            self.follower.close()
+        self.seen = []
+        nodes = [node.settings for node in self.nodes_of_log]
+        chosen = filter_of(None, None, decides=True, numbers=isinstance(begin, AtSequence))
+        self.follower = ExecutedFollower(
+            self.client_node.client, nodes, begin, 0.5, repeats=repeats, record_filter=chosen, goes_live=True
+        )
+
+    def numbered(self) -> list[LogEntry]:
+        """What a reader is to be given that asks for numbers."""
+        table = Executions(numbers=True)
+        found = [decode_entry(position, record) for position, record in self.records]
+        return [one for one in (table.mark(entry) for entry in found if entry is not None) if not one.is_repeat]
 
     def read_all(self, position: int, wanted: list[LogEntry], *, repeats: bool = False) -> None:
         self.read(position, repeats=repeats)
@@ -213,3 +243,52 @@ def test_what_nobody_knows_is_an_error_and_not_executed(world: RepeatingWorld) -
     world.read(position, repeats=True)
     world.until(lambda: len(world.seen) > 20)
     assert {one.is_repeat for one in world.seen if one.kind in REQUESTS} == {None}
+
+
+def test_a_reader_begins_at_the_snapshot_before_a_number(world: RepeatingWorld) -> None:
+    world.fill(300)
+    wanted = world.numbered()
+    numbers = [one.sequence for one in wanted if one.sequence]
+    assert numbers == list(range(1, len(numbers) + 1)) and len(numbers) > 50
+    last = {0: 0}
+    for index in (100, 150, 200):
+        position = world.records[index][0]
+        world.add_snapshot(position)
+        last[position] = max(one.sequence for one in wanted if one.position <= position)
+    _, second, third, _ = last.values()
+    for sequence in (1, second, third + 1, numbers[-1], numbers[-1] + 1000):
+        begin = max(position for position, before in last.items() if before < sequence)
+        rest = [one for one in wanted if one.position > begin]
+        world.read_from(AtSequence(sequence))
+        world.until(lambda: len(world.seen) >= len(rest))  # noqa: B023
+        assert world.seen == rest
+
+
+def test_numbers_that_nobody_knows_any_more_are_an_error(world: RepeatingWorld) -> None:
+    """The beginning of the log was deleted, and the snapshots are of later messages."""
+    world.fill(900)
+    delete_the_beginning(world)
+    snapshot = world.records[890][0]
+    world.add_snapshot(snapshot)
+    world.read_from(AtSequence(1))
+    with pytest.raises(ArchiveError, match=f"number of messages.*begin at position={snapshot}, .*, or at a position"):
+        world.until(lambda: world.seen)
+    assert world.seen == []
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_reader_begins_with_the_first_entry_of_a_time(world: RepeatingWorld, repeats: bool) -> None:
+    world.fill(300)
+    world.add_snapshot(world.records[120][0])
+    for index in (0, 90, 200, 299):
+        time = world.marked[index].timestamp
+        rest = [one for one in (world.marked if repeats else world.executed) if one.timestamp >= time]
+        world.read_from(AtTime(time), repeats=repeats)
+        world.until(lambda: len(world.seen) >= len(rest))  # noqa: B023
+        assert [one[:7] for one in world.seen] == [one[:7] for one in rest]
+
+
+@pytest.mark.parametrize("begin", [AtSequence(0), AtTime(-1)])
+def test_a_beginning_that_cannot_be_one_is_refused(begin: AtSequence | AtTime) -> None:
+    with pytest.raises(ConfigurationError, match="allowed are"):
+        LogReader(["localhost:1"], from_position=begin)

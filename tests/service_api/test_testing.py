@@ -265,3 +265,23 @@ def test_a_query_may_not_act_and_must_answer_bytes() -> None:
 def test_a_service_without_queries_says_so() -> None:
     with pytest.raises(NotImplementedError, match="the service answers no queries"):
         ServiceHarness(ClusteredService).query(b"")
+
+
+class Numbering(ClusteredService):
+    """Answers with the number of the message."""
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes:
+        return b"%d" % header.sequence
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None: ...
+
+
+def test_messages_are_numbered_and_a_snapshot_goes_on_with_the_next() -> None:
+    harness = ServiceHarness(Numbering).execute(
+        OpenSession(1, 1), Message(1, 2, b"a"), AdvanceTime(3), Message(1, 4, b"b")
+    )
+    assert harness.egress(1) == [b"1", b"2"]
+    restored = ServiceHarness(Numbering, snapshot=harness.take_snapshot()).execute(Message(1, 5, b"c"))
+    assert restored.egress(1) == [b"3"]

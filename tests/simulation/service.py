@@ -31,6 +31,9 @@ class Observer(Protocol):
     def on_snapshot(self, member_id: int, position: int, digest: str) -> None:
         """A service took a snapshot."""
 
+    def on_numbered(self, member_id: int, position: int, sequence: int) -> None:
+        """A message is about to be executed, and has this number."""
+
     def on_request(self, session_id: int, request: Request, position: int) -> None:
         """A client's request was executed, perhaps not for the first time and not on the first member."""
 
@@ -134,6 +137,7 @@ class RegisterService(ClusteredService):
         self._done(self.cluster.log_position, text, wrong)
 
     def on_session_message(self, session: Any, timestamp: int, payload: bytes, header: Any) -> bytes | None:
+        self._observer.on_numbered(self.member_id, header.position, header.sequence)
         if session is None:
             self._on_own_message(payload, header.position)
             return None

@@ -13,7 +13,7 @@ from tests.simulation.clients import SimulatedClient
 from tests.simulation.consumers import SimulatedConsumer, make_consumers
 from tests.simulation.feeds import SimulatedReader
 from tests.simulation.history import ClientHistory, Executed, ExecutedLog, Violation
-from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, ServicesAgree, all_invariants
+from tests.simulation.invariants import CommitIsOnAQuorum, Invariant, MessagesAreNumbered, ServicesAgree, all_invariants
 from tests.simulation.network import Faults, SimulatedNetwork
 from tests.simulation.nodes import SimulatedNode, node_address, node_name
 from tests.simulation.operations import Reply, Request
@@ -190,6 +190,11 @@ class World(Timeline):
         record = Executed(position, digest, text)
         for check_executed in self._on_executed:
             check_executed(self.nodes[member_id], record)
+
+    def on_numbered(self, member_id: int, position: int, sequence: int) -> None:
+        for invariant in self.invariants:
+            if isinstance(invariant, MessagesAreNumbered):
+                invariant.on_numbered(member_id, position, sequence)
 
     def on_started(self, member_id: int, position: int, digest: str) -> None:
         self.nodes[member_id].started_position = position

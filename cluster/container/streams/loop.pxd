@@ -8,7 +8,7 @@ from ordo.cluster.wire.counters.latencies cimport ServiceSamples
 from ordo.cluster.wire.counters.traces cimport ServiceTraces
 from ordo.runtime.agents.agent cimport Agent
 from ordo.runtime.native.counters cimport Counter
-from ordo.service_api.native cimport Header, NativeClusteredService, NativeSession
+from ordo.service_api.native cimport Header, MessageSequence, NativeClusteredService, NativeSession
 from ordo.service_api.requests cimport Identity, RequestTable
 from ordo.transport.streams.image cimport Fragment
 from ordo.transport.streams.publication cimport Publication
@@ -54,6 +54,7 @@ cdef class ContainerLoop(Agent):
     cdef bint _wrote                               # egress since the driver was woken last
     cdef public int64_t messages_executed
     cdef readonly RequestTable requests
+    cdef readonly MessageSequence sequence         # a message that is left out has its number, too
     cdef readonly int64_t requests_repeated        # executed before, so answered only
     cdef readonly int64_t messages_rejected        # by the service
     cdef public dict marks                         # None, or by position: text of what is left out, None: wait before it

@@ -4,7 +4,7 @@ from ordo.cluster.wire.counters.latencies import ServiceSamples
 from ordo.cluster.wire.counters.traces import ServiceTraces
 from ordo.runtime.agents.agent import Agent
 from ordo.runtime.native.counters import Counter
-from ordo.service_api.native import Header, NativeSession
+from ordo.service_api.native import Header, MessageSequence, NativeSession
 from ordo.service_api.requests import RequestTable
 from ordo.service_api.service import Payload, Service
 from ordo.transport.streams.publication import Publication
@@ -50,6 +50,8 @@ class ContainerLoop(Agent):
     traces: ServiceTraces | None
     @property
     def requests(self) -> RequestTable: ...
+    @property
+    def sequence(self) -> MessageSequence: ...
     @property
     def requests_repeated(self) -> int: ...
     @property

@@ -73,6 +73,7 @@ cdef class ContainerLoop(Agent):
         self._sessions = {}
         self.egress = EgressBuffers(self.encode_gap)
         self.requests = RequestTable()
+        self.sequence = MessageSequence()
         self.leadership_term_id = -1
         self.record_limit = RECORD_LIMIT_DEFAULT
         self.wakes_driver = True
@@ -331,6 +332,7 @@ cdef class ContainerLoop(Agent):
                 return False
             if self._current.next_number >= 0:
                 self._current.next_number += 1
+        self._header.sequence = self.sequence.take()
         if self.marks is not None and fragment.position in self.marks:
             self._reject_message(self.marks[fragment.position])
             return False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import SnapshotMark
 from ordo.runtime.errors import SnapshotError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.service_api.request_ids import PrincipalIds
 from ordo.service_api.requests import IdentityState
 from ordo.service_api.service import TimeUnit
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 SNAPSHOT_MESSAGE_BYTES_MAX = 128 * 1024
 """An eighth of the snapshot stream's terms of 1 MiB."""
 ANSWER_PART_BYTES = 64 * 1024
+_AS_THEY_ARE = (
+    codecs.CLIENT_SESSION,
+    ordo_codecs.SESSION_NUMBERS,
+    ordo_codecs.FEED_STATE,
+    ordo_codecs.MESSAGE_SEQUENCE,
+)
+"""Messages that are handed out as they were decoded."""
 
 
 class ServiceSnapshot(NamedTuple):
@@ -48,6 +56,10 @@ class ServiceSnapshot(NamedTuple):
     """The log up to here has a protocol level with such ids."""
     takes_output_ids: bool = False
     """The same of applications' outputs with ids."""
+    sequence: int = NULL_VALUE
+    """The number of the last message; -1 where messages have none."""
+    keeps_sequence: bool = False
+    """The log up to here has the protocol level of such numbers."""
 
 
 def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
@@ -72,6 +84,8 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
     yield from snapshot.differences
     if snapshot.takes_ids:
         yield from _encode_ids(snapshot.request_ids, snapshot.takes_output_ids)
+    if snapshot.sequence >= 0:
+        yield ordo_codecs.MESSAGE_SEQUENCE.encode(last=snapshot.sequence, is_kept=int(snapshot.keeps_sequence))
     yield _marker(snapshot, SnapshotMark.END)
 
 
@@ -177,15 +191,12 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
     Raises SnapshotError when the stream is not a service's snapshot or not whole.
     """
     begin: records.SnapshotMarker | None = None
-    sessions: list[records.ClientSession] = []
     timers: list[tuple[int, int]] = []
     requests: list[IdentityState] = []
-    numbers: list[Any] = []
     consumers: list[bytes] = []
-    feeds: list[Any] = []
     ids = _Ids()
     reports: dict[Any, list[bytes]] = {ordo_codecs.APP_REPORT: [], ordo_codecs.APP_DIFFERENCE: []}
-    as_they_are = {codecs.CLIENT_SESSION: sessions, ordo_codecs.SESSION_NUMBERS: numbers, ordo_codecs.FEED_STATE: feeds}
+    as_they_are: dict[Any, list[Any]] = {table: [] for table in _AS_THEY_ARE}
     for message in messages:
         table: Any
         values: Any
@@ -212,19 +223,25 @@ def decode(messages: Iterator[bytes]) -> ServiceSnapshot:
                 begin.leadership_term_id,
                 _time_unit(begin.time_unit),
                 begin.app_version,
-                tuple(sessions),
+                tuple(as_they_are[codecs.CLIENT_SESSION]),
                 tuple(timers),
                 tuple(requests),
-                tuple(numbers),
+                tuple(as_they_are[ordo_codecs.SESSION_NUMBERS]),
                 tuple(consumers),
-                tuple(feeds),
+                tuple(as_they_are[ordo_codecs.FEED_STATE]),
                 tuple(reports[ordo_codecs.APP_REPORT]),
                 tuple(reports[ordo_codecs.APP_DIFFERENCE]),
                 ids.states(),
                 ids.are_taken,
                 ids.are_taken_of_outputs,
+                *_sequence_of(as_they_are[ordo_codecs.MESSAGE_SEQUENCE]),
             )
     raise SnapshotError("snapshot: it ends before its END marker; the recording is not whole")
+
+
+def _sequence_of(found: list[records.MessageSequence]) -> tuple[int, bool]:
+    """Return the number of the last message, and whether the log has the level; a snapshot has one such message."""
+    return (found[0].last, found[0].is_kept == 1) if found else (NULL_VALUE, False)
 
 
 def _check_marker(table: Any, values: Any, message: bytes, has_begun: bool) -> bool:

@@ -36,8 +36,13 @@ Commit = Annotated[str, typer.Option(help="where the log ends: auto, a position,
 NoSnapshots = Annotated[
     bool, typer.Option("--no-snapshots", help="execute the log alone, not from snapshots that the members took")
 ]
-From = Annotated[str, typer.Option("--from", help="where to begin: a position, a cluster time, or start")]
-To = Annotated[str, typer.Option("--to", help="where to end: a position, a cluster time, or end")]
+From = Annotated[
+    str,
+    typer.Option("--from", help="where to begin: a position, a cluster time, sequence:NUMBER of a message, or start"),
+]
+To = Annotated[
+    str, typer.Option("--to", help="where to end: a position, a cluster time, sequence:NUMBER of a message, or end")
+]
 
 debug_app = typer.Typer(
     name="debug",
@@ -50,7 +55,9 @@ debug_app = typer.Typer(
 def replay(
     folder: Folder,
     service: Services,
-    to: Annotated[str, typer.Option(help="a position, a cluster time, start or end")] = "end",
+    to: Annotated[
+        str, typer.Option(help="a position, a cluster time, sequence:NUMBER of a message, start or end")
+    ] = "end",
     stop: Annotated[
         str, typer.Option("--break", help="stop after the first record for which this Python expression is true")
     ] = "",
@@ -110,7 +117,7 @@ def _run_to_break(timeline: Timeline, text: str, place: Place) -> None:
     except SyntaxError as error:
         raise ConfigurationError(f"--break {text}: {error.msg}") from None
     end = None
-    if place != (None, None, False):
+    if not place.is_end:
         go(timeline, place)
         end = timeline.position
         timeline.go(timeline.earliest)
@@ -150,7 +157,7 @@ def _position(timeline: Timeline, text: str, option: str) -> int:
     place = parse_place(text, option)
     if place.position is not None:
         return place.position
-    if place == (None, None, False):
+    if place.is_end:
         return timeline.log.end
     go(timeline, place)
     return timeline.position
@@ -392,7 +399,9 @@ def fork(
     folder: Folder,
     service: Services,
     output: Annotated[Path, typer.Option(help="a new folder: for node0.toml, and the data")],
-    to: Annotated[str, typer.Option(help="a position, a cluster time, start or end")] = "end",
+    to: Annotated[
+        str, typer.Option(help="a position, a cluster time, sequence:NUMBER of a message, start or end")
+    ] = "end",
     port: Annotated[int, typer.Option(min=1, max=65000, help="the first of the five ports of the new member")] = 21_000,
     commit: Commit = "auto",
 ) -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ordo.cluster.container.service_container import OpenRecording
     from ordo.cluster.container.versions import ServiceVersions
-    from ordo.cluster.wire import records
     from ordo.debugging.replaying.quiet_client import QuietClient
     from ordo.service_api.service import Payload
     from ordo.transport.client.client import TransportClient
@@ -135,5 +134,5 @@ class DebugContainer(ServiceContainer):
         super().on_rejected(session, text)
         self.note("reject", -1 if session is None else session.id, text.encode())
 
-    def _on_action(self, event: records.ClusterActionRequest, position: int) -> None:
+    def _take_snapshot(self, position: int) -> None:
         """Pass over the order to take a snapshot: nobody would keep it."""

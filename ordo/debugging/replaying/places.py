@@ -5,32 +5,37 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ordo.runtime.errors import ConfigurationError
-from ordo.runtime.settings.dates import parse_date_ms
+from ordo.runtime.settings.dates import parse_time_ms
 
-TIME_SUFFIX = "ms"
+SEQUENCE_PREFIX = "sequence:"
 
 
 class Place(NamedTuple):
-    """One of the two, or, where there is neither, the start or the end."""
+    """One of the three, or, where there is none of them, the start or the end."""
 
     position: int | None = None
     timestamp: int | None = None
     is_start: bool = False
+    sequence: int | None = None
+
+    @property
+    def is_end(self) -> bool:
+        return self == Place()
 
 
 def parse_place(text: str, option: str) -> Place:
-    """Return what `POSITION|TIME|start|end` says. Raises ConfigurationError."""
+    """Return what `POSITION|TIME|sequence:NUMBER|start|end` says. Raises ConfigurationError."""
     if text in ("start", "end"):
         return Place(is_start=text == "start")
     if text.isascii() and text.isdecimal():
         return Place(position=int(text))
-    number = text.removesuffix(TIME_SUFFIX)
-    if number != text and number.isascii() and number.isdecimal():
-        return Place(timestamp=int(number))
-    found = parse_date_ms(text)
+    number = text.removeprefix(SEQUENCE_PREFIX)
+    if number != text and number.isascii() and number.isdecimal() and int(number):
+        return Place(sequence=int(number))
+    found = parse_time_ms(text)
     if found is None:
         raise ConfigurationError(
             f"{option} {text}: allowed is a position, a cluster time such as 2026-03-01T12:00:00Z (with its offset) or"
-            " 1772366400000ms, start, or end"
+            " 1772366400000ms, the number of a message such as sequence:1234567, start, or end"
         )
     return Place(timestamp=found)

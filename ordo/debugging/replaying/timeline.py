@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.debugging.replaying.execution import Execution, ServiceFailedError, ServiceFailure
 from ordo.follow.entries import decode_entry
 from ordo.follow.log_commands import describe_entry
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ordo.archive.segments.reader import RecordedMessage
+    from ordo.cluster.module.state.state_store import SnapshotEntry
     from ordo.debugging.replaying.code import MakeVersions
     from ordo.debugging.replaying.effects import Effect
     from ordo.debugging.replaying.recorded_log import Checkpoint, RecordedLog
@@ -119,6 +121,33 @@ class Timeline:
         self.go(begun)
         while (found := self._next()) is not None and timestamp_of(found.position, found.payload) <= timestamp:
             self._execute(found)
+
+    def go_to_sequence(self, sequence: int) -> None:
+        """Go to the message of this number. Raises ConfigurationError where there is none."""
+        begun = next((one.log_position for one in reversed(self._snapshots) if self._precedes(one, sequence)), 0)
+        self.go(max(begun, self.earliest))
+        numbers = self.execution.container.sequence
+        if numbers.last < sequence:
+            begun = self.position
+            while numbers.last < sequence and self._run(self.log.end):
+                if numbers.last < sequence:
+                    begun = self.execution.position
+                    self._keep_now_and_then()
+            self.go(begun)
+            numbers = self.execution.container.sequence
+            while numbers.last < sequence and (found := self._next()) is not None:
+                self._execute(found)
+        if numbers.last != sequence:
+            raise ConfigurationError(f"no message has the number {sequence}: {self._describe_numbers()}")
+
+    def _precedes(self, entry: SnapshotEntry, sequence: int) -> bool:
+        """Whether a message of this number can only come after a snapshot."""
+        head = container_snapshot.decode(iter(self.log.load(entry, self._service_id).messages))
+        return (head.sequence if head.sequence >= 0 else head.log_position) < sequence
+
+    def _describe_numbers(self) -> str:
+        last = self.execution.container.sequence.last
+        return f"at position {self.position} the last one has {last}" if last else "messages have none there"
 
     def step(self) -> Step | None:
         """Execute the next record; None at the end. Raises ServiceFailedError."""

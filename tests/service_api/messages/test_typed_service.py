@@ -10,7 +10,7 @@ from ordo import ClientSession, Header, Reject, SnapshotReader, SnapshotWriter, 
 from ordo.messages import UInt32, UInt64, decode, field
 from ordo.runtime.errors import MessageError
 from ordo.service_api.callbacks import find_fault
-from ordo.testing import Message, OpenSession, ServiceHarness, check_service
+from ordo.testing import Input, Message, OpenSession, ServiceHarness, check_service
 
 
 @message(id=1)
@@ -41,6 +41,18 @@ class Balance:
 @message(id=4)
 class Unknown:
     account: UInt32
+
+
+class Numbered(TypedService):
+    @handles
+    def on_deposit(self, session: ClientSession | None, deposit: Deposit, header: Header) -> Balance:
+        return Balance(deposit.account, header.sequence)
+
+    @handles
+    def withdraw(self, session: ClientSession | None, order: Withdraw) -> Balance:
+        return Balance(order.account, 0)
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None: ...
 
 
 class Bank(TypedService):
@@ -159,3 +171,12 @@ def test_mistakes_in_the_class() -> None:
         class Plain(TypedService):
             @handles
             def one(self, session: ClientSession | None, deposit: int) -> None: ...
+
+
+def test_a_method_may_take_the_header_too() -> None:
+    inputs: list[Input] = [
+        OpenSession(1, 1),
+        *(Message(1, 2, encode(one)) for one in (Deposit(7, 5), Withdraw(7, 1), Deposit(7, 5))),
+    ]
+    harness = check_service(Numbered, inputs)
+    assert [decode(Balance, one).amount for one in harness.egress(1)] == [1, 0, 3]

@@ -16,6 +16,7 @@ from tests.simulation.invariants.log_matching import LogMatching
 from tests.simulation.invariants.logs import LogCopy
 from tests.simulation.invariants.lost_promises import LostPromises
 from tests.simulation.invariants.members_agree_with_themselves import MembersAgreeWithThemselves
+from tests.simulation.invariants.messages_are_numbered import MessagesAreNumbered
 from tests.simulation.invariants.nothing_acknowledged_is_lost import NothingAcknowledgedIsLost
 from tests.simulation.invariants.one_leader_a_term import OneLeaderATerm
 from tests.simulation.invariants.only_older_copies_are_told import OnlyOlderCopiesAreTold
@@ -28,7 +29,7 @@ from tests.simulation.invariants.suspension_is_of_the_log import SuspensionIsOfT
 from tests.simulation.invariants.terms_are_kept import TermsAreKept
 from tests.simulation.invariants.time_goes_on import TimeGoesOn
 
-__all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "ServicesAgree", "all_invariants"]
+__all__ = ["Checksums", "CommitIsOnAQuorum", "Invariant", "MessagesAreNumbered", "ServicesAgree", "all_invariants"]
 
 
 def all_invariants(world: WatchedWorld) -> list[Invariant]:
@@ -59,6 +60,7 @@ def all_invariants(world: WatchedWorld) -> list[Invariant]:
         ConfigurationIsOfTheLog(world, logs, committed),
         SuspensionIsOfTheLog(world, logs),
         TimeGoesOn(world),
+        MessagesAreNumbered(world),
         *([ServicesAgree(world)] if world.options.services > 1 else []),
         *([ReportsAreOfTheLog(world)] if world.options.applications else []),
     ]
