@@ -52,7 +52,7 @@ extras: .venv/.core #: install the packages of extras into .venv: EXTRAS=gateway
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 EDITABLE := ORDO_ONLY=none $(PIP) --no-build-isolation -e
 COMPILE := ORDO_THREADS=$(JOBS) $(BIN)/python -m tools.compile
-EXTRAS ?= pipeline,connect,local,delta,iceberg,s3,gateway,otel,docker
+EXTRAS ?= pipeline,connect,local,delta,iceberg,s3,gateway,kafka,otel,docker
 
 .venv/.core: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found: install one or call make PYTHON=/path/to/python3"; exit 1; }
@@ -68,7 +68,7 @@ EXTRAS ?= pipeline,connect,local,delta,iceberg,s3,gateway,otel,docker
 
 .venv/.all: .venv/.base
 	@echo "installing what tests of all extras need (once; some minutes) ..."
-	@$(EDITABLE) '.[dev,pipeline,connect,local,delta,iceberg,s3,s3-tests,gateway,otel,docker]'
+	@$(EDITABLE) '.[dev,pipeline,connect,local,delta,iceberg,s3,s3-tests,gateway,kafka,otel,docker]'
 	@touch $@
 
 build/.built: .venv/.base $(SOURCES)

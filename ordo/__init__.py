@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ordo.follow.reader import LogReader
     from ordo.follow.topics.async_feeds import AsyncFeedReader
     from ordo.follow.topics.feeds import FeedMessage, FeedReader
+    from ordo.gateway.kafka.service.topics import Topics
     from ordo.ordering import Ordering
     from ordo.pipeline.decoding.envelope import SequenceFilter
     from ordo.pipeline.sql.local import read as read
@@ -128,6 +129,7 @@ __all__ = [
     "SnapshotReader",
     "SnapshotWriter",
     "TimeUnit",
+    "Topics",
     "Tracing",
     "TypedService",
     "Unsequenced",
@@ -204,6 +206,7 @@ _HOMES = {
     "SnapshotReader": "ordo.service_api.snapshot",
     "SnapshotWriter": "ordo.service_api.snapshot",
     "TimeUnit": "ordo.service_api.service",
+    "Topics": "ordo.gateway.kafka.service.topics",
     "Tracing": "ordo.cluster.client.requests.tracing",
     "TypedService": "ordo.service_api.messages.typed_service",
     "Unsequenced": "ordo.cluster.client.acknowledgements",

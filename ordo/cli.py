@@ -108,6 +108,7 @@ ELSEWHERE = {
         "ordo.consumers.consumer_commands:consumers_app", "Look at durable consumers, and move them."
     ),
     "gateway": Elsewhere("ordo.gateway.gateway_commands:gateway", "Serve gRPC in front of a cluster."),
+    "kafka": Elsewhere("ordo.gateway.kafka.kafka_commands:kafka", "Serve Kafka's protocol in front of a cluster."),
     "lake": Elsewhere("ordo.pipeline.lake.lake_commands:lake_app", "The log in Delta and Iceberg tables, as it grows."),
     "deploy": Elsewhere("ordo.deploy_commands:deploy_app", "Run clusters in containers."),
     "backup": Elsewhere("ordo.backup.backup_commands:backup_app", "Keep a copy of a cluster on another machine."),

@@ -23,6 +23,8 @@ from tests.fuzz.decoder_doors import MessageDoor, SegmentDoor
 from tests.fuzz.driver_doors import CommandDoor, DatagramDoor, LogBufferDoor
 from tests.fuzz.engine import Fuzzer, name_of, read_corpus
 from tests.fuzz.gateway_doors import GatewayDoor
+from tests.fuzz.kafka_doors import IS_INSTALLED as HAS_KAFKA
+from tests.fuzz.kafka_doors import KafkaDoor
 from tests.fuzz.live_doors import LiveDoor
 from tests.fuzz.member_doors import MemberDoor, SessionDoor
 from tests.fuzz.recording_doors import RecordingDoor
@@ -45,6 +47,7 @@ ALL_DOORS: tuple[Callable[[], Any], ...] = (
     AnswerDoor,
     ClientDoor,
     GatewayDoor,
+    *((KafkaDoor,) if HAS_KAFKA else ()),
     SegmentDoor,
     SnapshotDoor,
     StoreDoor,

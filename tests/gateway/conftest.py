@@ -31,6 +31,8 @@ STOP_TIMEOUT_S = 20.0
 class GatewayProcess:
     """`ordo gateway` on a free port; `prefix` are words before the command, which end in executing it."""
 
+    command = "gateway"
+
     def __init__(
         self,
         cluster: LocalCluster,
@@ -40,11 +42,11 @@ class GatewayProcess:
         prefix: Sequence[str] = (),
     ) -> None:
         self.log_path = log_path
-        words = [*prefix, sys.executable, "-m", "ordo.cli", "gateway"]
+        words = [*prefix, sys.executable, "-m", "ordo.cli", self.command]
         words += ["--endpoints", ",".join(cluster.ingress_endpoints.values()), "--listen", listen, *options]
         with log_path.open("wb") as log:
             self.process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.address = str(self.await_event("gateway.started")["address"])
+        self.address = str(self.await_event(f"{self.command}.started")["address"])
 
     def events(self, event: str) -> list[dict[str, Any]]:
         """The lines of its log with this event."""
@@ -61,7 +63,7 @@ class GatewayProcess:
             if found:
                 return found[0]
             time.sleep(0.05)
-        raise AssertionError(f"no {event} in the log of the gateway: {self.log_path.read_text()}")
+        raise AssertionError(f"no {event} in its log: {self.log_path.read_text()}")
 
     def kill(self) -> None:
         self.process.kill()

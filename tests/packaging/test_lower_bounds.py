@@ -18,6 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = ("ordo",)
 NEEDS = {
     "gateway": ("ordo/gateway", "ordo/service_api"),
+    "kafka": ("ordo/gateway/kafka",),
     "docker": ("ordo/deploy",),
     "otel": ("ordo/runtime", "ordo/cluster/monitoring", "ordo/bench"),
     "local": ("ordo/pipeline",),
@@ -42,6 +43,8 @@ OTHERS = (
     "polars",
     "matplotlib",
     "deltalake",
+    "crc32c",
+    "kio",
     "fsspec",
     "s3fs",
     "py4j",

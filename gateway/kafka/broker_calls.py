@@ -1,0 +1,160 @@
+"""What clients ask about the door itself, its topics and producers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ordo.gateway.kafka.caller import BROKER_ID, PARTITION, Caller, error_of_order
+from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.gateway.kafka.wire.messages import VERSIONS
+from ordo.runtime.errors import OrdoError
+from ordo.service_api.feeds import PAYLOAD_BYTES_MAX
+
+Values = Mapping[str, object]
+Configs = tuple[tuple[str, str, int], ...]
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+STRING, BOOLEAN, NUMBER, LIST = 2, 1, 5, 7
+TOPICS_ASKED_MAX = 1_024
+TOPIC_CONFIGS: Configs = (
+    ("cleanup.policy", "delete", LIST),
+    ("max.message.bytes", str(PAYLOAD_BYTES_MAX), NUMBER),
+    ("message.timestamp.type", "CreateTime", STRING),
+    ("min.insync.replicas", "1", NUMBER),
+    ("retention.bytes", "-1", NUMBER),
+    ("retention.ms", "-1", NUMBER),
+)
+BROKER_CONFIGS: Configs = (
+    ("auto.create.topics.enable", "", BOOLEAN),
+    ("log.cleanup.policy", "delete", LIST),
+    ("message.max.bytes", str(PAYLOAD_BYTES_MAX), NUMBER),
+    ("num.partitions", "1", NUMBER),
+)
+NO_CONFIGS: Configs = ()
+NOT_FOR_TRANSACTIONS = "transactions are not supported"
+
+
+def api_versions(error: int = KafkaError.NONE) -> Values:
+    """Return which requests are answered, in which versions."""
+    keys = [
+        {"api_key": int(api), "min_version": lowest, "max_version": highest}
+        for api, (lowest, highest) in VERSIONS.items()
+    ]
+    return {"error_code": error, "api_keys": keys}
+
+
+class BrokerCalls:
+    """Carries out these requests."""
+
+    def __init__(self, settings: KafkaSettings, topics: TopicTable) -> None:
+        self._settings = settings
+        self._topics = topics
+
+    async def metadata(self, caller: Caller, request: Any, version: int) -> Values:
+        """Return the door as the one broker, which leads the one partition of each topic. Raises OrdoError."""
+        await self._topics.refresh(caller.session)
+        is_all = request.topics is None or (version == 0 and not request.topics)
+        names = self._topics.names if is_all else [one.name for one in request.topics[:TOPICS_ASKED_MAX]]
+        may_create = self._settings.creates_topics and getattr(request, "allow_auto_topic_creation", True)
+        topics = []
+        for name in names:
+            error = KafkaError.NONE if name in self._topics else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+            if error and may_create:
+                created = await self._topics.create(caller.session, name)
+                error = KafkaError(created if created != KafkaError.TOPIC_ALREADY_EXISTS else 0)
+            topics.append({"error_code": error, "name": name, "partitions": [] if error else [PARTITION_VALUES]})
+        host, port = caller.door
+        return {
+            "brokers": [{"node_id": BROKER_ID, "host": host, "port": port}],
+            "cluster_id": "ordo",
+            "controller_id": BROKER_ID,
+            "topics": topics,
+        }
+
+    async def create_topics(self, caller: Caller, request: Any) -> Values:
+        """Create topics with one partition."""
+        results = []
+        for topic in request.topics[:TOPICS_ASKED_MAX]:
+            error, text = KafkaError.NONE, ""
+            is_strange = topic.num_partitions not in (-1, 1) or len(topic.assignments) > 1
+            if is_strange:
+                error, text = KafkaError.INVALID_PARTITIONS, "a topic has one partition"
+            elif topic.configs:
+                error, text = KafkaError.INVALID_CONFIG, "topics have no settings of their own"
+            elif not getattr(request, "validate_only", False):
+                try:
+                    error = KafkaError(await self._topics.create(caller.session, topic.name))
+                except OrdoError as trouble:
+                    error, text = KafkaError(error_of_order(trouble)), trouble.message
+            elif topic.name in self._topics:
+                error = KafkaError.TOPIC_ALREADY_EXISTS
+            results.append(
+                {
+                    "name": topic.name,
+                    "error_code": error,
+                    "error_message": text or None,
+                    "num_partitions": 1,
+                    "replication_factor": 1,
+                    "configs": None,
+                }
+            )
+        return {"topics": results}
+
+    def find_coordinator(self, caller: Caller, request: Any) -> Values:
+        """Return the door as the coordinator of each group; there is none of transactions."""
+        if getattr(request, "key_type", 0) != 0:
+            error = KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return {"error_code": error, "error_message": NOT_FOR_TRANSACTIONS, "node_id": -1, "host": "", "port": -1}
+        host, port = caller.door
+        return {"error_code": KafkaError.NONE, "node_id": BROKER_ID, "host": host, "port": port}
+
+    async def init_producer_id(self, caller: Caller, request: Any) -> Values:
+        """Give a producer an id."""
+        if request.transactional_id is not None:
+            error: int = KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return {"error_code": error, "producer_id": -1, "producer_epoch": -1}
+        try:
+            answer = await caller.session.order(encode_order(OrderKind.NEW_PRODUCER))
+        except OrdoError as trouble:
+            return {"error_code": error_of_order(trouble), "producer_id": -1, "producer_epoch": -1}
+        return {"error_code": answer.error, "producer_id": answer.number, "producer_epoch": 0}
+
+    async def describe_configs(self, caller: Caller, request: Any) -> Values:
+        """Return the few settings that tools look at. Raises OrdoError."""
+        results = []
+        for one in request.resources[:TOPICS_ASKED_MAX]:
+            error, found = KafkaError.NONE, TOPIC_CONFIGS
+            if one.resource_type == BROKER_RESOURCE:
+                creates = str(self._settings.creates_topics).lower()
+                found = tuple((name, value or creates, kind) for name, value, kind in BROKER_CONFIGS)
+            elif one.resource_type != TOPIC_RESOURCE:
+                error, found = KafkaError.INVALID_REQUEST, NO_CONFIGS
+            elif not await self._topics.has(caller.session, one.resource_name):
+                error, found = KafkaError.UNKNOWN_TOPIC_OR_PARTITION, NO_CONFIGS
+            keys = one.configuration_keys
+            configs = [
+                {"name": name, "value": value, "read_only": True, "config_source": 5, "config_type": kind}
+                for name, value, kind in found
+                if keys is None or name in keys
+            ]
+            results.append(
+                {
+                    "error_code": error,
+                    "error_message": None,
+                    "resource_type": one.resource_type,
+                    "resource_name": one.resource_name,
+                    "configs": configs,
+                }
+            )
+        return {"results": results}
+
+
+PARTITION_VALUES: Values = {
+    "error_code": KafkaError.NONE,
+    "partition_index": PARTITION,
+    "leader_id": BROKER_ID,
+    "replica_nodes": [BROKER_ID],
+    "isr_nodes": [BROKER_ID],
+}

@@ -1,0 +1,110 @@
+"""Windows over topics: what was read lately, kept for consumers that are near each other.
+
+A cursor reads a topic in order from some number on, no further than READ_AHEAD_BYTES ahead of the consumer that is
+furthest, and forgets what is behind all of WINDOW_BYTES. A consumer within the window shares it; another one gets a
+cursor of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from ordo.follow.topics.feeds import FeedMessage
+from ordo.gateway.kafka.wire.records import Stored
+from ordo.runtime.errors import OrdoError
+
+READ_AHEAD_BYTES = 1 << 20
+WINDOW_BYTES = 4 << 20
+MESSAGE_BYTES = 64
+"""So much each message counts besides its payload."""
+FRAGMENTS_PER_POLL = 512
+TRIM_MIN = 256
+
+
+class Follower(Protocol):
+    """What reads a topic; see FeedFollower."""
+
+    def work(self, now_ns: int) -> int: ...
+
+    def poll_messages(self, handler: Callable[[FeedMessage], object], limit: int) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Cursor:
+    """One place in a topic. `next_number` is the number of the message that it reads next, 0 while unknown."""
+
+    def __init__(self, follower: Follower, next_number: int) -> None:
+        self._follower = follower
+        self.next_number = next_number
+        self.first_number = next_number
+        """The number of the oldest message in the window."""
+        self.error: OrdoError | None = None
+        """Why it has ended."""
+        self.used_s = 0.0
+        self.waiters = 0
+        self._messages: list[Stored] = []
+        self._ends: list[int] = []
+        """Bytes of all messages up to each of them, since the cursor began."""
+        self._asked_bytes = 0
+        """Bytes of all messages up to the last one that was handed out."""
+
+    def covers(self, number: int) -> bool:
+        """Return whether the message with this number is in the window, or is the next one to be read."""
+        return self.error is None and 0 < self.first_number <= number <= self.next_number
+
+    def work(self, now_ns: int) -> bool:
+        """Run one duty cycle, and return whether messages came, or the cursor has ended."""
+        if self.error is not None:
+            return False
+        before = self.next_number
+        try:
+            if self._total - self._asked_bytes < READ_AHEAD_BYTES:
+                self._follower.poll_messages(self._on_message, FRAGMENTS_PER_POLL)
+            self._follower.work(now_ns)
+        except OrdoError as error:
+            self.error = error
+            self._follower.close()
+        self._trim()
+        return self.next_number != before or self.error is not None
+
+    @property
+    def _total(self) -> int:
+        return self._ends[-1] if self._ends else self._asked_bytes
+
+    def _on_message(self, message: FeedMessage) -> None:
+        if not self._messages and self.first_number != message.sequence:
+            self.first_number = message.sequence
+        end = self._total + len(message.payload) + MESSAGE_BYTES
+        self._messages.append(Stored(message.sequence, message.timestamp, message.payload))
+        self._ends.append(end)
+        self.next_number = message.sequence + 1
+
+    def _trim(self) -> None:
+        if not self._ends or self._ends[-1] - self._ends[0] <= WINDOW_BYTES:
+            return
+        limit = self._ends[-1] - WINDOW_BYTES
+        count = 0
+        while self._ends[count] < limit and self._ends[count] <= self._asked_bytes:
+            count += 1
+        if count >= TRIM_MIN or count == len(self._ends):
+            del self._messages[:count]
+            del self._ends[:count]
+            self.first_number += count
+
+    def read(self, number: int, bytes_max: int) -> list[Stored]:
+        """Return messages from `number` on: those up to `bytes_max`, and at least one if there is one."""
+        begin = number - self.first_number
+        if not 0 <= begin < len(self._messages):
+            return []
+        start = self._ends[begin] - len(self._messages[begin].payload) - MESSAGE_BYTES
+        end = begin + 1
+        while end < len(self._messages) and self._ends[end] - start <= bytes_max:
+            end += 1
+        self._asked_bytes = max(self._asked_bytes, self._ends[end - 1])
+        return self._messages[begin:end]
+
+    def close(self) -> None:
+        """End the reading. Idempotent."""
+        self._follower.close()

@@ -1,0 +1,199 @@
+"""Requests of consumer groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order
+from ordo.gateway.kafka.groups import GROUPS_MAX, Group, Groups, GroupState, Join, Reply
+from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
+from ordo.runtime.errors import OrdoError
+
+Values = Mapping[str, object]
+JOIN_AGAIN_VERSION = 4
+"""From this version on a member is told its id before it joins."""
+
+
+class GroupCalls:
+    """Carries them out: membership here, what was read in the cluster."""
+
+    def __init__(self) -> None:
+        self._groups = Groups(lambda: uuid4().hex)
+        self._loop = asyncio.get_running_loop()
+
+    def tick(self) -> None:
+        """Run what is due by time."""
+        self._groups.tick(self._loop.time())
+
+    async def _answer(self, begin: Callable[[Reply], None]) -> Values:
+        """Return what `begin` replies, now or later."""
+        future: asyncio.Future[Values] = self._loop.create_future()
+
+        def reply(values: Values) -> None:
+            if not future.done():
+                future.set_result(values)
+
+        begin(reply)
+        return await future
+
+    async def join(self, caller: Caller, request: Any, version: int) -> Values:
+        """Join a group."""
+        session_s = request.session_timeout.total_seconds()
+        rebalance = getattr(request, "rebalance_timeout", request.session_timeout)
+        join = Join(
+            request.member_id,
+            getattr(request, "group_instance_id", None),
+            request.protocol_type,
+            [(one.name, one.metadata) for one in request.protocols],
+            session_s,
+            max(rebalance.total_seconds(), session_s),
+            caller.client_id,
+            caller.host,
+            version >= JOIN_AGAIN_VERSION,
+        )
+        now_s = self._loop.time()
+        return await self._answer(lambda reply: self._groups.join(request.group_id, join, now_s, reply))
+
+    async def sync(self, request: Any) -> Values:
+        """Return a member's assignment."""
+        assignments = {one.member_id: one.assignment for one in request.assignments}
+        now_s, group_id = self._loop.time(), request.group_id
+        return await self._answer(
+            lambda reply: self._groups.sync(
+                group_id, request.member_id, request.generation_id, assignments, now_s, reply
+            )
+        )
+
+    def heartbeat(self, request: Any) -> Values:
+        """Keep a member."""
+        error = self._groups.heartbeat(request.group_id, request.member_id, request.generation_id, self._loop.time())
+        return {"error_code": error}
+
+    def leave(self, request: Any) -> Values:
+        """Take members out."""
+        now_s = self._loop.time()
+        members = getattr(request, "members", None)
+        if members is None:
+            return {"error_code": self._groups.leave(request.group_id, request.member_id, None, now_s)}
+        results = [
+            {
+                "member_id": one.member_id,
+                "group_instance_id": one.group_instance_id,
+                "error_code": self._groups.leave(request.group_id, one.member_id, one.group_instance_id, now_s),
+            }
+            for one in members
+        ]
+        return {"error_code": KafkaError.NONE, "members": results}
+
+    async def commit(self, caller: Caller, request: Any) -> Values:
+        """Keep in the cluster what a group has read."""
+        wanted = [(topic, one) for topic in request.topics for one in topic.partitions]
+        error = self._groups.commit_error(
+            request.group_id, request.member_id, request.generation_id_or_member_epoch, self._loop.time()
+        )
+        offsets = [
+            [topic.name, one.committed_offset, one.committed_metadata or ""]
+            for topic, one in wanted
+            if one.partition_index == PARTITION
+        ]
+        if not error and offsets:
+            order = encode_order(OrderKind.COMMIT, group=request.group_id, offsets=offsets)
+            try:
+                error = (await caller.session.order(order)).error
+            except OrdoError as trouble:
+                error = error_of_order(trouble)
+        topics = []
+        for topic in request.topics:
+            partitions = [
+                {
+                    "partition_index": one.partition_index,
+                    "error_code": error if one.partition_index == PARTITION else KafkaError.UNKNOWN_TOPIC_OR_PARTITION,
+                }
+                for one in topic.partitions
+            ]
+            topics.append({"name": topic.name, "partitions": partitions})
+        return {"topics": topics}
+
+    async def fetch_offsets(self, caller: Caller, request: Any) -> Values:
+        """Return what a group has read."""
+        try:
+            found = await caller.session.query(OrderKind.OFFSETS, group=request.group_id)
+        except OrdoError as trouble:
+            code = error_of_order(trouble)
+            topics = [_offsets_of(one.name, one.partition_indexes, None, code) for one in request.topics or ()]
+            return {"topics": topics, "error_code": code}
+        if request.topics is None:
+            topics = [_offsets_of(name, [PARTITION], kept) for name, kept in found.items()]
+        else:
+            topics = [_offsets_of(one.name, one.partition_indexes, found.get(one.name)) for one in request.topics]
+        return {"topics": topics, "error_code": KafkaError.NONE}
+
+    def describe(self, request: Any) -> Values:
+        """Return the members of groups."""
+        return {"groups": [_describe(one, self._groups.get(one)) for one in request.groups[:GROUPS_MAX]]}
+
+    async def list(self, caller: Caller, request: Any) -> Values:
+        """Return all groups, those of which only the cluster knows as empty. Raises OrdoError."""
+        active = self._groups.all()
+        groups = [
+            {"group_id": one.group_id, "protocol_type": one.protocol_type, "group_state": one.state.value}
+            for one in active
+        ]
+        names = {one.group_id for one in active}
+        groups += [
+            {"group_id": name, "protocol_type": "", "group_state": GroupState.EMPTY.value}
+            for name in await caller.session.query(OrderKind.GROUPS)
+            if name not in names
+        ]
+        states = getattr(request, "states_filter", ())
+        return {"groups": [one for one in groups if not states or one["group_state"] in states]}
+
+    async def delete(self, caller: Caller, request: Any) -> Values:
+        """Forget what groups without members have read."""
+        results = []
+        for name in request.groups_names[:GROUPS_MAX]:
+            group = self._groups.get(name)
+            error: int = KafkaError.NON_EMPTY_GROUP if group is not None and group.members else KafkaError.NONE
+            if not error:
+                try:
+                    error = (await caller.session.order(encode_order(OrderKind.DELETE_GROUP, group=name))).error
+                except OrdoError as trouble:
+                    error = error_of_order(trouble)
+            results.append({"group_id": name, "error_code": error})
+        return {"results": results}
+
+
+def _offsets_of(name: str, indexes: Any, kept: Any, error: int = KafkaError.NONE) -> Values:
+    partitions = []
+    for index in indexes:
+        offset, metadata = kept if kept is not None and index == PARTITION else (-1, "")
+        values = {"partition_index": index, "committed_offset": offset, "metadata": metadata, "error_code": error}
+        partitions.append(values)
+    return {"name": name, "partitions": partitions}
+
+
+def _describe(name: str, group: Group | None) -> Values:
+    if group is None:
+        return {"group_id": name, "group_state": "Dead", "error_code": KafkaError.NONE}
+    members = [
+        {
+            "member_id": member_id,
+            "group_instance_id": one.join.instance_id,
+            "client_id": one.join.client_id,
+            "client_host": one.join.host,
+            "member_metadata": dict(one.join.protocols).get(group.protocol, b""),
+            "member_assignment": one.assignment,
+        }
+        for member_id, one in group.members.items()
+    ]
+    return {
+        "group_id": name,
+        "group_state": group.state.value,
+        "protocol_type": group.protocol_type,
+        "protocol_data": group.protocol,
+        "members": members,
+        "error_code": KafkaError.NONE,
+    }

@@ -1,0 +1,356 @@
+"""Consumer groups: who is a member, in which generation, with which assignment. Kafka's classic protocol, without I/O.
+
+Time is handed in. A reply that has to wait is a function that is called once, now or later. What a group has read is
+not here but in the cluster, so a group outlives its door: its members join again, and go on where they were.
+
+    EMPTY -- first member joins --> PREPARING -- all joined, or time is up --> COMPLETING -- leader syncs --> STABLE
+                                        ^---- a member joins, leaves, or is silent for too long ----'-----------'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from ordo.gateway.kafka.service.orders import KafkaError
+
+Reply = Callable[[Mapping[str, object]], None]
+MEMBERS_MAX = 256
+GROUPS_MAX = 1_024
+PROTOCOLS_MAX = 16
+METADATA_BYTES_MAX = 64 << 10
+SESSION_TIMEOUT_S_MIN, SESSION_TIMEOUT_S_MAX = 1.0, 1_800.0
+REBALANCE_TIMEOUT_S_MAX = 3_600.0
+FIRST_WAIT_S = 0.2
+"""So long an empty group waits for more members once the first one has joined."""
+
+
+class GroupState(Enum):
+    """The state of a group, by the name that tools know."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+class Join(NamedTuple):
+    """What a member says of itself when it joins."""
+
+    member_id: str
+    instance_id: str | None
+    protocol_type: str
+    protocols: Sequence[tuple[str, bytes]]
+    session_timeout_s: float
+    rebalance_timeout_s: float
+    client_id: str
+    host: str
+    needs_id: bool
+    """A member without an id is told one, and has to join again with it."""
+
+
+@dataclass
+class Member:
+    """One member of a group."""
+
+    join: Join
+    deadline_s: float
+    assignment: bytes = b""
+    on_joined: Reply | None = None
+    on_synced: Reply | None = None
+
+
+@dataclass
+class Group:
+    """One group."""
+
+    group_id: str
+    state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    protocol_type: str = ""
+    protocol: str = ""
+    leader: str = ""
+    members: dict[str, Member] = field(default_factory=dict)
+    expected: dict[str, float] = field(default_factory=dict)
+    """Ids that were given and have not joined yet, and until when."""
+    begin_s: float = 0.0
+    """A rebalance does not end before."""
+    end_s: float = 0.0
+    """It ends without those that have not joined again by then."""
+
+
+class Groups:
+    """All groups of a door. `new_id` makes what is random in a member's id."""
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        self._new_id = new_id
+        self._groups: dict[str, Group] = {}
+
+    def get(self, group_id: str) -> Group | None:
+        """Return a group with members."""
+        return self._groups.get(group_id)
+
+    def all(self) -> list[Group]:
+        """Return the groups with members."""
+        return list(self._groups.values())
+
+    # Joining
+
+    def join(self, group_id: str, join: Join, now_s: float, reply: Reply) -> None:
+        """Let a member join, or join again."""
+        error = self._join_error(group_id, join)
+        if error:
+            reply(_join_failure(error, join.member_id))
+            return
+        group = self._groups.setdefault(group_id, Group(group_id))
+        if not join.member_id:
+            self._replace_instance(group, join.instance_id)
+            join = join._replace(member_id=f"{join.client_id[:64]}-{self._new_id()}")
+            if join.needs_id and join.instance_id is None:
+                group.expected[join.member_id] = now_s + join.session_timeout_s
+                reply(_join_failure(KafkaError.MEMBER_ID_REQUIRED, join.member_id))
+                return
+        elif join.member_id not in group.members and join.member_id not in group.expected:
+            self._drop_unused(group)
+            reply(_join_failure(KafkaError.UNKNOWN_MEMBER_ID, join.member_id))
+            return
+        self._take(group, join, now_s, reply)
+
+    def _join_error(self, group_id: str, join: Join) -> int:
+        group = self._groups.get(group_id)
+        if not group_id:
+            return KafkaError.INVALID_GROUP_ID
+        if not SESSION_TIMEOUT_S_MIN <= join.session_timeout_s <= SESSION_TIMEOUT_S_MAX:
+            return KafkaError.INVALID_SESSION_TIMEOUT
+        too_long = any(len(metadata) > METADATA_BYTES_MAX for _, metadata in join.protocols)
+        if not join.protocol_type or not 0 < len(join.protocols) <= PROTOCOLS_MAX or too_long:
+            return KafkaError.INCONSISTENT_GROUP_PROTOCOL
+        if group is None:
+            return KafkaError.GROUP_MAX_SIZE_REACHED if len(self._groups) >= GROUPS_MAX else KafkaError.NONE
+        is_new = join.member_id not in group.members and join.member_id not in group.expected
+        if is_new and len(group.members) + len(group.expected) >= MEMBERS_MAX:
+            return KafkaError.GROUP_MAX_SIZE_REACHED
+        others = [one.join for name, one in group.members.items() if name != join.member_id]
+        names = {name for name, _ in join.protocols}
+        for other in others:
+            names &= {name for name, _ in other.protocols}
+        if others and (group.protocol_type != join.protocol_type or not names):
+            return KafkaError.INCONSISTENT_GROUP_PROTOCOL
+        return KafkaError.NONE
+
+    def _replace_instance(self, group: Group, instance_id: str | None) -> None:
+        """Take out the member that a static one was before it started again."""
+        for name, one in list(group.members.items()):
+            if instance_id is not None and one.join.instance_id == instance_id:
+                self._answer_waiting(one, KafkaError.UNKNOWN_MEMBER_ID)
+                del group.members[name]
+
+    def _take(self, group: Group, join: Join, now_s: float, reply: Reply) -> None:
+        group.expected.pop(join.member_id, None)
+        known = group.members.get(join.member_id)
+        is_same = known is not None and list(known.join.protocols) == list(join.protocols)
+        is_settled = group.state is GroupState.COMPLETING or (
+            group.state is GroupState.STABLE and join.member_id != group.leader
+        )
+        if known is not None and known.on_joined is not None:
+            known.on_joined(_join_failure(KafkaError.REBALANCE_IN_PROGRESS, join.member_id))
+            known.on_joined = None
+        if known is not None and is_same and is_settled:
+            known.deadline_s = now_s + join.session_timeout_s
+            reply(self._joined(group, join.member_id))
+            return
+        member = known or Member(join, 0.0)
+        member.join, member.on_joined = join, reply
+        member.deadline_s = now_s + join.session_timeout_s
+        group.members[join.member_id] = member
+        group.protocol_type = join.protocol_type
+        self._prepare(group, now_s)
+        self._advance(group, now_s)
+
+    def _prepare(self, group: Group, now_s: float) -> None:
+        """Begin a rebalance, unless there is one."""
+        if group.state is GroupState.PREPARING:
+            return
+        wait_s = FIRST_WAIT_S if group.state is GroupState.EMPTY else 0.0
+        longest_s = max((one.join.rebalance_timeout_s for one in group.members.values()), default=0.0)
+        group.begin_s, group.end_s = now_s + wait_s, now_s + min(longest_s, REBALANCE_TIMEOUT_S_MAX)
+        group.state = GroupState.PREPARING
+        for one in group.members.values():
+            self._answer_sync(one, KafkaError.REBALANCE_IN_PROGRESS)
+
+    def _advance(self, group: Group, now_s: float) -> None:
+        """End a rebalance for which all have joined, or which has taken too long."""
+        if group.state is not GroupState.PREPARING or now_s < group.begin_s:
+            return
+        missing = [name for name, one in group.members.items() if one.on_joined is None]
+        if missing and now_s < group.end_s:
+            return
+        for name in missing:
+            del group.members[name]
+        if not group.members:
+            group.state, group.leader = GroupState.EMPTY, ""
+            return
+        group.generation += 1
+        group.state = GroupState.COMPLETING
+        group.protocol = _choose_protocol([one.join.protocols for one in group.members.values()])
+        if group.leader not in group.members:
+            group.leader = next(iter(group.members))
+        for name, one in group.members.items():
+            one.assignment, one.deadline_s = b"", now_s + one.join.session_timeout_s
+            on_joined, one.on_joined = one.on_joined, None
+            if on_joined is not None:
+                on_joined(self._joined(group, name))
+
+    def _joined(self, group: Group, member_id: str) -> Mapping[str, object]:
+        members = []
+        if member_id == group.leader:
+            members = [
+                {
+                    "member_id": name,
+                    "group_instance_id": one.join.instance_id,
+                    "metadata": dict(one.join.protocols)[group.protocol],
+                }
+                for name, one in group.members.items()
+            ]
+        return {
+            "error_code": KafkaError.NONE,
+            "generation_id": group.generation,
+            "protocol_type": group.protocol_type,
+            "protocol_name": group.protocol,
+            "leader": group.leader,
+            "member_id": member_id,
+            "members": members,
+        }
+
+    # Members
+
+    def _error_of(self, group_id: str, member_id: str, generation: int) -> int:
+        group = self._groups.get(group_id)
+        if group is None or member_id not in group.members:
+            return KafkaError.UNKNOWN_MEMBER_ID
+        return KafkaError.NONE if generation == group.generation else KafkaError.ILLEGAL_GENERATION
+
+    def sync(
+        self,
+        group_id: str,
+        member_id: str,
+        generation: int,
+        assignments: Mapping[str, bytes],
+        now_s: float,
+        reply: Reply,
+    ) -> None:
+        """Give a member its assignment, once the leader has said what it is."""
+        error = self._error_of(group_id, member_id, generation)
+        group = self._groups.get(group_id)
+        if not error and group is not None and group.state is GroupState.PREPARING:
+            error = KafkaError.REBALANCE_IN_PROGRESS
+        if error or group is None:
+            reply({"error_code": error})
+            return
+        member = group.members[member_id]
+        member.deadline_s = now_s + member.join.session_timeout_s
+        self._answer_sync(member, KafkaError.REBALANCE_IN_PROGRESS)
+        member.on_synced = reply
+        if group.state is GroupState.COMPLETING and member_id == group.leader:
+            for name, one in group.members.items():
+                one.assignment = assignments.get(name, b"")
+            group.state = GroupState.STABLE
+        if group.state is GroupState.STABLE:
+            for one in group.members.values():
+                self._answer_sync(one, KafkaError.NONE, group)
+
+    def _answer_sync(self, member: Member, error: int, group: Group | None = None) -> None:
+        on_synced, member.on_synced = member.on_synced, None
+        if on_synced is None:
+            return
+        values: dict[str, object] = {"error_code": error}
+        if group is not None:
+            values |= {"protocol_type": group.protocol_type, "protocol_name": group.protocol}
+            values["assignment"] = member.assignment
+        on_synced(values)
+
+    def _answer_waiting(self, member: Member, error: int) -> None:
+        on_joined, member.on_joined = member.on_joined, None
+        if on_joined is not None:
+            on_joined(_join_failure(error, member.join.member_id))
+        self._answer_sync(member, error)
+
+    def heartbeat(self, group_id: str, member_id: str, generation: int, now_s: float) -> int:
+        """Keep a member, and return what it has to know."""
+        error = self._error_of(group_id, member_id, generation)
+        if error:
+            return error
+        group = self._groups[group_id]
+        member = group.members[member_id]
+        member.deadline_s = now_s + member.join.session_timeout_s
+        return KafkaError.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else KafkaError.NONE
+
+    def leave(self, group_id: str, member_id: str, instance_id: str | None, now_s: float) -> int:
+        """Take a member out, by its id or as a static one."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return KafkaError.UNKNOWN_MEMBER_ID
+        if not member_id and instance_id is not None:
+            found = (name for name, one in group.members.items() if one.join.instance_id == instance_id)
+            member_id = next(found, "")
+        if group.expected.pop(member_id, None) is None:
+            member = group.members.pop(member_id, None)
+            if member is None:
+                return KafkaError.UNKNOWN_MEMBER_ID
+            self._answer_waiting(member, KafkaError.UNKNOWN_MEMBER_ID)
+            self._rebalance(group, now_s)
+        self._drop_unused(group)
+        return KafkaError.NONE
+
+    def commit_error(self, group_id: str, member_id: str, generation: int, now_s: float) -> int:
+        """Return why a member must not commit; a consumer that is in no group may where nobody is."""
+        group = self._groups.get(group_id)
+        if generation < 0 and (group is None or not group.members):
+            return KafkaError.NONE
+        error = self._error_of(group_id, member_id, generation)
+        if error or group is None:
+            return error
+        member = group.members[member_id]
+        member.deadline_s = now_s + member.join.session_timeout_s
+        return KafkaError.REBALANCE_IN_PROGRESS if group.state is GroupState.COMPLETING else KafkaError.NONE
+
+    def tick(self, now_s: float) -> None:
+        """Take out members that were silent for too long, and end rebalances that are due."""
+        for group in list(self._groups.values()):
+            for name in [name for name, until_s in group.expected.items() if now_s >= until_s]:
+                del group.expected[name]
+            silent = [name for name, one in group.members.items() if one.on_joined is None and now_s >= one.deadline_s]
+            for name in silent:
+                self._answer_waiting(group.members.pop(name), KafkaError.UNKNOWN_MEMBER_ID)
+            if silent:
+                self._rebalance(group, now_s)
+            self._advance(group, now_s)
+            self._drop_unused(group)
+
+    def _rebalance(self, group: Group, now_s: float) -> None:
+        """Share out anew after a member has gone."""
+        if group.members:
+            self._prepare(group, now_s)
+            self._advance(group, now_s)
+        else:
+            group.state, group.leader = GroupState.EMPTY, ""
+
+    def _drop_unused(self, group: Group) -> None:
+        if not group.members and not group.expected:
+            self._groups.pop(group.group_id, None)
+
+
+def _join_failure(error: int, member_id: str) -> Mapping[str, object]:
+    return {"error_code": error, "generation_id": -1, "protocol_name": "", "leader": "", "member_id": member_id}
+
+
+def _choose_protocol(offers: Sequence[Sequence[tuple[str, bytes]]]) -> str:
+    """Return the protocol that most members like best of those that all have."""
+    common = set.intersection(*({name for name, _ in one} for one in offers))
+    votes: dict[str, int] = {}
+    for one in offers:
+        best = next(name for name, _ in one if name in common)
+        votes[best] = votes.get(best, 0) + 1
+    return max(votes, key=lambda name: votes[name])

@@ -1,0 +1,249 @@
+"""Produce, Fetch and ListOffsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order
+from ordo.gateway.kafka.service.orders import LENGTH_BYTES, Append, KafkaError, encode_append
+from ordo.gateway.kafka.service.producers import SEQUENCES
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.gateway.kafka.topic_readers import NoReaderError, TopicReaders, error_of
+from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.gateway.kafka.wire.records import Batch, CompressionError, decode_batch, encode_batch
+from ordo.runtime.errors import DecodeError, OrdoError
+from ordo.service_api.feeds import PAYLOAD_BYTES_MAX
+
+Values = Mapping[str, object]
+ORDER_BYTES_MAX = 64 << 10
+"""So much of a batch goes into the log as one request, which is far below what a message may have by default."""
+FETCH_BYTES_MAX = 4 << 20
+"""So much one response carries, whatever its client allows."""
+WAIT_S_MAX = 30.0
+PARTITIONS_MAX = 1_024
+ACKS = (-1, 0, 1)
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+OUTCOME_PAUSE_S = 0.05
+"""A fetch that cannot be answered waits so long, so that a client that asks again at once is held up."""
+
+
+class RecordCalls:
+    """Carries out what is asked of topics."""
+
+    def __init__(self, settings: KafkaSettings, topics: TopicTable, readers: TopicReaders) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._readers = readers
+        self._loop = asyncio.get_running_loop()
+
+    # Produce
+
+    async def produce(self, caller: Caller, request: Any) -> Values:
+        """Append the batches of a request, all at once."""
+        wanted = [(topic.name, one) for topic in request.topic_data for one in topic.partition_data]
+        error = KafkaError.NONE if request.acks in ACKS else KafkaError.INVALID_REQUIRED_ACKS
+        if request.transactional_id is not None:
+            error = KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        if error or len(wanted) > PARTITIONS_MAX:
+            results: Sequence[tuple[int, int]] = [(error or KafkaError.INVALID_REQUEST, -1)] * len(wanted)
+        else:
+            results = await asyncio.gather(*(self._append(caller, topic, one) for topic, one in wanted))
+        answers = iter(results)
+        topics = []
+        for topic in request.topic_data:
+            partitions = []
+            for one in topic.partition_data:
+                code, number = next(answers)
+                partitions.append({"index": one.index, "error_code": code, "base_offset": number})
+            topics.append({"name": topic.name, "partition_responses": partitions})
+        return {"responses": topics}
+
+    async def _append(self, caller: Caller, topic: str, partition: Any) -> tuple[int, int]:
+        """Append one batch, and return the error and the number of its first record."""
+        if partition.index != PARTITION:
+            return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, -1
+        try:
+            batch = decode_batch(partition.records or b"")
+        except CompressionError:
+            return KafkaError.UNSUPPORTED_COMPRESSION_TYPE, -1
+        except DecodeError:
+            return KafkaError.CORRUPT_MESSAGE, -1
+        if batch.is_transactional:
+            return KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1
+        if max(map(len, batch.payloads)) > PAYLOAD_BYTES_MAX:
+            return KafkaError.MESSAGE_TOO_LARGE, -1
+        if len(topic.encode(errors="replace")) > 255:
+            return KafkaError.INVALID_TOPIC, -1
+        orders = [caller.session.order(encode_append(one)) for one in split_batch(topic, batch)]
+        first = -1
+        for answer in await asyncio.gather(*orders, return_exceptions=True):
+            if isinstance(answer, OrdoError):
+                return error_of_order(answer), -1
+            if isinstance(answer, BaseException):
+                raise answer
+            if answer.error:
+                return answer.error, -1
+            first = answer.number if first < 0 else first
+        self._topics.note_end(topic, first + len(batch.payloads))
+        return KafkaError.NONE, first
+
+    # Fetch
+
+    async def fetch(self, caller: Caller, request: Any) -> Values:
+        """Return records of the topics that have some, once one of them has, or the time is up."""
+        wanted = [(topic.topic, one) for topic in request.topics for one in topic.partitions][:PARTITIONS_MAX]
+        now_s = self._loop.time()
+        wait_s = min(max(request.max_wait.total_seconds(), 0.0), WAIT_S_MAX)
+        bytes_max = max(min(request.max_bytes, FETCH_BYTES_MAX), 1)
+        tasks = [
+            asyncio.ensure_future(self._read(caller, topic, one, bytes_max, now_s + wait_s)) for topic, one in wanted
+        ]
+        try:
+            if tasks:
+                await self._await_some(tasks, now_s + wait_s)
+            else:
+                await asyncio.sleep(wait_s)
+            found = self._gather(tasks, wanted, bytes_max)
+        finally:
+            for one in tasks:
+                one.cancel()
+        return {"responses": found}
+
+    async def _await_some(self, tasks: Sequence[asyncio.Future[Values]], deadline_s: float) -> None:
+        """Wait until one of them has something; then take what the others have by now, too."""
+        waiting = set(tasks)
+        while waiting:
+            timeout_s = max(deadline_s - self._loop.time(), 0.0) + OUTCOME_PAUSE_S
+            done, waiting = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if not done or any(one.result()["records"] or one.result()["error_code"] for one in done):
+                return
+
+    def _gather(
+        self, tasks: Sequence[asyncio.Future[Values]], wanted: Sequence[tuple[str, Any]], bytes_max: int
+    ) -> list[Values]:
+        topics: dict[str, list[Values]] = {}
+        left = bytes_max
+        for task, (topic, one) in zip(tasks, wanted, strict=True):
+            values = dict(task.result() if task.done() else self._partition(topic, one.partition))
+            records = values["records"]
+            length = len(records) if isinstance(records, bytes) else 0
+            if length > left and left < bytes_max:
+                values["records"], length = b"", 0
+            left -= length
+            topics.setdefault(topic, []).append(values)
+        return [{"topic": topic, "partitions": partitions} for topic, partitions in topics.items()]
+
+    def _partition(self, topic: str, index: int, error: int = KafkaError.NONE, records: bytes = b"") -> Values:
+        end = max(self._topics.end_of(topic), self._readers.end_of(topic)) if not error else -1
+        return {
+            "partition_index": index,
+            "error_code": error,
+            "high_watermark": end,
+            "last_stable_offset": end,
+            "log_start_offset": -1,
+            "aborted_transactions": None,
+            "records": records,
+        }
+
+    async def _read(self, caller: Caller, topic: str, partition: Any, bytes_max: int, deadline_s: float) -> Values:
+        index, number = partition.partition, partition.fetch_offset
+        try:
+            if index != PARTITION or not await self._topics.has(caller.session, topic):
+                return await self._refuse(topic, index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+            if number >= self._topics.end_of(topic):
+                await self._topics.refresh(caller.session)
+            if not 1 <= number <= max(self._topics.end_of(topic), self._readers.end_of(topic)):
+                return await self._refuse(topic, index, KafkaError.OFFSET_OUT_OF_RANGE)
+            length = max(min(partition.partition_max_bytes, bytes_max), 1)
+            messages = await self._readers.read(caller.session.credentials, topic, number, length, deadline_s)
+        except NoReaderError:
+            return await self._refuse(topic, index, KafkaError.REQUEST_TIMED_OUT)
+        except OrdoError as error:
+            return await self._refuse(topic, index, error_of(error))
+        if not messages:
+            return self._partition(topic, index)
+        self._topics.note_end(topic, messages[-1].number + 1)
+        return self._partition(topic, index, records=encode_batch(messages))
+
+    async def _refuse(self, topic: str, index: int, error: int) -> Values:
+        await asyncio.sleep(OUTCOME_PAUSE_S)
+        return self._partition(topic, index, error)
+
+    # ListOffsets
+
+    async def list_offsets(self, caller: Caller, request: Any) -> Values:
+        """Return where topics begin or end, or where a time is in them."""
+        topics = []
+        for topic in request.topics[:PARTITIONS_MAX]:
+            partitions = []
+            for one in topic.partitions[:PARTITIONS_MAX]:
+                error, number, timestamp = await self._find(caller, topic.name, one)
+                partitions.append(
+                    {
+                        "partition_index": one.partition_index,
+                        "error_code": error,
+                        "offset": number,
+                        "timestamp": timestamp,
+                    }
+                )
+            topics.append({"name": topic.name, "partitions": partitions})
+        return {"topics": topics}
+
+    async def _find(self, caller: Caller, topic: str, partition: Any) -> tuple[int, int, int]:
+        """Return the error, the number and the time."""
+        wanted, credentials = partition.timestamp, caller.session.credentials
+        deadline_s = self._loop.time() + self._settings.timeout_s
+        try:
+            await self._topics.refresh(caller.session)
+            if partition.partition_index != PARTITION or topic not in self._topics:
+                return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, -1, -1
+            end = self._topics.end_of(topic)
+            if wanted == LATEST or (wanted == EARLIEST and end == 1):
+                return KafkaError.NONE, end, -1
+            if wanted == EARLIEST:
+                number = await self._readers.oldest(credentials, topic, deadline_s)
+                return (KafkaError.NONE if number else KafkaError.REQUEST_TIMED_OUT), number or -1, -1
+            if wanted < 0:
+                return KafkaError.UNSUPPORTED_VERSION, -1, -1
+            if end == 1:
+                return KafkaError.NONE, -1, -1
+            return await self._find_time(credentials, topic, wanted, end, deadline_s)
+        except NoReaderError:
+            return KafkaError.REQUEST_TIMED_OUT, -1, -1
+        except OrdoError as error:
+            return error_of(error), -1, -1
+
+    async def _find_time(
+        self, credentials: bytes, topic: str, wanted: int, end: int, deadline_s: float
+    ) -> tuple[int, int, int]:
+        last = await self._readers.read(credentials, topic, end - 1, 1, deadline_s)
+        if not last:
+            return KafkaError.REQUEST_TIMED_OUT, -1, -1
+        if last[0].timestamp < wanted:
+            return KafkaError.NONE, -1, -1
+        found = await self._readers.first_since(credentials, topic, wanted, deadline_s)
+        if found is None:
+            return KafkaError.REQUEST_TIMED_OUT, -1, -1
+        return KafkaError.NONE, found.number, found.timestamp
+
+
+def split_batch(topic: str, batch: Batch) -> list[Append]:
+    """Return a batch as appends of at most ORDER_BYTES_MAX each, or of one record."""
+    appends = []
+    begin, size = 0, 0
+    for index, payload in enumerate(batch.payloads):
+        length = len(payload) + LENGTH_BYTES
+        if size + length > ORDER_BYTES_MAX and index > begin:
+            appends.append(_part(topic, batch, begin, index))
+            begin, size = index, 0
+        size += length
+    appends.append(_part(topic, batch, begin, len(batch.payloads)))
+    return appends
+
+
+def _part(topic: str, batch: Batch, begin: int, end: int) -> Append:
+    producer_id = batch.producer_id if batch.producer_id >= 0 else -1
+    sequence = (batch.sequence + begin) % SEQUENCES if producer_id >= 0 else 0
+    return Append(topic, producer_id, max(batch.epoch, 0), sequence, batch.payloads[begin:end])

@@ -1,0 +1,188 @@
+"""The door put together: the listening socket, its connections, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Self
+
+from ordo.gateway.kafka.broker_calls import BrokerCalls
+from ordo.gateway.kafka.caller import Caller
+from ordo.gateway.kafka.connection import ByteBudget, Connection
+from ordo.gateway.kafka.group_calls import GroupCalls
+from ordo.gateway.kafka.record_calls import RecordCalls
+from ordo.gateway.kafka.sessions import ClusterSessions
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.gateway.kafka.topic_readers import TopicReaders
+from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.gateway.kafka.wire.messages import Api, Request
+from ordo.runtime.errors import ConfigurationError, OrdoError
+from ordo.runtime.open_files import raise_open_files
+from ordo.runtime.reporting.logging import get_logger
+
+Values = Mapping[str, object]
+TICK_S = 0.1
+GC_THRESHOLD = 100_000
+DESCRIPTORS_OF_DOOR, DESCRIPTORS_OF_SESSION, DESCRIPTORS_OF_READER = 128, 16, 8
+CONNECTIONS_MIN = 16
+Answer = Callable[[Caller, Request], Awaitable[Values]]
+
+
+class RequestCalls:
+    """Passes each request to what carries it out."""
+
+    def __init__(self, settings: KafkaSettings, topics: TopicTable, readers: TopicReaders) -> None:
+        records, broker = RecordCalls(settings, topics, readers), BrokerCalls(settings, topics)
+        self.groups = groups = GroupCalls()
+        self._answers: Mapping[Api, Answer] = {
+            Api.PRODUCE: lambda caller, one: records.produce(caller, one.body),
+            Api.FETCH: lambda caller, one: records.fetch(caller, one.body),
+            Api.LIST_OFFSETS: lambda caller, one: records.list_offsets(caller, one.body),
+            Api.METADATA: lambda caller, one: broker.metadata(caller, one.body, one.version),
+            Api.CREATE_TOPICS: lambda caller, one: broker.create_topics(caller, one.body),
+            Api.INIT_PRODUCER_ID: lambda caller, one: broker.init_producer_id(caller, one.body),
+            Api.DESCRIBE_CONFIGS: lambda caller, one: broker.describe_configs(caller, one.body),
+            Api.FIND_COORDINATOR: lambda caller, one: _now(broker.find_coordinator(caller, one.body)),
+            Api.JOIN_GROUP: lambda caller, one: groups.join(caller, one.body, one.version),
+            Api.SYNC_GROUP: lambda caller, one: groups.sync(one.body),
+            Api.HEARTBEAT: lambda caller, one: _now(groups.heartbeat(one.body)),
+            Api.LEAVE_GROUP: lambda caller, one: _now(groups.leave(one.body)),
+            Api.OFFSET_COMMIT: lambda caller, one: groups.commit(caller, one.body),
+            Api.OFFSET_FETCH: lambda caller, one: groups.fetch_offsets(caller, one.body),
+            Api.DESCRIBE_GROUPS: lambda caller, one: _now(groups.describe(one.body)),
+            Api.LIST_GROUPS: lambda caller, one: groups.list(caller, one.body),
+            Api.DELETE_GROUPS: lambda caller, one: groups.delete(caller, one.body),
+        }
+
+    async def answer(self, caller: Caller, request: Request) -> Values:
+        """Return the values of the response. Raises OrdoError where the connection has to end."""
+        return await self._answers[request.api](caller, request)
+
+
+async def _now(values: Values) -> Values:
+    return values
+
+
+class KafkaDoor:
+    """`async with KafkaDoor(settings) as door`; belongs to one event loop."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._sessions = ClusterSessions(settings)
+        self._budget = ByteBudget(settings.requests_bytes_max)
+        self._connections: set[asyncio.Task[Any]] = set()
+        self._connections_max = settings.connections_max
+        self._server: asyncio.Server | None = None
+        self._readers: TopicReaders | None = None
+        self._calls: RequestCalls | None = None
+        self._ticks: asyncio.Task[None] | None = None
+        self.address = settings.listen
+        """host:port that it listens on."""
+
+    async def start(self) -> None:
+        """Listen. Raises ConfigurationError for an address that cannot be listened on, or TLS files that are wrong."""
+        settings = self._settings
+        self._connections_max = min(settings.connections_max, _connections_left(settings, raise_open_files()))
+        context = None if not settings.certificate else _tls_context(settings)
+        self._readers = TopicReaders(settings)
+        self._calls = RequestCalls(settings, TopicTable(), self._readers)
+        host, _, port = settings.listen.rpartition(":")
+        try:
+            self._server = await asyncio.start_server(self._connect, host.strip("[]"), int(port), ssl=context)
+        except OSError as error:
+            raise ConfigurationError(f"--listen {settings.listen}: {error.strerror or error}") from None
+        self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
+        self._ticks = asyncio.create_task(self._tick(self._calls))
+
+    async def _tick(self, calls: RequestCalls) -> None:
+        while True:
+            calls.groups.tick()
+            await asyncio.sleep(TICK_S)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None and self._calls is not None
+        if len(self._connections) >= self._connections_max:
+            writer.transport.abort()
+            return
+        self._connections.add(task)
+        connection = Connection(self._settings, self._sessions, self._budget, self._calls, reader, writer)
+        try:
+            await connection.serve()
+        except (OrdoError, OSError, TimeoutError) as error:
+            peer = writer.get_extra_info("peername")
+            get_logger().warning("kafka.connection-ended", peer=str(peer and peer[0]), trouble=str(error)[:200])
+        except asyncio.CancelledError:
+            pass  # the door stops
+        finally:
+            self._connections.discard(task)
+            writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
+
+    async def stop(self) -> None:
+        """End all connections, and the sessions with the cluster. Idempotent."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._ticks is not None:
+            self._ticks.cancel()
+            self._ticks = None
+        for one in list(self._connections):
+            one.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        if self._readers is not None:
+            self._readers.close()
+        self._sessions.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+
+def _connections_left(settings: KafkaSettings, limit: int) -> int:
+    """Return how many connections this process may have. Raises ConfigurationError where it is too few."""
+    own = DESCRIPTORS_OF_DOOR + DESCRIPTORS_OF_SESSION * settings.sessions_max
+    own += DESCRIPTORS_OF_READER * settings.readers_max
+    if limit - own < CONNECTIONS_MIN:
+        raise ConfigurationError(
+            f"this process may open {limit} files, and its sessions and readers may need {own} of them: raise the "
+            "limit (ulimit -n), or lower --sessions-max or --readers-max"
+        )
+    return limit - own
+
+
+def _tls_context(settings: KafkaSettings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.certificate, settings.key)
+        if settings.client_ca:
+            context.load_verify_locations(settings.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:
+        files = ", ".join(filter(None, (settings.certificate, settings.key, settings.client_ca)))
+        raise ConfigurationError(f"TLS with {files}: {error.strerror or error}") from None
+    return context
+
+
+async def run(settings: KafkaSettings) -> None:
+    """Run a door until SIGTERM or SIGINT."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    async with KafkaDoor(settings) as door:
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
+        get_logger().info("kafka.started", address=door.address, endpoints=list(settings.endpoints))
+        await stopped.wait()
+    get_logger().info("kafka.stopped", address=door.address)

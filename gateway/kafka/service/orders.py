@@ -1,0 +1,175 @@
+"""What the door asks the service `ordo:Topics`, as bytes: orders, which are requests in the log, and queries.
+
+An append, which is the bulk of the traffic:
+
+    MAGIC, 1 byte APPEND, then (little-endian)
+    producer_id int64 | epoch int16 | sequence int32 | count int32 | topic_length uint8 | topic
+    then `count` times: length uint32 | payload
+
+`producer_id` is -1 for a producer that is not idempotent. All others are MAGIC, a byte for the kind, and JSON. An order
+is answered with an error code of Kafka (0: none) and a number.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from ordo.runtime.errors import DecodeError
+
+MAGIC = b"\xf0ordo.topics\x01"
+NO_PRODUCER = -1
+_APPEND = struct.Struct("<qhiiB")
+_LENGTH = struct.Struct("<I")
+_ANSWER = struct.Struct("<hq")
+LENGTH_BYTES = _LENGTH.size
+
+
+class OrderKind(IntEnum):
+    """What is asked."""
+
+    APPEND = 1
+    CREATE = 2
+    NEW_PRODUCER = 3
+    COMMIT = 4
+    DELETE_GROUP = 5
+    TOPICS = 16
+    """A query: the number of the last message of each topic."""
+    OFFSETS = 17
+    """A query: what a group has committed."""
+    GROUPS = 18
+    """A query: which groups have committed something."""
+
+
+class KafkaError(IntEnum):
+    """The error codes of Kafka's protocol that are given here."""
+
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
+    COORDINATOR_NOT_AVAILABLE = 15
+    INVALID_TOPIC = 17
+    INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
+    TOPIC_AUTHORIZATION_FAILED = 29
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    SASL_AUTHENTICATION_FAILED = 58
+    UNKNOWN_PRODUCER_ID = 59
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    INVALID_RECORD = 87
+
+
+class Append(NamedTuple):
+    """Consecutive records of one producer for one topic."""
+
+    topic: str
+    producer_id: int
+    epoch: int
+    sequence: int
+    """The first record's; not used without a producer id."""
+    payloads: Sequence[bytes]
+
+
+class OrderAnswer(NamedTuple):
+    """What became of an order."""
+
+    error: int
+    number: int
+    """The number of the first message in its topic, or the new producer's id; -1 for none."""
+
+
+def encode_append(append: Append) -> bytes:
+    """Return the order's bytes."""
+    topic = append.topic.encode()
+    head = _APPEND.pack(append.producer_id, append.epoch, append.sequence, len(append.payloads), len(topic))
+    pieces = [MAGIC, bytes((OrderKind.APPEND,)), head, topic]
+    for payload in append.payloads:
+        pieces.append(_LENGTH.pack(len(payload)))
+        pieces.append(payload)
+    return b"".join(pieces)
+
+
+def decode_append(body: bytes) -> Append:
+    """Decode what follows the kind. Raises DecodeError."""
+    try:
+        producer_id, epoch, sequence, count, topic_length = _APPEND.unpack_from(body)
+        offset = _APPEND.size + topic_length
+        topic = body[_APPEND.size : offset].decode()
+        payloads = []
+        while offset < len(body):
+            (length,) = _LENGTH.unpack_from(body, offset)
+            offset += _LENGTH.size + length
+            payloads.append(body[offset - length : offset])
+    except (struct.error, UnicodeDecodeError) as error:
+        raise DecodeError(f"an append is damaged: {error}") from None
+    if offset != len(body) or len(payloads) != count or count < 1 or sequence < 0 or epoch < 0:
+        raise DecodeError(f"an append is damaged: {count=} {sequence=} {epoch=} length={len(body)}")
+    return Append(topic, producer_id, epoch, sequence, payloads)
+
+
+def encode_order(kind: OrderKind, **fields: object) -> bytes:
+    """Return the bytes of an order or query other than an append."""
+    return MAGIC + bytes((kind,)) + json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_fields(body: bytes) -> dict[str, Any]:
+    """Decode what follows the kind of an order other than an append. Raises DecodeError."""
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(f"an order is damaged: {error}") from None
+    if not isinstance(fields, dict):
+        raise DecodeError("an order is damaged: it has no fields")
+    return fields
+
+
+def split_order(payload: bytes) -> tuple[OrderKind, bytes] | None:
+    """Return the kind of an order or query and what follows; None for whatever else. Raises DecodeError."""
+    if not payload.startswith(MAGIC):
+        return None
+    try:
+        kind = OrderKind(payload[len(MAGIC)])
+    except (IndexError, ValueError):
+        raise DecodeError("an order of a kind that this release does not know") from None
+    return kind, payload[len(MAGIC) + 1 :]
+
+
+def encode_answer(error: int, number: int = -1) -> bytes:
+    """Return the answer to an order."""
+    return _ANSWER.pack(error, number)
+
+
+def decode_answer(payload: bytes) -> OrderAnswer:
+    """Raise DecodeError where the service is none that takes orders."""
+    if len(payload) != _ANSWER.size:
+        raise DecodeError("the cluster's service does not answer the door: it must be ordo:Topics, or made of it")
+    return OrderAnswer(*_ANSWER.unpack(payload))

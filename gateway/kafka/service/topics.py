@@ -1,0 +1,207 @@
+"""The service of a cluster that Kafka's clients use: it publishes what is produced, and keeps what groups have read.
+
+ordo node --config node.toml --service ordo:Topics
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ordo.gateway.kafka.service.orders import (
+    NO_PRODUCER,
+    Append,
+    KafkaError,
+    OrderKind,
+    decode_append,
+    decode_fields,
+    encode_answer,
+    split_order,
+)
+from ordo.gateway.kafka.service.producers import SEQUENCES, Producers, Run
+from ordo.runtime.errors import DecodeError, Reject
+from ordo.service_api.cluster import ClientSession, Cluster
+from ordo.service_api.feeds import PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, TOPICS_MAX, is_topic
+from ordo.service_api.native import Header
+from ordo.service_api.service import ClusteredService
+from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
+
+GROUPS_MAX = 1_024
+GROUP_LENGTH_MAX = 255
+METADATA_LENGTH_MAX = 1_024
+COMMITS_MAX = TOPICS_MAX
+Offsets = dict[str, tuple[int, str]]
+
+
+class Topics(ClusteredService):
+    """Publishes each record that is produced to its topic. A service of your own derives from it.
+
+    `take_record` is what happens to a record; whatever is published goes by `publish`, which keeps count for consumers.
+    """
+
+    cluster: Cluster
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        """Begin, from a snapshot if there is one."""
+        self.cluster = cluster
+        self._last: dict[str, int] = {}
+        self._producers = Producers()
+        self._next_producer = 1
+        self._groups: dict[str, Offsets] = {}
+        if snapshot is not None:
+            for one in snapshot.messages():
+                self._restore(json.loads(one))
+
+    def take_record(self, topic: str, payload: bytes) -> int:
+        """Execute a record that was produced, and return its number in the topic; 0 if it is not published there."""
+        return self.publish(topic, payload)
+
+    def publish(self, topic: str, payload: bytes) -> int:
+        """Publish to a topic, and return the message's number."""
+        self._last[topic] = number = self.cluster.publish(topic, payload)
+        return number
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: bytes, header: Header
+    ) -> bytes | None:
+        """Execute an order of the door. Anything else is in the log, and nothing happens."""
+        try:
+            order = split_order(payload)
+            if order is None:
+                return None
+            kind, body = order
+            if kind is OrderKind.APPEND:
+                return self._append(decode_append(body))
+            fields = decode_fields(body)
+        except DecodeError as error:
+            raise Reject(error.message) from None
+        if kind is OrderKind.NEW_PRODUCER:
+            self._next_producer += 1
+            return encode_answer(KafkaError.NONE, self._next_producer - 1)
+        if kind is OrderKind.CREATE:
+            return encode_answer(self._create(fields.get("topic")))
+        if kind is OrderKind.COMMIT:
+            return encode_answer(self._commit(fields.get("group"), fields.get("offsets")))
+        if kind is OrderKind.DELETE_GROUP:
+            is_known = self._groups.pop(str(fields.get("group")), None) is not None
+            return encode_answer(KafkaError.NONE if is_known else KafkaError.GROUP_ID_NOT_FOUND)
+        raise Reject(f"{kind.name} is a query")
+
+    def _append(self, append: Append) -> bytes:
+        if append.topic not in self._last:
+            return encode_answer(KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
+        sizes = [len(one) for one in append.payloads]
+        if max(sizes) > PAYLOAD_BYTES_MAX or sum(sizes) > RECORD_BYTES_MAX // 2:
+            return encode_answer(KafkaError.MESSAGE_TOO_LARGE)
+        if append.producer_id == NO_PRODUCER:
+            return encode_answer(KafkaError.NONE, self._publish_all(append.topic, append.payloads))
+        return self._append_once(append)
+
+    def _append_once(self, append: Append) -> bytes:
+        topic, producer_id, epoch, sequence, payloads = (
+            append.topic,
+            append.producer_id,
+            append.epoch,
+            append.sequence,
+            append.payloads,
+        )
+        if not 0 < producer_id < self._next_producer:
+            return encode_answer(KafkaError.UNKNOWN_PRODUCER_ID)
+        verdict = self._producers.judge(producer_id, epoch, topic, sequence, len(payloads))
+        if verdict.error or verdict.skipped == len(payloads):
+            return encode_answer(verdict.error, verdict.number)
+        rest = payloads[verdict.skipped :]
+        number = self._publish_all(topic, rest)
+        self._producers.append(producer_id, epoch, topic, (sequence + verdict.skipped) % SEQUENCES, len(rest), number)
+        return encode_answer(KafkaError.NONE, verdict.number if verdict.skipped else number)
+
+    def _publish_all(self, topic: str, payloads: Sequence[bytes]) -> int:
+        first = 0
+        for payload in payloads:
+            number = self.take_record(topic, payload)
+            first = first or number
+        return first or -1
+
+    def _create(self, topic: object) -> int:
+        if not isinstance(topic, str) or not is_topic(topic):
+            return KafkaError.INVALID_TOPIC
+        if topic in self._last:
+            return KafkaError.TOPIC_ALREADY_EXISTS
+        if len(self._last) >= TOPICS_MAX:
+            return KafkaError.POLICY_VIOLATION
+        self._last[topic] = 0
+        return KafkaError.NONE
+
+    def _commit(self, group: object, offsets: object) -> int:
+        if not isinstance(group, str) or not 0 < len(group) <= GROUP_LENGTH_MAX:
+            return KafkaError.INVALID_GROUP_ID
+        if not isinstance(offsets, list) or len(offsets) > COMMITS_MAX:
+            raise Reject("an order is damaged: the offsets of a group")
+        taken: Offsets = {}
+        for one in offsets:
+            topic, offset, metadata = _check_offset(one)
+            if topic not in self._last:
+                return KafkaError.UNKNOWN_TOPIC_OR_PARTITION
+            if len(metadata) > METADATA_LENGTH_MAX:
+                return KafkaError.OFFSET_METADATA_TOO_LARGE
+            taken[topic] = offset, metadata
+        if group not in self._groups and len(self._groups) >= GROUPS_MAX:
+            return KafkaError.POLICY_VIOLATION
+        self._groups.setdefault(group, {}).update(taken)
+        return KafkaError.NONE
+
+    def on_query(self, payload: bytes) -> bytes:
+        """Answer a query of the door. Raises Reject for others."""
+        try:
+            order = split_order(payload)
+            kind, body = order or (None, b"")
+            fields = decode_fields(body) if order else {}
+        except DecodeError as error:
+            raise Reject(error.message) from None
+        found: object
+        if kind is OrderKind.TOPICS:
+            found = self._last
+        elif kind is OrderKind.OFFSETS:
+            found = self._groups.get(str(fields.get("group")), {})
+        elif kind is OrderKind.GROUPS:
+            found = list(self._groups)
+        else:
+            raise Reject("not a query of ordo kafka")
+        return json.dumps(found, separators=(",", ":")).encode()
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        """Write one line of JSON for each part of the state."""
+
+        def write(kind: str, *values: object) -> None:
+            writer.write_message(json.dumps([kind, *values], separators=(",", ":")).encode())
+
+        write("next", self._next_producer)
+        for topic, number in self._last.items():
+            write("topic", topic, number)
+        for values in self._producers.state():
+            write("producer", *values)
+        for group, offsets in self._groups.items():
+            write("group", group)
+            for topic, (offset, metadata) in offsets.items():
+                write("offset", group, topic, offset, metadata)
+
+    def _restore(self, line: list[object]) -> None:
+        match line:
+            case ["next", int(number)]:
+                self._next_producer = number
+            case ["topic", str(topic), int(number)]:
+                self._last[topic] = number
+            case ["producer", int(producer_id), str(topic), int(epoch), list(runs)]:
+                self._producers.restore(producer_id, topic, epoch, [Run(*one) for one in runs])
+            case ["group", str(group)]:
+                self._groups[group] = {}
+            case ["offset", str(group), str(topic), int(offset), str(metadata)]:
+                self._groups[group][topic] = offset, metadata
+
+
+def _check_offset(one: object) -> tuple[str, int, str]:
+    """Return topic, offset and metadata of a commit. Raises Reject."""
+    match one:
+        case [str(topic), int(offset), str(metadata)] if -1 <= offset < 1 << 63:
+            return topic, offset, metadata
+    raise Reject("an order is damaged: the offset of a group")

@@ -1,0 +1,122 @@
+"""The door's sessions with the cluster: one for each token that clients show, which the cluster checks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, encode_order
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.runtime.errors import OrdoError, SessionClosedError, SessionRejectedError
+from ordo.runtime.reporting.logging import get_logger
+
+
+class ClusterSession:
+    """One session, for all clients with the same token."""
+
+    def __init__(self, settings: KafkaSettings, credentials: bytes) -> None:
+        self.credentials = credentials
+        self.users = 0
+        self._settings = settings
+        self._client: AsyncClusterClient | None = None
+        self._opening = asyncio.Lock()
+
+    async def _open(self) -> AsyncClusterClient:
+        """Return the open client. Raises SessionRejectedError, ClusterTimeoutError."""
+        if self._client is not None:
+            return self._client
+        async with self._opening:
+            if self._client is None:
+                name = self._settings.client.client_name or "kafka"
+                settings = replace(
+                    self._settings.client, credentials=self.credentials, reconnect=True, client_name=name
+                )
+                client = AsyncClusterClient(list(self._settings.endpoints), settings=settings)
+                await client.open()
+                self._client = client
+                get_logger().info("kafka.session", session_id=client.session_id)
+        return self._client
+
+    async def open(self) -> None:
+        """Open the session. Raises SessionRejectedError, ClusterTimeoutError."""
+        await self._open()
+
+    def _note(self, error: OrdoError) -> None:
+        """Have the next call open another session, if this one has ended."""
+        if isinstance(error, SessionClosedError | SessionRejectedError) and self._client is not None:
+            client, self._client = self._client, None
+            client.close()
+
+    async def order(self, payload: bytes) -> OrderAnswer:
+        """Have the service execute an order once. Raises OrdoError."""
+        client = await self._open()
+        try:
+            answer = await client.request(payload, timeout_s=self._settings.timeout_s)
+        except OrdoError as error:
+            self._note(error)
+            raise
+        return decode_answer(answer.payload)
+
+    async def query(self, kind: OrderKind, **fields: object) -> Any:
+        """Ask the service. Raises OrdoError."""
+        client = await self._open()
+        try:
+            reply = await client.query(encode_order(kind, **fields), timeout_s=self._settings.timeout_s)
+        except OrdoError as error:
+            self._note(error)
+            raise
+        return json.loads(reply.payload)
+
+    def close(self) -> None:
+        """End the session. Idempotent."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+class SessionsFullError(OrdoError):
+    """Clients show as many tokens as the door has sessions for."""
+
+
+class ClusterSessions:
+    """All of them. One that no connection uses is closed when another one needs its place."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._sessions: dict[bytes, ClusterSession] = {}
+
+    def take(self, credentials: bytes | None) -> ClusterSession:
+        """Return the session for a token, None for that of the door itself. Raises SessionsFullError."""
+        key = self._settings.client.read_credentials() if credentials is None else credentials
+        session = self._sessions.get(key)
+        if session is None:
+            if len(self._sessions) >= self._settings.sessions_max:
+                self._make_room()
+            session = self._sessions[key] = ClusterSession(self._settings, key)
+        session.users += 1
+        return session
+
+    def _make_room(self) -> None:
+        unused = next((one for one in self._sessions.values() if one.users == 0), None)
+        if unused is None:
+            raise SessionsFullError(f"{len(self._sessions)} sessions are open, as many as there may be")
+        self._drop(unused)
+
+    def _drop(self, session: ClusterSession) -> None:
+        self._sessions.pop(session.credentials, None)
+        session.close()
+
+    def give_back(self, session: ClusterSession, is_refused: bool = False) -> None:
+        """Say that a connection does not use a session any more; one that the cluster refused goes."""
+        session.users -= 1
+        if is_refused and session.users == 0:
+            self._drop(session)
+
+    def close(self) -> None:
+        """End all sessions."""
+        for one in self._sessions.values():
+            one.close()
+        self._sessions.clear()

@@ -1,0 +1,65 @@
+"""Batches as producers send them, and requests as clients do, made by kio: a codec that is not the door's."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import kio.index
+from kio.records.schema import NewRecordBatch, Record, RecordHeader
+from kio.records.writers import write_new_batch
+from kio.serial import entity_reader, entity_writer
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
+
+TIME = datetime.datetime(2026, 11, 28, tzinfo=datetime.UTC)
+TIME_MS = round(TIME.timestamp() * 1000)
+Content = tuple[bytes | None, bytes | None, Sequence[tuple[bytes, bytes | None]]]
+
+
+def batch_of(contents: Sequence[Content], producer: tuple[int, int, int] = (-1, -1, -1), attributes: int = 0) -> bytes:
+    """Return a batch of (key, value, headers) of a producer (id, epoch, first sequence)."""
+    records = tuple(
+        Record(
+            attributes=i8(0),
+            timestamp=TZAwareMicros(TIME + datetime.timedelta(seconds=index)),
+            offset=i64(index),
+            key=key,
+            value=value,
+            headers=tuple(RecordHeader(key=name, value=content) for name, content in headers),
+        )
+        for index, (key, value, headers) in enumerate(contents)
+    )
+    producer_id, epoch, sequence = producer
+    batch = NewRecordBatch(
+        producer_id=i64(producer_id),
+        producer_epoch=i16(epoch),
+        base_sequence=i32(sequence),
+        records=records,
+        attributes=i16(attributes),
+    )
+    buffer = io.BytesIO()
+    write_new_batch(buffer, batch)
+    return buffer.getvalue()
+
+
+def request_of(api: int, version: int, correlation_id: int, **values: object) -> bytes:
+    """Return a request, without its length."""
+    entity: Any = kio.index.load_request_schema(api, version)
+    header = entity.__header_schema__(
+        request_api_key=i16(api), request_api_version=i16(version), correlation_id=i32(correlation_id), client_id="test"
+    )
+    buffer = io.BytesIO()
+    entity_writer(entity.__header_schema__)(buffer, header)
+    entity_writer(entity)(buffer, entity(**values))
+    return buffer.getvalue()
+
+
+def response_of(api: int, version: int, frame: bytes) -> tuple[int, Any]:
+    """Return the correlation id and the body of a response with its length."""
+    entity: Any = kio.index.load_response_schema(api, version)
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    header, size = entity_reader(entity.__header_schema__)(frame, 4)
+    body, _ = entity_reader(entity)(frame, 4 + size)
+    return header.correlation_id, body

@@ -1,0 +1,177 @@
+"""A door without sockets and clocks: its cluster is a harness with `ordo:Topics`, its time passes when all wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from ordo import Topics
+from ordo.gateway.kafka.connection import ByteBudget, Connection
+from ordo.gateway.kafka.server import TICK_S, RequestCalls
+from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, encode_order
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.gateway.kafka.wire.records import Stored
+from ordo.runtime.errors import RejectedError, SessionRejectedError
+from ordo.service_api.testing.harness import Message, OpenSession, ServiceHarness
+
+T = TypeVar("T")
+TOKEN = b"secret"
+SETTINGS = KafkaSettings(endpoints=["127.0.0.1:9"])
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time passes only when nothing else is to be done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now_s = 1_000.0
+
+    def time(self) -> float:
+        return self._now_s
+
+    def _run_once(self) -> None:
+        if not self._ready and self._scheduled:  # type: ignore[attr-defined]
+            self._now_s = max(self._now_s, self._scheduled[0]._when)  # type: ignore[attr-defined]
+        super()._run_once()  # type: ignore[misc]
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end, in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(work)
+
+
+class MemorySession:
+    """A session with the cluster, and the store of what is read."""
+
+    credentials = b""
+    users = 0
+
+    def __init__(self) -> None:
+        self.harness = ServiceHarness(Topics).execute(OpenSession(1, 1))
+        self.orders = 0
+
+    async def open(self) -> None:
+        pass
+
+    async def order(self, payload: bytes) -> OrderAnswer:
+        self.orders += 1
+        self.harness.execute(Message(1, 1_000 + self.orders, payload))
+        effect = self.harness.effects[-1]
+        if effect.kind == "reject":
+            raise RejectedError(bytes(effect.value).decode())
+        return decode_answer(bytes(effect.value))
+
+    async def query(self, kind: OrderKind, **fields: object) -> Any:
+        return json.loads(self.harness.service.on_query(encode_order(kind, **fields)))
+
+    async def read(self, _: bytes, topic: str, number: int, bytes_max: int, deadline_s: float) -> list[Stored]:
+        feed = self.harness.feed(topic)
+        found = [Stored(index, 10 * index, one) for index, one in enumerate(feed, 1) if index >= number]
+        if not found:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline_s):
+                    await asyncio.Event().wait()
+        return found[:2]
+
+    async def oldest(self, _: bytes, topic: str, deadline_s: float) -> int:
+        return 1
+
+    async def first_since(self, _: bytes, topic: str, timestamp: int, deadline_s: float) -> Stored | None:
+        found = await self.read(b"", topic, max((timestamp + 9) // 10, 1), 1, deadline_s)
+        return found[0] if found else None
+
+    def end_of(self, topic: str) -> int:
+        return 0
+
+
+class Refused(MemorySession):
+    """The session of a wrong token."""
+
+    async def open(self) -> None:
+        raise SessionRejectedError("who are you?")
+
+
+class MemorySessions:
+    """Lets in clients with TOKEN, and those without one unless `is_strict`."""
+
+    def __init__(self, session: MemorySession, is_strict: bool = False) -> None:
+        self._session = session
+        self._is_strict = is_strict
+        self.in_use = 0
+
+    def take(self, credentials: bytes | None) -> MemorySession:
+        self.in_use += 1
+        is_known = credentials == TOKEN or (credentials is None and not self._is_strict)
+        return self._session if is_known else Refused()
+
+    def give_back(self, session: MemorySession, is_refused: bool = False) -> None:
+        self.in_use -= 1
+
+
+class MemoryWriter:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    async def drain(self) -> None:
+        pass
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        return "127.0.0.1", 9092
+
+    def frames(self) -> list[bytes]:
+        """Return the responses, each with its length."""
+        frames, at = [], 0
+        while at < len(self.sent):
+            end = at + 4 + int.from_bytes(self.sent[at : at + 4], "big")
+            frames.append(bytes(self.sent[at:end]))
+            assert end <= len(self.sent)
+            at = end
+        return frames
+
+
+class MemoryDoor:
+    """A door with one cluster, to which clients connect one after the other, or at once. Made in a running loop."""
+
+    def __init__(self, settings: KafkaSettings = SETTINGS, is_strict: bool = False) -> None:
+        self.settings = settings
+        self.session = MemorySession()
+        self.sessions = MemorySessions(self.session, is_strict)
+        self.budget = ByteBudget(settings.requests_bytes_max)
+        memory: Any = self.session
+        self.calls = RequestCalls(settings, TopicTable(), memory)
+
+    async def serve(self, *pieces: bytes) -> MemoryWriter:
+        """Serve a client that sends these bytes and then nothing more. Raises what ends the connection."""
+        reader, writer = asyncio.StreamReader(), MemoryWriter()
+        for one in pieces:
+            reader.feed_data(one)
+        reader.feed_eof()
+        sessions: Any = self.sessions
+        as_writer: Any = writer
+        connection = Connection(self.settings, sessions, self.budget, self.calls, reader, as_writer)
+        ticks = asyncio.create_task(self._tick())
+        try:
+            await connection.serve()
+        finally:
+            ticks.cancel()
+        return writer
+
+    async def _tick(self) -> None:
+        while True:
+            self.calls.groups.tick()
+            await asyncio.sleep(TICK_S)
+
+
+def framed(request: bytes) -> bytes:
+    """Return a request with its length before it."""
+    return len(request).to_bytes(4, "big") + request

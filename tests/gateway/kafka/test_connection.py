@@ -1,0 +1,254 @@
+"""Connections in virtual time: order of responses, who is let in, and clients that do what they must not."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ordo.runtime.errors import DecodeError, OrdoError, SessionRejectedError
+
+pytest.importorskip("kio", reason="needs the extra kafka")
+
+from kio.records.readers import read_batch
+from kio.schema.fetch.v11.request import FetchPartition, FetchTopic
+from kio.schema.list_offsets.v5.request import ListOffsetsPartition, ListOffsetsTopic
+from kio.schema.metadata.v8.request import MetadataRequestTopic
+from kio.schema.produce.v8.request import PartitionProduceData, TopicProduceData
+
+from ordo.gateway.kafka.connection import ByteBudget
+from ordo.gateway.kafka.service.orders import KafkaError
+from ordo.gateway.kafka.settings import KafkaSettings
+from ordo.gateway.kafka.wire.messages import Api
+from tests.gateway.kafka.batches import Content, batch_of, request_of, response_of
+from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, framed, run
+
+SECOND = datetime.timedelta(seconds=1)
+METADATA = request_of(
+    Api.METADATA,
+    8,
+    1,
+    topics=(MetadataRequestTopic(name="orders"),),
+    allow_auto_topic_creation=True,
+    include_cluster_authorized_operations=False,
+    include_topic_authorized_operations=False,
+)
+HANDSHAKE = request_of(Api.SASL_HANDSHAKE, 1, 1, mechanism="PLAIN")
+
+
+def authenticate(token: bytes) -> bytes:
+    return request_of(Api.SASL_AUTHENTICATE, 1, 2, auth_bytes=b"\0me\0" + token)
+
+
+def produce(contents: Sequence[Content], number: int, acks: int = -1, **more: Any) -> bytes:
+    topic = more.pop("topic", "orders")
+    partition = PartitionProduceData(index=more.pop("index", 0), records=batch_of(contents, **more))
+    topics = (TopicProduceData(name=topic, partition_data=(partition,)),)
+    return request_of(Api.PRODUCE, 8, number, transactional_id=None, acks=acks, timeout=SECOND, topic_data=topics)
+
+
+def fetch(offset: int, number: int, topic: str = "orders") -> bytes:
+    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return request_of(
+        Api.FETCH, 11, number, max_wait=SECOND, min_bytes=1, forgotten_topics_data=(),
+        topics=(FetchTopic(topic=topic, partitions=(partition,)),),
+    )  # fmt: skip
+
+
+def list_offsets(timestamp: int, number: int) -> bytes:
+    partition = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topics = (ListOffsetsTopic(name="orders", partitions=(partition,)),)
+    return request_of(Api.LIST_OFFSETS, 5, number, replica_id=-1, isolation_level=0, topics=topics)
+
+
+def exchange(*requests: bytes, **more: Any) -> list[bytes]:
+    """Send requests to a new door, and return the responses."""
+
+    async def work() -> list[bytes]:
+        return (await MemoryDoor(**more).serve(*map(framed, requests))).frames()
+
+    return run(work())
+
+
+def produced(frame: bytes) -> tuple[int, int]:
+    found = response_of(Api.PRODUCE, 8, frame)[1].responses[0].partition_responses[0]
+    return found.error_code, found.base_offset
+
+
+def test_what_is_produced_is_fetched() -> None:
+    contents: list[Content] = [(b"key", b"value", [(b"name", b"content")]), (None, b"plain", [])]
+    frames = exchange(METADATA, produce(contents, 2), fetch(1, 3), fetch(2, 4))
+    assert [response_of(Api.METADATA, 8, frames[0])[0], produced(frames[1])] == [1, (0, 1)]
+    found = response_of(Api.FETCH, 11, frames[2])[1].responses[0].partitions[0]
+    assert (found.error_code, found.high_watermark) == (0, 3)
+    batch, _ = read_batch(found.records, 0)
+    assert [(one.offset, one.key, one.value) for one in batch.records] == [(1, b"key", b"value"), (2, None, b"plain")]
+    rest = response_of(Api.FETCH, 11, frames[3])[1].responses[0].partitions[0]
+    assert read_batch(rest.records, 0)[0].base_offset == 2
+
+
+def test_a_fetch_at_the_end_waits_and_is_empty_and_one_beyond_is_out_of_range() -> None:
+    frames = exchange(METADATA, fetch(1, 2), fetch(2, 3), fetch(0, 4), fetch(1, 5, "unknown"))
+    found = [response_of(Api.FETCH, 11, one)[1].responses[0].partitions[0] for one in frames[1:]]
+    assert [one.error_code for one in found] == [0, 1, 1, 3]
+    assert (found[0].records, found[0].high_watermark) == (b"", 1)
+
+
+def test_the_ends_of_a_topic_and_a_time_in_it() -> None:
+    times = (-1, -2, 20, 21, -3, 1 << 60)
+    frames = exchange(METADATA, produce([(None, b"x", [])] * 3, 2), *(list_offsets(one, 3) for one in times))
+    found = [response_of(Api.LIST_OFFSETS, 5, one)[1].topics[0].partitions[0] for one in frames[2:]]
+    assert [(one.error_code, one.offset, one.timestamp) for one in found] == [
+        (0, 4, -1), (0, 1, -1), (0, 2, 20), (0, 3, 30), (KafkaError.UNSUPPORTED_VERSION, -1, -1), (0, -1, -1),
+    ]  # fmt: skip
+
+
+def test_a_batch_longer_than_an_order_is_split_and_told_its_first_number() -> None:
+    contents: list[Content] = [(None, bytes(30_000), [])] * 10
+
+    async def work() -> tuple[list[bytes], int]:
+        door = MemoryDoor()
+        frames = (await door.serve(framed(METADATA), framed(produce(contents, 2)))).frames()
+        return frames, door.session.orders
+
+    frames, orders = run(work())
+    assert produced(frames[1]) == (0, 1) and orders == 1 + 5
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "error"),
+    [
+        (produce([(None, b"x", [])], 2, topic="unknown"), KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
+        (produce([(None, b"x", [])], 2, topic="t" * 300), KafkaError.INVALID_TOPIC),
+        (produce([(None, b"x", [])], 2, index=1), KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
+        (produce([(None, bytes(32_001), [])], 2), KafkaError.MESSAGE_TOO_LARGE),
+        (produce([(None, b"x", [])], 2, attributes=4), KafkaError.UNSUPPORTED_COMPRESSION_TYPE),
+        (produce([(None, b"x", [])], 2, attributes=0x10), KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (produce([(None, b"x", [])], 2, acks=2), KafkaError.INVALID_REQUIRED_ACKS),
+        (produce([(None, b"x", [])], 2).replace(b"x", b"y"), KafkaError.CORRUPT_MESSAGE),
+        (produce([(None, b"x", [])], 2, producer=(5, 0, 0)), KafkaError.UNKNOWN_PRODUCER_ID),
+    ],
+)
+def test_what_cannot_be_appended_is_refused_with_kafka_s_own_error(request_bytes: bytes, error: int) -> None:
+    assert produced(exchange(METADATA, request_bytes)[1]) == (error, -1)
+
+
+def test_a_transaction_is_refused() -> None:
+    init = request_of(Api.INIT_PRODUCER_ID, 1, 1, transactional_id="t", transaction_timeout=SECOND)
+    coordinator = request_of(Api.FIND_COORDINATOR, 2, 2, key="t", key_type=1)
+    frames = exchange(init, coordinator)
+    found = [response_of(api, version, one)[1] for (api, version), one in zip([(22, 1), (10, 2)], frames, strict=True)]
+    assert {one.error_code for one in found} == {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+    assert found[1].error_message == "transactions are not supported"
+
+
+def test_without_acks_there_is_no_response() -> None:
+    frames = exchange(METADATA, produce([(None, b"x", [])], 2, acks=0), produce([(None, b"y", [])], 3))
+    assert [len(frames), produced(frames[1])] == [2, (0, 2)]
+
+
+def test_responses_come_in_the_order_of_the_requests() -> None:
+    requests = [produce([(None, b"%d" % index, [])], index) for index in range(2, 40)]
+    frames = exchange(METADATA, *requests, METADATA)
+    assert [response_of(Api.PRODUCE, 8, one)[0] for one in frames[1:-1]] == list(range(2, 40))
+    assert [produced(one)[1] for one in frames[1:-1]] == list(range(1, 39))
+
+
+def test_who_shows_a_token_is_let_in_and_others_are_not() -> None:
+    frames = exchange(HANDSHAKE, authenticate(b"wrong"), authenticate(TOKEN), METADATA, is_strict=True)
+    found = [response_of(Api.SASL_AUTHENTICATE, 1, one)[1] for one in frames[1:3]]
+    assert [(one.error_code, one.error_message) for one in found] == [
+        (KafkaError.SASL_AUTHENTICATION_FAILED, "who are you?"),
+        (KafkaError.NONE, None),
+    ]
+    assert len(frames) == 4
+    with pytest.raises(SessionRejectedError):
+        exchange(METADATA, is_strict=True)
+
+
+def test_sasl_out_of_turn_is_refused() -> None:
+    other = request_of(Api.SASL_HANDSHAKE, 1, 1, mechanism="SCRAM-SHA-256")
+    frames = exchange(authenticate(TOKEN), other, authenticate(TOKEN), HANDSHAKE, authenticate(b""))
+    codes = [response_of(Api.SASL_AUTHENTICATE, 1, frames[index])[1].error_code for index in (0, 2, 4)]
+    assert codes == [34, 34, KafkaError.SASL_AUTHENTICATION_FAILED]
+    handshake = response_of(Api.SASL_HANDSHAKE, 1, frames[1])[1]
+    assert (handshake.error_code, handshake.mechanisms) == (KafkaError.UNSUPPORTED_SASL_MECHANISM, ("PLAIN",))
+
+
+def test_versions_that_are_not_known_are_answered_in_version_0() -> None:
+    frames = exchange(b"\x00\x12\x00\x63\x00\x00\x00\x05\xff\xff")
+    number, body = response_of(Api.API_VERSIONS, 0, frames[0])
+    assert (number, body.error_code) == (5, KafkaError.UNSUPPORTED_VERSION) and body.api_keys
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\xff\xff\xff\xff",
+        b"\x7f\xff\xff\xff",
+        b"\x00\x00\x00\x00",
+        b"\x00\x00\x00\x0c" + bytes(12),
+        framed(b"\x00\x03\x00\x08\x00\x00\x00\x05\xff\xff\x7f\xff\xff\xff"),
+        framed(b"\x01\x03\x00\x08\x00\x00\x00\x05\xff\xff\x7f\xff\xff\xff"),
+        (SETTINGS.request_bytes_max).to_bytes(4, "big") + bytes(100),
+    ],
+)
+def test_what_is_no_request_ends_the_connection_and_leaves_nothing(sent: bytes) -> None:
+    async def work() -> tuple[int, int]:
+        door = MemoryDoor()
+        with pytest.raises(OrdoError):
+            await door.serve(sent)
+        await door.budget.take(SETTINGS.requests_bytes_max)
+        return door.session.orders, door.sessions.in_use
+
+    assert run(work()) == (0, 0)
+
+
+def test_a_request_longer_than_allowed_is_not_read() -> None:
+    settings = KafkaSettings(endpoints=["127.0.0.1:9"], request_bytes_max=1 << 16)
+    with pytest.raises(DecodeError, match="8 to 65536 are taken"):
+        exchange(METADATA, produce([(None, bytes(30_000), [])] * 3, 2), settings=settings)
+
+
+def test_bytes_of_requests_are_bounded_over_all_connections() -> None:
+    async def work() -> list[str]:
+        budget, told = ByteBudget(10), []
+
+        async def take(name: str, length: int) -> None:
+            await budget.take(length)
+            told.append(name)
+
+        await take("first", 8)
+        waiting = asyncio.create_task(take("second", 4))
+        assert await asyncio.wait({waiting}, timeout=1) == (set(), {waiting})
+        told.append("waited")
+        budget.give_back(8)
+        await waiting
+        return told
+
+    assert run(work()) == ["first", "waited", "second"]
+
+
+def test_a_client_that_says_nothing_is_let_go() -> None:
+    assert exchange() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"endpoints": []}, "name the members"),
+        ({"listen": "9092"}, "--listen 9092: must be host:port"),
+        ({"advertise": "here:70000"}, "--advertise here:70000"),
+        ({"certificate": "c.pem"}, "TLS needs both"),
+        ({"client_ca": "c.pem"}, "client_ca"),
+        ({"readers_max": 0}, "readers_max=0"),
+        ({"request_bytes_max": 5}, "request_bytes_max=5"),
+        ({"timeout_s": 0.0}, "timeout_s=0.0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(OrdoError, match=why):
+        KafkaSettings(**({"endpoints": ["127.0.0.1:9"]} | change))

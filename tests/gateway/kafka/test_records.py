@@ -1,0 +1,145 @@
+"""Batches of records, compared with kio's codec, and batches that lie."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordo.runtime.errors import DecodeError
+
+pytest.importorskip("kio", reason="needs the extra kafka")
+
+import contextlib
+
+from crc32c import crc32c
+from kio.records.readers import read_batch
+
+from ordo.gateway.kafka.wire.records import (
+    ENVELOPE,
+    UNCOMPRESSED_BYTES_MAX,
+    Batch,
+    CompressionError,
+    Stored,
+    decode_batch,
+    encode_batch,
+)
+from tests.gateway.kafka.batches import TIME_MS, Content, batch_of
+
+CONTENTS = st.lists(
+    st.tuples(
+        st.none() | st.binary(max_size=200),
+        st.none() | st.binary(max_size=200) | st.binary(max_size=9).map(lambda rest: ENVELOPE + rest),
+        st.lists(st.tuples(st.binary(max_size=9), st.none() | st.binary(max_size=9)), max_size=3),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(CONTENTS)
+def test_what_a_producer_sends_is_what_a_consumer_gets(contents: list[Content]) -> None:
+    payloads = decode_batch(batch_of(contents)).payloads
+    stored = [Stored(7 + index, TIME_MS + 1000 * index, payload) for index, payload in enumerate(payloads)]
+    got, _ = read_batch(encode_batch(stored), 0)
+    assert got.base_offset == 7 and got.last_offset_delta == len(contents) - 1
+    assert [(one.key, one.value, [(h.key, h.value) for h in one.headers]) for one in got.records] == contents
+    assert [one.offset for one in got.records] == [one.number for one in stored]
+    assert [round(one.timestamp.timestamp() * 1000) for one in got.records] == [one.timestamp for one in stored]
+
+
+def test_a_value_alone_is_the_payload() -> None:
+    assert decode_batch(batch_of([(None, b"buy 40", [])])).payloads == [b"buy 40"]
+
+
+def test_a_service_s_own_message_is_a_record_without_a_key() -> None:
+    got, _ = read_batch(encode_batch([Stored(1, TIME_MS, b"trade")]), 0)
+    assert [(one.key, one.value, one.headers) for one in got.records] == [(None, b"trade", ())]
+
+
+def test_the_producer_s_numbers_are_read() -> None:
+    batch = decode_batch(batch_of([(None, b"a", []), (None, b"b", [])], producer=(9, 2, 40)))
+    assert batch == Batch(9, 2, 40, False, [b"a", b"b"])
+    assert decode_batch(batch_of([(None, b"a", [])], producer=(9, 2, 40), attributes=0x10)).is_transactional
+
+
+def damaged(batch: bytes, at: int, value: bytes) -> bytes:
+    """Return a batch with other bytes and the checksum that fits."""
+    changed = batch[:at] + value + batch[at + len(value) :]
+    return changed[:17] + struct.pack(">I", crc32c(changed[21:])) + changed[21:]
+
+
+def compressed(kind: int, body: bytes) -> bytes:
+    """Return a batch of one record whose records are `body`."""
+    batch = damaged(batch_of([(None, b"x", [])]), 21, struct.pack(">h", kind))[:61] + body
+    return damaged(batch[:8] + struct.pack(">i", len(batch) - 12) + batch[12:], 21, struct.pack(">h", kind))
+
+
+def test_gzip_is_read() -> None:
+    batch = batch_of([(b"k", b"v", [])])
+    assert decode_batch(compressed(1, gzip.compress(batch[61:]))).payloads == decode_batch(batch).payloads
+
+
+@pytest.mark.parametrize("kind", [2, 3, 4, 7])
+def test_other_compressions_are_refused(kind: int) -> None:
+    with pytest.raises(CompressionError, match=f"not with type {kind}"):
+        decode_batch(compressed(kind, b"whatever"))
+
+
+def test_a_batch_that_would_not_fit_into_memory_is_refused() -> None:
+    bomb = gzip.compress(bytes(UNCOMPRESSED_BYTES_MAX + 1))
+    assert len(bomb) < 20_000
+    with pytest.raises(DecodeError, match="cut off, or has more than"):
+        decode_batch(compressed(1, bomb))
+    with pytest.raises(DecodeError, match="cut off, or has more than"):
+        decode_batch(compressed(1, gzip.compress(b"abc")[:-4]))
+    with pytest.raises(DecodeError, match="not compressed with gzip"):
+        decode_batch(compressed(1, b"abc"))
+
+
+def test_every_cut_is_refused() -> None:
+    batch = batch_of([(b"key", b"value", [(b"name", b"content")]), (None, None, [])])
+    for length in range(len(batch)):
+        with pytest.raises(DecodeError):
+            decode_batch(batch[:length])
+        with pytest.raises(DecodeError):
+            decode_batch(damaged(batch[:8] + struct.pack(">i", length - 12) + batch[12:length], 21, b"\0\0"))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "why"),
+    [
+        (16, b"\1", "magic=1"),
+        (21, struct.pack(">h", 0x20), "attributes=32"),
+        (57, struct.pack(">i", 0), "a batch of 0 records"),
+        (57, struct.pack(">i", 2**31 - 1), "a batch of 2147483647 records"),
+        (57, struct.pack(">i", -1), "a batch of -1 records"),
+        (43, struct.pack(">q", 5), "without a sequence"),
+        (61, b"\x7f", "a record of -64 bytes"),
+        (61, b"\xfe\xff\xff\xff\x7f", "a record of"),
+        (61, b"\xff" * 6, "too long"),
+        (64, b"\x02", "says that it is record 1"),
+        (65, b"\x03", "do not add up"),
+    ],
+)
+def test_a_batch_that_lies_is_refused(at: int, value: bytes, why: str) -> None:
+    with pytest.raises(DecodeError, match=why):
+        decode_batch(damaged(batch_of([(None, b"0123456789", [])]), at, value))
+
+
+@given(st.data())
+def test_no_bytes_make_another_error(data: st.DataObject) -> None:
+    batch = batch_of([(b"key", b"value", [(b"name", b"content")]), (None, b"x", [])])
+    at = data.draw(st.integers(21, len(batch) - 1))
+    changed = damaged(batch, at, data.draw(st.binary(min_size=1, max_size=len(batch) - at)))
+    with contextlib.suppress(DecodeError):
+        decode_batch(changed)
+
+
+def test_a_wrong_checksum_is_refused() -> None:
+    batch = batch_of([(None, b"x", [])])
+    with pytest.raises(DecodeError, match="checksum"):
+        decode_batch(batch[:-1] + b"y")
