@@ -42,7 +42,7 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_notice
-from ordo.cluster.wire.sessions.message_limit import decode_message_limit
+from ordo.cluster.wire.sessions.message_limit import decode_message_limit, is_announcement
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import (
     ClusterError,
@@ -390,13 +390,12 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         if message_bytes_max is None and not self._is_limited_told:
             self._is_limited_told = True
             self._on_client_event(answers_limited(self.session_id, self.settings.egress_term_length_bytes))
-        if connect.member_id in (opened.leader_member_id, NULL_VALUE):
-            self._current.leader_member_id = connect.member_id
-            if not self._become_connected(now_ns):
-                self._retry_soon(now_ns)
-        else:
-            self._current.leader_member_id = opened.leader_member_id
-            self._look_for_leader(now_ns)
+        is_of_asked = connect.member_id in (opened.leader_member_id, NULL_VALUE)
+        self._current.leader_member_id = connect.member_id if is_of_asked else opened.leader_member_id
+        if not is_of_asked or is_announcement(opened.detail):
+            self._look_for_leader(now_ns)  # by a publication that the leader hears from its beginning
+        elif not self._become_connected(now_ns):
+            self._retry_soon(now_ns)
 
     def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
         self._current.enter_term(leadership_term_id, session_id)

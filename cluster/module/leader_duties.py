@@ -48,7 +48,7 @@ class LeaderDuties:
     def _serve(self, leadership_term_id: int) -> None:
         member, clients = self._member, self._clients
         member.serve(leadership_term_id)
-        clients.sessions.lead(member, member.cluster_time)
+        clients.sessions.lead(member, member.cluster_time, clients.requests.message_bytes_max)
         clients.leader_ingress.lead()
         self._room.lead()
         self._controls.control.lead()

@@ -102,6 +102,9 @@ FOUND_AS_DRAWN: dict[int, str] = {
     14001190: "one of four was mute and one lacked code: two are no quorum that leaves a record out",
     15007952: "the end was looked at once, while consumers wrote, and found a member two records behind",
     1051: "a member whose log was whole again was refused by one that had not heard that it was damaged",
+    12016: "a client was told for certain that a message is not in the log, which was executed: a leader that had not "
+    "opened its session heard it from the middle on",
+    672: "a kill between a member's new trust and its commit note left it whole with too low a note",
     12000457: "a vote was not known of that was sent in a duty cycle which power ended in the middle",
 }
 """The same, with everything that is drawn today."""

@@ -299,6 +299,11 @@ class SessionRequests:
             return f"concurrent session limit: the last {bounds.of_operators} are for operators; see operator_sessions"
         return None
 
+    @property
+    def message_bytes_max(self) -> int:
+        """The longest message that the log takes, with its header."""
+        return self._log_facts.message_bytes_max()
+
     def _take_session_id(self) -> int:
         while (session_id := self._draw_session_id()) in self._by_session or self._open.get(session_id) is not None:
             pass
@@ -323,7 +328,7 @@ class SessionRequests:
         if told is not None:
             ids = {"session_id": session.id, "correlation_id": session.correlation_id}
             self._open.tell(session, LOG_IDENTITY.encode(**ids, **told._asdict()))
-        detail, member_id = encode_message_limit(self._log_facts.message_bytes_max()), leadership.member_id
+        detail, member_id = encode_message_limit(self.message_bytes_max), leadership.member_id
         if request.wants_principal:
             detail = f"{detail} {encode_mark(session.encoded_principal)}".rstrip()
         event = session_event(leadership, session.id, session.correlation_id, EventCode.OK, detail, member_id)

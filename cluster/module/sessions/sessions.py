@@ -15,6 +15,7 @@ from ordo.cluster.wire.codecs import CloseReason, EventCode
 from ordo.cluster.wire.counters.counter_types import CounterType
 from ordo.cluster.wire.members import host_of
 from ordo.cluster.wire.sessions.consumer_codec import ADMINISTRATION, ConsumerStatus, encode_answer, text_answer
+from ordo.cluster.wire.sessions.message_limit import encode_announcement
 from ordo.runtime.errors import DecodeError, OrdoError, RegistrationError
 from ordo.runtime.security.authentication import EVERYTHING, Right, key_name_of
 from ordo.transport.client.pending_registrations import PendingRegistrations
@@ -149,6 +150,8 @@ class OpenSessions:
         self._by_image: dict[Image, dict[int, ClusterSession]] = {}
         """Keyed by ingress image: the sessions whose client sends on it."""
         self._leads = False
+        self._announcement = ""
+        """What a session that this leader has not opened is told first."""
         self._of_host: Counter[str] = Counter()
         self._of_principal: Counter[bytes] = Counter()
         self.next_session_id = 1
@@ -248,12 +251,16 @@ class OpenSessions:
 
     # -- the leader
 
-    def lead(self, leadership: Leadership, cluster_time: int) -> None:
+    def lead(self, leadership: Leadership, cluster_time: int, message_bytes_max: int) -> None:
         """Reach every session from this new leader: an OK event, then the NewLeaderEvent, until each is sent.
+
+        The OK event says that it is an announcement: a client that has heard nothing of its session yet must not go on
+        with the publication that it was asked for on, which this process may not have heard from its beginning.
 
         A few at a time: a leader that made thousands of publications at once would miss heartbeats and be replaced.
         """
         self._leads = True
+        self._announcement = encode_announcement(message_bytes_max)
         for session in self:
             self._take_messages(session, cluster_time)
             session.close_reason = None
@@ -263,7 +270,8 @@ class OpenSessions:
 
     def _announce(self, session: ClusterSession, leadership: Leadership) -> None:
         member_id, term_id = leadership.member_id, leadership.leadership_term_id
-        self.tell(session, session_event(leadership, session.id, session.correlation_id, EventCode.OK, "", member_id))
+        detail, correlation_id = self._announcement, session.correlation_id
+        self.tell(session, session_event(leadership, session.id, correlation_id, EventCode.OK, detail, member_id))
         self.tell(
             session,
             codecs.NEW_LEADER_EVENT.encode(

@@ -1,11 +1,15 @@
 """The longest message that a cluster's log takes, in the detail of the event that opens a session.
 
+A leader that announces a session which another one has opened says so there, too: its process may be younger than the
+client's publication, and hear that from the middle on.
+
 Aeron's clients do not read the detail of such an event, and its cluster leaves it empty.
 """
 
 from __future__ import annotations
 
 PREFIX = "message-length-max="
+_ANNOUNCED = "announced"
 
 
 def encode_message_limit(length_bytes: int) -> str:
@@ -19,6 +23,16 @@ def decode_message_limit(detail: str) -> int | None:
     digits = word.removeprefix(PREFIX)
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= 10
     return int(digits) if is_number and word.startswith(PREFIX) else None
+
+
+def encode_announcement(length_bytes: int) -> str:
+    """Return the detail for a session that the leader did not open itself; `length_bytes` as for a new one."""
+    return f"{encode_message_limit(length_bytes)} {_ANNOUNCED}"
+
+
+def is_announcement(detail: str) -> bool:
+    """Return whether the leader has not opened the session itself. Those of earlier releases do not say it."""
+    return _ANNOUNCED in detail.split(" ")
 
 
 LENGTH_BYTES_MAX = 16 * 1024 * 1024

@@ -17,7 +17,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
-from ordo.cluster.wire.sessions.message_limit import encode_message_limit
+from ordo.cluster.wire.sessions.message_limit import encode_announcement, encode_message_limit
 from ordo.runtime.io.datagram import DatagramNetwork
 from ordo.runtime.native.clock import SystemClock, VirtualClock
 from ordo.runtime.native.memory import FileMemoryProvider, HeapMemoryProvider, MemoryProvider
@@ -90,6 +90,8 @@ class Member(SimulatedProcess):
         self.endpoint = f"{world.address(member_id)}:{world.port}"
         self.ingress = self.client.add_subscription(f"aeron:udp?endpoint={self.endpoint}|rejoin=false", 101)
         self.received: list[tuple[str, Any]] = []
+        self.streams: dict[str, int] = {}
+        """Keyed by name of message: the session id of the stream that the last one came in."""
         self.publications: dict[str, Any] = {}
         self._outbox: list[tuple[str, bytes]] = []
         self.echoes = True
@@ -107,10 +109,11 @@ class Member(SimulatedProcess):
                 break
             self._outbox.remove(item)
 
-    def _on_message(self, message: bytes, _header: Any) -> None:
+    def _on_message(self, message: bytes, header: Any) -> None:
         found = codecs.decode(message) or ordo_codecs.decode(message)
         assert found is not None
         table, values = found
+        self.streams[table.name] = header.session_id
         self.received.append((table.name, values))
         if self.silent:
             return
@@ -272,7 +275,8 @@ class SessionWorld:
     def announce(self) -> None:
         for session_id, request in self.sessions.items():
             self.leader.connect(request.response_channel, request.response_stream_id)
-            self.leader.send_event(request.response_channel, session_id, request.correlation_id, EventCode.OK)
+            detail = encode_announcement(1 << 20)
+            self.leader.send_event(request.response_channel, session_id, request.correlation_id, EventCode.OK, detail)
             self.leader.send(
                 request.response_channel,
                 codecs.NEW_LEADER_EVENT.encode(

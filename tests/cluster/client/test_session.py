@@ -16,6 +16,7 @@ from ordo.cluster.client.session_states import ClientEvent, ClientState
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.codecs import EventCode
 from ordo.cluster.wire.sessions.ingress_notice import encode_failure
+from ordo.cluster.wire.sessions.message_limit import encode_announcement
 from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
@@ -183,6 +184,27 @@ def test_another_leader_opens_the_session(world: SessionWorld, asked: int, learn
     assert "SessionMessageHeader" not in world.members[asked].names_received()
 
 
+def test_a_session_that_is_announced_goes_on_by_a_new_publication(world: SessionWorld) -> None:
+    """The member's process may be younger than the first one, and hear that from the middle on: without the mark
+    that says where the client's messages begin, one that was executed was told to be in no log."""
+    events: list[ClientEvent] = []
+    member = world.leader
+    member.silent = True
+
+    def lead_again() -> None:
+        (request,) = (values for name, values in member.received if name == "SessionConnectRequest")
+        world.sessions[1] = request
+        world.fail_over(member.member_id, stop=False)
+
+    world.at(world.clock.now() + SECOND_NS // 2, lead_again)
+    client = world.client(connect_attempt_timeout_s=2, on_event=events.append)
+    world.run(client, lambda: client.is_connected)
+    client.send(b"after it")
+    world.run(client, lambda: "SessionMessageHeader" in member.streams)
+    assert member.streams["SessionMessageHeader"] != member.streams["SessionConnectRequest"]
+    assert "limited" not in [event.kind for event in events]
+
+
 @pytest.mark.parametrize("way", ["offer", "request"])
 def test_an_ingress_that_is_used_up_is_followed_by_another(world: SessionWorld, way: str) -> None:
     """Its positions end after 2^31 terms; this one begins near the end, each time."""
@@ -290,7 +312,7 @@ def test_failover_with_the_old_leader_gone(world: SessionWorld) -> None:
     world.run(client, lambda: inbox.leaders)
     assert client.is_connected
     assert inbox.leaders == [(5, 2, world.endpoints)]
-    assert (EventCode.OK, "") in inbox.events
+    assert (EventCode.OK, encode_announcement(1 << 20)) in inbox.events
     client.send(b"after")
     world.run(client, lambda: len(inbox.messages) == 2)
     assert world.leader.names_received() == ["SessionKeepAlive", "SessionMessageHeader"]

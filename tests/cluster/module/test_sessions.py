@@ -97,7 +97,7 @@ def test_a_new_leader_reaches_thousands_of_sessions_a_few_at_a_time() -> None:
     sessions = OpenSessions(client, SessionTable(), 10)
     for number in range(1, 101):
         sessions.restore(ClusterSession(number, number, 96, 102, "aeron:udp?endpoint=client:1"))
-    sessions.lead(Term(SECOND_NS), 0)
+    sessions.lead(Term(SECOND_NS), 0, 1000)
     asked = [client.asked]
     for _ in range(3):
         sessions.send(Term(SECOND_NS), 0)
@@ -108,7 +108,7 @@ def test_a_new_leader_reaches_thousands_of_sessions_a_few_at_a_time() -> None:
         sessions.send(Term(SECOND_NS), 0)
         asked.append(client.asked)
     assert asked == [32, 64, 64, 64, 64, 96, 100]
-    sessions.lead(Term(SECOND_NS), 0)
+    sessions.lead(Term(SECOND_NS), 0, 1000)
     sessions.lose_leadership()
     before = client.asked
     sessions.send(Term(SECOND_NS), 0)
@@ -122,7 +122,7 @@ def test_publications_that_come_after_the_leadership_was_lost_are_released(leads
     sessions = OpenSessions(client, SessionTable(), 10)
     for number in range(1, 101):
         sessions.restore(ClusterSession(number, number, 96, 102, "aeron:udp?endpoint=client:1"))
-    sessions.lead(Term(SECOND_NS), 0)
+    sessions.lead(Term(SECOND_NS), 0, 1000)
     sessions.send(Term(SECOND_NS), 0)
     sessions.release_unwanted()
     sessions.lose_leadership()
@@ -140,7 +140,7 @@ def test_publications_that_come_after_the_leadership_was_lost_are_released(leads
     sessions.release_unwanted()
     client.get = make
     if leads_again:
-        sessions.lead(Term(SECOND_NS), 0)
+        sessions.lead(Term(SECOND_NS), 0, 1000)
         for _ in range(9):
             sessions.send(Term(SECOND_NS), 0)
         sessions.release_unwanted()
@@ -181,7 +181,7 @@ def test_after_a_change_of_the_leader_a_session_is_that_of_the_host_and_key_that
     client: Any = CountingClient()
     sessions = OpenSessions(client, SessionTable(), 10)
     sessions.restore(ClusterSession(1, 1, 96, 102, "aeron:udp?endpoint=10.0.0.1:1"))
-    sessions.lead(Term(SECOND_NS), 0)
+    sessions.lead(Term(SECOND_NS), 0, 1000)
     image: Any = SpokenImage(source)
     assert sessions.may_claim(1, image) is may
     assert not sessions.may_claim(2, image)

@@ -8,7 +8,9 @@ from ordo.cluster.wire.sessions.message_limit import (
     PREFIX,
     decode_message_limit,
     describe_too_long,
+    encode_announcement,
     encode_message_limit,
+    is_announcement,
     term_length_for,
 )
 
@@ -61,3 +63,9 @@ def test_terms_of_the_named_length_take_the_message(length: int) -> None:
     term = term_length_for(length)
     assert term // 8 >= length and term & (term - 1) == 0
     assert term == 1 << 20 or term // 16 < length, "and no shorter ones do"
+
+
+def test_an_announcement_has_the_limit_too() -> None:
+    assert decode_message_limit(encode_announcement(1000)) == 1000
+    assert is_announcement(encode_announcement(1000))
+    assert not is_announcement(encode_message_limit(1000)) and not is_announcement("")
