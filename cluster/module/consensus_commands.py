@@ -90,9 +90,11 @@ class ConsensusCommands:
                 assert_never(command)
 
     def _persist_distrust(self, command: commands.PersistDistrust) -> None:
-        distrust = self._standings.on_distrust(command.distrust)
+        distrust, commit_position = self._standings.on_distrust(command.distrust), self._sequencer.commit_position
+        # A kill in between leaves a member that lacks data by its store: never a whole one with too low a note.
+        self._commit_note.release(distrust, commit_position)
         self._store.put_distrust(distrust)
-        self._commit_note.on_distrust(distrust, self._sequencer.commit_position)
+        self._commit_note.hold(distrust)
         self._counters.distrust.set(int(distrust))
         self._events("cluster.trust", member_id=self._member.member_id, distrust=distrust.name or "NONE")
 

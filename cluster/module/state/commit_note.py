@@ -55,11 +55,13 @@ class CommitNote:
         """Stop raising the position while a part of the log is missing, so that it still shows how much is missing."""
         self.slots.is_held = Distrust.LOG in distrust
 
-    def on_distrust(self, distrust: Distrust, commit_position: int) -> None:
-        """Note that the member lacks data: when its log is complete again, only what is committed by then counts."""
-        was_held = self.slots.is_held
-        self.hold(distrust)
-        if was_held and not self.slots.is_held:
+    def release(self, distrust: Distrust, commit_position: int) -> None:
+        """Raise the position again once no part of the log is missing; what is committed by then is what counts.
+
+        Called before the store says so.
+        """
+        if self.slots.is_held and Distrust.LOG not in distrust:
+            self.slots.is_held = False
             self.put(commit_position)
 
     def close(self) -> None:

@@ -9,11 +9,15 @@ import subprocess
 import sys
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.cluster.module.consensus_commands import ConsensusCommands
 from ordo.cluster.module.state.commit_note import COMMIT_NOTE_NAME, SEQUENCE_MAX, CommitNote
+from ordo.consensus.state.commands import PersistDistrust
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.io.storage import FileStorage
 
@@ -61,13 +65,36 @@ def test_what_was_lost_is_forgotten_when_the_member_has_caught_up(tmp_path: Path
     note.hold(Distrust.LOG)
     note.slots.note(1 << 20)
     assert known(tmp_path) == 8192, "while a part of the log is missing, what was known stays"
-    note.on_distrust(Distrust.LOG | Distrust.VOTE, 1 << 20)
-    note.on_distrust(Distrust.VOTE, 4096)
+    note.release(Distrust.LOG | Distrust.VOTE, 1 << 20)
+    note.release(Distrust.VOTE, 4096)
     assert known(tmp_path) == 4096
     note.slots.note(6144)
-    note.on_distrust(Distrust.NONE, 4096)
+    note.release(Distrust.NONE, 4096)
     note.close()
     assert known(tmp_path) == 6144, "a member that regains its vote alone gives up nothing of its log"
+
+
+def test_a_kill_never_leaves_a_whole_member_with_too_low_a_note(tmp_path: Path) -> None:
+    """What it had told of as committed, after its store had said that it is whole, could be given up without a line."""
+    note = open_note(tmp_path)
+    note.put(4096)
+    note.hold(Distrust.LOG)
+    stored: list[tuple[Distrust, int]] = []
+    member: Any = ConsensusCommands.__new__(ConsensusCommands)
+    member._commit_note = note
+    member._standings = SimpleNamespace(on_distrust=lambda distrust: distrust)
+    member._sequencer = SimpleNamespace(commit_position=8192)
+    member._store = SimpleNamespace(put_distrust=lambda distrust: stored.append((distrust, known(tmp_path))))
+    member._counters = SimpleNamespace(distrust=SimpleNamespace(set=lambda value: None))
+    member._member = SimpleNamespace(member_id=1)
+    member._events = lambda *words, **values: None
+    member._persist_distrust(PersistDistrust(Distrust.NONE))
+    note.slots.note(16384)
+    member._persist_distrust(PersistDistrust(Distrust.LOG))
+    note.slots.note(32768)
+    member._persist_distrust(PersistDistrust(Distrust.NONE))
+    note.close()
+    assert stored == [(Distrust.NONE, 8192), (Distrust.LOG, 16384), (Distrust.NONE, 8192)]
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"\x00"])
