@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ordo.cluster.wire.members import Member, host_of
 from ordo.cluster.wire.streams import LOG_STREAM_ID
@@ -275,20 +275,26 @@ class FollowerLog(RecordedLog):
             )
             return False
         existing = None if self._recording_id == NULL_VALUE else self._recording_id
-        if existing is not None:
-            self._demand_lengths(self._image, existing)
+        if self.has_other_lengths:
+            self._refuse_lengths(self._image, self._recording_id)
         self.recording = self._archive.record(self._image, recording_id=existing, on_stop=self._on_stop)
         return True
 
-    def _demand_lengths(self, image: Image, recording_id: int) -> None:
-        """Check that a recording is continued with the lengths that it was begun with. Raises ClusterError."""
-        own, log = self._archive.descriptor(recording_id), image
-        if (own.term_length, own.mtu) != (log.term_length, log.mtu):
-            raise ClusterError(
-                f"the leader's log has log_term_length = {log.term_length} and mtu = {log.mtu}, that of this member "
-                f"{own.term_length} and {own.mtu}: the leader's was begun anew; do so here, too (`ordo cluster "
-                "renew-log`), or start this member with an empty folder (`ordo node --rejoin`)"
-            )
+    @property
+    def has_other_lengths(self) -> bool:
+        """Whether the leader's log, once it arrives, cannot be recorded as the continuation of this member's."""
+        if self._image is None or self._recording_id == NULL_VALUE:
+            return False
+        own, log = self._archive.descriptor(self._recording_id), self._image
+        return (own.term_length, own.mtu) != (log.term_length, log.mtu)
+
+    def _refuse_lengths(self, log: Image, recording_id: int) -> NoReturn:
+        own = self._archive.descriptor(recording_id)
+        raise ClusterError(
+            f"the leader's log has log_term_length = {log.term_length} and mtu = {log.mtu}, that of this member "
+            f"{own.term_length} and {own.mtu}: the leader's was begun anew; do so here, too (`ordo cluster "
+            "renew-log`), or start this member with an empty folder (`ordo node --rejoin`)"
+        )
 
     def try_go_live(self, leader_position: int) -> bool:
         """Add the live destination once the image is near `leader_position`; True once frames come over both.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from ordo.consensus.state import commands
+from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import OrdoError, StorageError
 from ordo.runtime.native.sentinels import NULL_VALUE
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from ordo.cluster.module.members.outgoing_messages import OutgoingMessages
     from ordo.cluster.module.members.standings import Standings
     from ordo.cluster.module.versions.versions import Versions
+
+RENEWAL_PATIENCE_NS = 30_000_000_000
+"""How long a member that lacks data waits for the snapshot behind which its log begins anew."""
 
 
 class ConsensusCommands:
@@ -47,6 +51,7 @@ class ConsensusCommands:
         self._standings = standings
         self._versions = versions
         self._committed = committed
+        self._renewal_deadline_ns = 0
         self._gate = gate
         self._duties = duties
 
@@ -143,12 +148,31 @@ class ConsensusCommands:
         self._log.leave()
         self._core.on_appended(self._sequencer.append_position, now_ns)
 
+    def _renews(self, now_ns: int) -> bool:
+        """Begin the log anew after a snapshot at its end, as the leader's was; return False where none comes in time.
+
+        `ordo cluster renew-log` refuses a member that lacks data. This one gets it from its leader in any case, and is
+        about to take the snapshot that all members took where they ended.
+        """
+        self._renewal_deadline_ns = self._renewal_deadline_ns or now_ns + RENEWAL_PATIENCE_NS
+        position = self._sequencer.append_position
+        if not any(one.is_valid and one.log_position == position for one in self._store.load().snapshots):
+            return now_ns < self._renewal_deadline_ns
+        self._store.rebase(position)
+        self._member.start_again(
+            f"the leader's log was begun anew with other lengths: this member, which lacks data, begins its own anew "
+            f"at {position}, too"
+        )
+        return True
+
     def advance_join(self, now_ns: int) -> None:
         """Advance this follower on its way into the leader's log."""
         lost = self._log.take_loss(now_ns)
         if lost is not None:
             self._core.on_log_lost(*lost, now_ns)
             self.carry_out(now_ns)
+            return
+        if self._log.meets_renewed_log and Distrust.LOG in self._core.distrust and self._renews(now_ns):
             return
         joined_position = self._log.advance_join(now_ns, self._outgoing.send)
         if joined_position is not None:

@@ -61,6 +61,18 @@ def test_a_member_that_kept_its_log_does_not_follow_one_that_was_begun_anew() ->
     demand_lengths(scenario, "128k 1408 from a snapshot")
 
 
+def test_a_member_that_lost_its_store_begins_its_log_anew_with_its_leader() -> None:
+    """It ended at each start with a line that told to renew its log, which is refused while a member lacks data."""
+    scenario = ended_cluster()
+    lacking = scenario.world.nodes[2]
+    del lacking.disk.stores[lacking.state_path]
+    lacking.has_lost = True
+    for invariant in scenario.world.invariants:
+        invariant.on_wiped(lacking)
+    assert scenario.run("renew 128k 1408 0 1") == ["begins anew"]
+    demand_lengths(scenario, "128k 1408 from a snapshot")
+
+
 def test_a_member_that_is_renewed_again_before_it_starts_is_renewed_already() -> None:
     scenario = ended_cluster()
     assert scenario.run("renew 128k 1408") == ["begins anew"]

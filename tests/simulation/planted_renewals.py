@@ -24,4 +24,4 @@ def a_log_begins_anew_behind_an_older_snapshot(patch: Patch) -> None:
 
 def a_forgotten_log_goes_on_with_other_lengths(patch: Patch) -> None:
     """A member records what the leader's log has, begun anew, behind what it has itself."""
-    patch(FollowerLog, "_demand_lengths", lambda self, image, recording_id: None)
+    patch(FollowerLog, "has_other_lengths", False)

@@ -228,6 +228,11 @@ class LogKeeper:
         self._sequencer.follow(command.leadership_term_id, command.leader_member_id)
         self._sequencer.set_append_flags(APPEND_FLAG_CATCHUP)
 
+    @property
+    def meets_renewed_log(self) -> bool:
+        """Whether the leader's log was begun anew with other lengths, and this member's recording has the former."""
+        return self._follower_log is not None and self._follower_log.has_other_lengths
+
     def advance_join(self, now_ns: int, send: Callable[[int, messages.Message], None]) -> int | None:
         """Take one step towards the live log; return the joined position in the step that joins, else None."""
         if self._join is None or (self.is_held and self._follower_log is None):
