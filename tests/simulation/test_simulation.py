@@ -105,6 +105,8 @@ FOUND_AS_DRAWN: dict[int, str] = {
     12016: "a client was told for certain that a message is not in the log, which was executed: a leader that had not "
     "opened its session heard it from the middle on",
     672: "a kill between a member's new trust and its commit note left it whole with too low a note",
+    9347: "with an older copy of its archive a member's store named snapshots whose recordings were given to others",
+    9418: "a member that had lost its store could not follow a log that was renewed meanwhile",
     12000457: "a vote was not known of that was sent in a duty cycle which power ended in the middle",
 }
 """The same, with everything that is drawn today."""

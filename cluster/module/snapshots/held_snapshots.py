@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from ordo.archive.inspection.administration import ERROR_ACTIVE_RECORDING
@@ -57,10 +57,17 @@ class SnapshotShelf:
 
     def drop(self, entry: SnapshotEntry) -> None:
         """Delete the recordings of a snapshot that is not used, but for those that are kept."""
-        present = self._entries.get(entry.log_position)
-        kept = self._store.evidence() | ({*present.recording_ids} if present else set())
-        for recording_id in entry.recording_ids:
-            if recording_id not in kept:
+        self._purge_unnamed(entry.recording_ids)
+
+    def _named(self) -> set[int]:
+        """Return the recordings that an entry or evidence names."""
+        return self._store.evidence() | {one for entry in self._entries.values() for one in entry.recording_ids}
+
+    def _purge_unnamed(self, recording_ids: Iterable[int]) -> None:
+        """Delete recordings, but for those that something else names."""
+        named = self._named()
+        for recording_id in recording_ids:
+            if recording_id not in named:
                 self._purge(recording_id)
 
     def valid(self) -> list[SnapshotEntry]:
@@ -149,8 +156,7 @@ class SnapshotShelf:
         return True
 
     def _put_evidence(self, kept: Evidence) -> None:
-        for recording_id in self._store.put_evidence(kept, self.evidence_bytes_max):
-            self._purge(recording_id)
+        self._purge_unnamed(self._store.put_evidence(kept, self.evidence_bytes_max))
 
     def list_evidence(self) -> list[Evidence]:
         """Return this member's snapshots that differed from those of the others, oldest first."""
@@ -163,15 +169,12 @@ class SnapshotShelf:
         self._store.remove_snapshot(entry.log_position)
         del self._entries[entry.log_position]
         self._digests.pop(entry.log_position, None)
-        evidence = self._store.evidence()
-        for recording_id in recording_ids:
-            if recording_id not in evidence:
-                self._purge(recording_id)
+        self._purge_unnamed(recording_ids)
         return True
 
     def clear_snapshots(self) -> int:
         """Delete, at start, recordings of snapshots that never became whole; return how many."""
-        kept = self._store.evidence() | {one for entry in self._entries.values() for one in entry.recording_ids}
+        kept = self._named()
         found = [one for one in self._archive.recordings() if self._is_snapshot(one) and not one.is_active]
         return sum(self._purge(one.recording_id) for one in found if one.recording_id not in kept)
 

@@ -75,6 +75,7 @@ class Recovery:
         """Keyed by service: the versions of the snapshot."""
         self._choose_start()
         self._check_log()
+        self._forget_snapshots()
         self.known_position = min(known_position, self.append_position)
         self._check_end(known_position)
         store.truncate_terms(self.append_position)
@@ -219,6 +220,15 @@ class Recovery:
         self.log_recording_id = NULL_VALUE
         self.append_position = self.log_position
         self.state = replace(self.state, log_recording_id=NULL_VALUE, log_base_position=self.log_position)
+
+    def _forget_snapshots(self) -> None:
+        """Forget the snapshots whose recordings the archive has no more, as after an older copy of its folder.
+
+        Their numbers will be those of other recordings, which would be told of, and deleted, in their place.
+        """
+        forgotten = self._store.forget_lost([one.recording_id for one in self._archive.recordings()])
+        if forgotten:
+            self.findings.append(f"the archive has not all recordings of the snapshots at {forgotten}: forgotten")
 
     def _note_missing_log(self, snapshot_position: int) -> None:
         if Distrust.LOG not in self.distrust:

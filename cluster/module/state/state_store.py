@@ -6,6 +6,7 @@ Every change is durable when the call returns: a vote in the page cache is not a
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -320,6 +321,25 @@ class StateStore:
     def evidence(self) -> set[int]:
         """Return the recordings of snapshots that are kept because they differed."""
         return {recording_id for one in self.list_evidence() for recording_id in one.recording_ids}
+
+    def forget_lost(self, recording_ids: Collection[int]) -> list[int]:
+        """Remove snapshots and evidence that name other recordings than these; return their positions.
+
+        The archive gives the numbers of recordings that it has lost to new ones.
+        """
+        here, forgotten = {*recording_ids}, set[int]()
+        with self._store.transaction() as txn:
+            for key, value in self._store.items(_SNAPSHOT):
+                entry = self._snapshot(key, value)
+                if not here.issuperset(entry.recording_ids):
+                    txn.delete(key)
+                    txn.delete(_DIGEST + _I64.pack(entry.log_position))
+                    forgotten.add(entry.log_position)
+            for one in self.list_evidence():
+                if not here.issuperset(one.recording_ids):
+                    txn.delete(_EVIDENCE + _I64.pack(one.log_position))
+                    forgotten.add(one.log_position)
+        return sorted(forgotten)
 
     def close(self) -> None:
         self._store.close()

@@ -244,6 +244,19 @@ def test_a_recording_that_is_gone_leaves_the_vote() -> None:
     demand_recovery(world, node)
 
 
+def test_snapshots_are_forgotten_with_their_recordings() -> None:
+    """The numbers of recordings that are gone are given to others, which the store named in their place."""
+    world, node = cluster(snapshots=1)
+    assert stored(node).snapshots
+    for path in [path for path in node.disk.files if path.startswith(node.archive_folder)]:
+        del node.disk.files[path]
+    del node.disk.stores[f"{node.archive_folder}/catalog.mdb"]
+    module = boot(node)
+    assert stored(node).snapshots == []
+    assert any(text.startswith("the archive has not all recordings") for text in module._recovery.findings)
+    demand_recovery(world, node)
+
+
 def test_a_store_that_is_gone_takes_the_vote_along_and_leaves_the_log() -> None:
     world, node = cluster()
     end = node.log_end_acknowledged

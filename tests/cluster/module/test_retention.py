@@ -94,6 +94,35 @@ def test_a_snapshot_that_goes_while_it_is_read_leaves_no_recording_behind(tmp_pa
     store.close()
 
 
+def test_a_recording_that_something_else_names_is_not_deleted(tmp_path: Path) -> None:
+    """Numbers of recordings that the archive has lost are given to others."""
+    archive: Any = BusyArchive()
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    shelf = SnapshotShelf(archive, store, 0)
+    shelf.add(entry(100), A)
+    shelf.add(entry(200), A)
+    assert shelf.remove_below(150) == 1
+    shelf.drop(entry(300))
+    assert archive.purged == []
+    assert shelf.remove_below(250) == 1
+    assert archive.purged == [1, 2]
+    store.close()
+
+
+def test_snapshots_whose_recordings_are_gone_are_forgotten(tmp_path: Path) -> None:
+    """After an older copy of the archive alone was restored, they were told of as held, and others deleted for them."""
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    here, gone = entry(100), entry(200)._replace(service_recording_id=3, module_recording_id=4)
+    for one in (here, gone):
+        store.put_snapshot(one, A)
+    store.put_evidence(Evidence(200, 200, 50, 3, 4, 1000, B, A), 1 << 20)
+    assert store.forget_lost([0, 1, 2, 3]) == [200]
+    state = store.load()
+    assert (state.snapshots, state.digests, store.list_evidence()) == ([here], {100: A}, [])
+    assert store.forget_lost([0, 1, 2, 3]) == []
+    store.close()
+
+
 def test_evidence_that_is_too_long_is_not_kept(tmp_path: Path) -> None:
     """Its recordings may still be active: their length is that of what was written."""
     archive = BusyArchive()
