@@ -122,6 +122,10 @@ class ConsensusCore:
         """Begin catching up: JoinLog is done, and the leader's log arrives from `position` on."""
         following.on_joined(self._at(now_ns), position)
 
+    def on_restarted(self, member_id: int) -> None:
+        """Take note that a member's process has started again: if it led, it leads no longer."""
+        following.on_restarted(self._ctx, member_id)
+
     def bear_standstill(self, now_ns: int) -> None:
         """Give a follower time to continue joining while it cannot take the log for a reason of its own."""
         ctx = self._at(now_ns)

@@ -36,8 +36,22 @@ def on_new_leadership_term(ctx: Context, message: NewLeadershipTerm) -> None:
             f"members {message.leader_member_id} and {ctx.progress.leader_member_id} both lead term"
             f" {leadership_term_id}: a member lost its durable vote; stop the cluster and compare the logs"
         )
+    elif message.log_session_id != ctx.log_session_id and ctx.is_following:
+        leave_former(ctx, f"member {message.leader_member_id} leads term {leadership_term_id} with another log")
     else:
         ctx.progress.commit_notified(leadership_term_id, message.commit_position, message.leader_member_id, ctx.now_ns)
+
+
+def on_restarted(ctx: Context, member_id: int) -> None:
+    """Leave a leader whose process has started again: what it is told to have committed is of another log."""
+    if ctx.is_following and member_id == ctx.progress.leader_member_id:
+        leave_former(ctx, f"leader member {member_id} has started again")
+
+
+def leave_former(ctx: Context, reason: str) -> None:
+    """Leave a leader that is known to lead no longer; the one that leads now is judged by this member's log."""
+    transitions.leave(ctx, reason)
+    ctx.forget_leader()
 
 
 def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
@@ -165,8 +179,7 @@ def on_canvass(ctx: Context, message: CanvassPosition) -> None:
         if ctx.is_closed and leader_id in ctx.configuration.member_ids:
             ctx.emit(commands.Introduce(message.follower_member_id, leader_id))
     elif message.leadership_term_id >= ctx.leadership_term_id:
-        transitions.leave(ctx, f"leader member {leader_id} looks for a leader")
-        ctx.forget_leader()
+        leave_former(ctx, f"leader member {leader_id} looks for a leader")
 
 
 def on_log_lost(ctx: Context, reason: str, end_of_stream: bool) -> None:

@@ -174,6 +174,7 @@ class Harness:
         position: int | None = None,
         commit: int = 0,
         app_version: int = 1,
+        session_id: int = 77,
     ) -> "Harness":
         """NewLeadershipTerm of a leader whose row after `log_term` is, unless told, that of its new term."""
         return self.receive(
@@ -188,7 +189,7 @@ class Harness:
                 leader_recording_id=-1,
                 timestamp=0,
                 leader_member_id=leader_id,
-                log_session_id=77,
+                log_session_id=session_id,
                 app_version=app_version,
                 is_startup=True,
                 commit_position=commit,

@@ -480,6 +480,27 @@ def test_a_term_that_two_have_led_from_the_same_position_is_not_followed(last_le
         node.announce(1, 5, 400, log_term=5, next_term=-1, next_base=-1)
 
 
+def test_a_leader_that_leads_its_term_with_another_log_is_left() -> None:
+    """Its process had come back with an older copy of its folder, was elected once more, and its commit position was
+    taken for that of the log that this member follows."""
+    node = Harness(terms=((0, 0),), append_position=400).following(1, 5)
+    session_id = node.core.log_session_id
+    assert node.announce(1, 5, 400, log_term=0, session_id=session_id).expect(ElectionState.CLOSED)
+    node.announce(1, 5, 400, log_term=0, session_id=session_id + 1, commit=400).expect(ElectionState.INIT)
+    assert node.core.commit_position == 0 and node.core.leader_member_id == -1
+
+
+def test_a_leader_whose_process_has_started_again_is_left() -> None:
+    node = Harness(terms=((0, 0),), append_position=400).following(1, 5)
+    node.core.on_restarted(2)
+    node.expect(ElectionState.CLOSED)
+    node.core.on_restarted(1)
+    node.expect(ElectionState.INIT)
+    assert not node.core._ctx.leader_was_heard_lately()
+    node.core.on_restarted(1)
+    node.expect(ElectionState.INIT)
+
+
 def test_row_whose_record_did_not_survive_is_removed_first() -> None:
     node = Harness(terms=((0, 0), (3, 800)), append_position=800)
     assert node.core.log_term_id == 0

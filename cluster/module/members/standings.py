@@ -195,6 +195,7 @@ class Standings:
             if not has_told:
                 self._tell_of_old_data(member_id, lost)
                 return False
+        self._core.on_restarted(member_id)
         self._remember(member_id, shown)
         if shown.distrust:
             self._acknowledged.pop(member_id, None)

@@ -27,6 +27,7 @@ from ordo.cluster.wire.log_identity import (
     find_origin,
     identity_of,
     pack_identity,
+    unpack_identity,
 )
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError
@@ -54,9 +55,13 @@ class Core:
         self.leadership_term_id, self.leader_member_id = 3, 0
         self.is_leading = False
         self.progress = Progress()
+        self.restarted: list[int] = []
 
     def is_quorum(self, member_ids: list[int]) -> bool:
         return len(member_ids) >= 2
+
+    def on_restarted(self, member_id: int) -> None:
+        self.restarted.append(member_id)
 
 
 class Member:
@@ -202,6 +207,16 @@ def test_the_first_record_names_the_cluster_once_it_is_committed(room: Room) -> 
     assert find_origin(first_record(5, 1024)) is None, "the first of a later term"
 
 
+@pytest.mark.parametrize(("said", "begins"), [(-1, 8192), (4128, 4128), (8193, 8192)])
+def test_a_restored_log_says_from_where_on_it_is_another_one(room: Room, said: int, begins: int) -> None:
+    member = room.member(0)
+    event = ordo_codecs.CLUSTER_IDENTITY_EVENT.encode(
+        leadership_term_id=3, timestamp=0, log_position=said, member_id=0, **unpack_identity(OTHER)
+    )
+    member.identity.execute(record(event, 8192))
+    assert member.identity.origin == member.store.folder.origin == Origin(OTHER, begins)
+
+
 def test_a_leader_repeats_the_identity_in_the_log_and_snapshots_have_it(room: Room) -> None:
     member = room.member(0)
     appended: list[bytes] = []
@@ -286,10 +301,12 @@ def test_starts_that_go_on_from_each_other_are_admitted_and_written_down(room: R
     for _ in range(3):
         assert member.standings.admits(peer.shows())
         assert member.store.folder.peers() == {1: peer.claim.start}
+        assert member.standings.admits(peer.shows()), "the same start in another stream"
         peer = room.member(1, OWN, peer.claim.start)
     missed = Start(peer.claim.start.number + 5, 1)
     assert member.standings.admits(room.member(1, OWN, missed).shows()), "it started while this member was down"
     assert member.errors == []
+    assert member.core.restarted == [1] * 4, "consensus hears of each start once"
 
 
 def test_what_an_empty_member_saw_of_a_wrong_folder_is_not_held_against_the_right_one(room: Room) -> None:
