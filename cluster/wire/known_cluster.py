@@ -48,6 +48,15 @@ class KnownCluster:
         )
         return False
 
+    def find_limit(self, told: Log | None) -> int | None:
+        """Return up to where a node's log may be read that is let in; None: as far as it goes.
+
+        A node whose identity is an older one may come to that of this cluster yet, or be of a cluster that was begun
+        anew: behind the place where it would have it, it has to say it first.
+        """
+        own = self.origin
+        return None if own is None or told is None or told.identity == own.identity else own.position
+
     def adopt(self, told: Log | None, address: str) -> None:
         """Take a node's word, now that it is read: from a position on a restored cluster is one of its own."""
         own = self.origin

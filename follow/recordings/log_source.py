@@ -120,6 +120,11 @@ class LogSource:
         return self.state not in (SourceState.CONNECTING, SourceState.FINDING, SourceState.MEASURING)
 
     @property
+    def limit_position(self) -> int | None:
+        """What is behind it may be of another cluster, until the node says whose log it has; None: no limit."""
+        return self._cluster.find_limit(told_log(self._session.log_identity))
+
+    @property
     def is_refused(self) -> bool:
         """The node does not let this client read, and would not the next time."""
         return isinstance(self.error, ArchiveError) and self.error.code in REFUSALS
@@ -236,6 +241,10 @@ class LogSource:
             self.end(f"has the log from position={self.start_position} on only")
             return
         self._cluster.adopt(told_log(self._session.log_identity), self.address)
+        limit_position = self.limit_position
+        if limit_position is not None and self._cluster.position >= limit_position:
+            self.end(f"does not say yet that it is of the cluster with identity {self._cluster.origin}")
+            return
         self.position = position
         self._length = length_bytes
         self.state = SourceState.SUBSCRIBING

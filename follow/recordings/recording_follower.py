@@ -333,21 +333,31 @@ class RecordingFollower:
 
     def poll_records(self, handler: Callable[[int, bytes], object], limit: int) -> int:
         """Call `handler(position, record)` for what has come, at most `limit` fragments; return how many."""
-        if self._source is None:
+        source = self._source
+        if source is None:
             return 0
+        limit_position = None if self._topic is not None else source.limit_position
+        is_beyond = False
 
         def on_record(position: int, record: bytes) -> None:
+            nonlocal is_beyond
             if self.position is not None and position <= self.position:
+                return
+            if limit_position is not None and position > limit_position:
+                is_beyond = True
                 return
             self.position = position
             handler(position, record)
 
         before = self.position
-        count = self._source.poll(on_record, limit)
+        count = source.poll(on_record, limit)
         if self._record_filter and self.position is not None:
-            self.position = max(self.position, self._source.position)
+            passed = source.position if limit_position is None else min(source.position, limit_position)
+            self.position = max(self.position, passed)
         if self.position is not None and self.position != before:
             self.advance(self.position)
+        if is_beyond:
+            self.leave_source("is to say once more which cluster's log it has")
         return count
 
     def close(self) -> None:

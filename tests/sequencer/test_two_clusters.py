@@ -116,6 +116,28 @@ def test_a_kept_position_is_not_read_on_at_another_cluster(world: LogWorld) -> N
         world.follower.check_allowed()
 
 
+@pytest.mark.parametrize("is_same", [True, False])
+@pytest.mark.parametrize("read", [20, 60])
+def test_behind_its_identity_a_cluster_has_to_say_it(world: LogWorld, read: int, is_same: bool) -> None:
+    """A cluster that was begun anew, and had not come so far when it was asked, was read on from a kept position."""
+    begun_position = world.append(range(50))
+    end = world.append(range(50, 80))
+    positions = [message.position for message in world.nodes_of_log[0].server.archive.reader(0).messages()]
+    world.commit(begun_position)
+    tell(world, *[told(OTHER, 0, begun_position - 64)] * 3)
+    world.follow(positions[read], cluster=KnownCluster(Origin(ONE, begun_position), "the kept position"))
+    world.commit(end)
+    world.run(2 * S)
+    expected = list(range(read + 1, 50))
+    assert world.numbers == expected
+    tell(world, *[told(ONE, begun_position) if is_same else told(OTHER)] * 3)
+    if is_same:
+        world.until(lambda: len(world.seen) == 79 - read)
+    else:
+        world.until(lambda: is_refused(world))
+        assert world.numbers == expected
+
+
 @pytest.mark.parametrize("kind", ["time", "position", "requests"])
 def test_what_is_found_at_one_cluster_is_not_used_at_another(world: LogWorld, kind: str) -> None:
     """Where a time is, whether a position is a boundary, and which requests were executed before."""
