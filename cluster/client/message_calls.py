@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.client.session_states import ClientState
 from ordo.cluster.client.settings import ClientSettings, to_ns
 from ordo.cluster.wire import codecs
-from ordo.cluster.wire.log_identity import identity_text, told_log
+from ordo.cluster.wire.log_identity import Log, identity_text, told_log
 from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ordo.cluster.client.connection.connect import SessionConnect
     from ordo.cluster.client.connection.loop import ClientLoop
     from ordo.cluster.client.current_session import CurrentSession
+    from ordo.cluster.wire import records
     from ordo.cluster.wire.known_cluster import KnownCluster
     from ordo.follow.topics.feeds import FeedReader, FeedStart
     from ordo.service_api.service import Payload
@@ -47,6 +48,7 @@ class ClientCalls(RequestCalls):
     settings: ClientSettings
     known_cluster: KnownCluster
     """The cluster whose sessions this client has: another one, at addresses that it has now, is refused."""
+    _attempts: Mapping[int, int]
     _loop: ClientLoop
     _current: CurrentSession
     _transport: ClientTransport
@@ -396,20 +398,43 @@ class ClientCalls(RequestCalls):
 
     def _demand_known_cluster(self, connect: SessionConnect) -> None:
         """Give up a session of another cluster than the one that is known. Raises OtherClusterError."""
-        known, told, opened = self.known_cluster, told_log(connect.told), connect.opened
+        opened = connect.opened
         address = connect.endpoints.get(connect.member_id) or self._current.publications.channel
-        if known.admits(told, address):
-            known.adopt(told, address)
-            known.position = max(known.position, 0 if told is None else told.executed_position)
-            if self._requests is not None:
-                self._requests.note_cluster(known)
+        if self._is_known_cluster(told_log(connect.told), address):
             return
         publication = self._current.publications.get(connect.member_id)
         if publication is not None:
             ids = {"leadership_term_id": opened.leadership_term_id, "cluster_session_id": opened.cluster_session_id}
             publication.offer(codecs.SESSION_CLOSE_REQUEST.encode(**ids))
-        self._become_closed(str(known.error))
-        known.check()
+        self._become_closed(str(self.known_cluster.error))
+        self.known_cluster.check()
+
+    def _learn_cluster(self, told: records.LogIdentity) -> None:
+        """Take what the leader could not say yet when it opened the session: which cluster it is of."""
+        if told.session_id == self.session_id and told.correlation_id in self._attempts:
+            address = self._current.leader_endpoint or self._current.publications.channel
+            if not self._is_known_cluster(told_log(told), address):
+                self._become_closed(str(self.known_cluster.error))
+
+    def _note_answered(self) -> None:
+        """Note up to where this client knows the log of its cluster, by the answers that it has; a journal keeps it."""
+        known = self.known_cluster
+        if known.origin is not None and self._loop.answered_position > known.position:
+            known.position = self._loop.answered_position
+            if self._requests is not None:
+                self._requests.note_cluster(known)
+
+    def _is_known_cluster(self, told: Log | None, address: str) -> bool:
+        """Note the cluster that a leader says it is of; return False if it is another one than this client knows."""
+        known = self.known_cluster
+        self._note_answered()
+        if not known.admits(told, address):
+            return False
+        known.adopt(told, address)
+        known.position = max(known.position, 0 if told is None else told.executed_position)
+        if self._requests is not None:
+            self._requests.note_cluster(known)
+        return True
 
     def _make_requests(self, journal: Journal | None) -> ClientRequests:
         settings = self.settings

@@ -489,6 +489,7 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         if self.state is ClientState.CLOSED:
             return
         self.close_reason = reason
+        self._note_answered()
         self._loop.set_ingress(None)
         self._queries.fail_all(self._closed_error)
         if not self._is_ending:
@@ -549,6 +550,8 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
                 return
             if self._connect.opened is not None:
                 self._take_session(self._connect, now_ns)
+        elif table is ordo_codecs.LOG_IDENTITY:
+            self._learn_cluster(values)
         elif getattr(values, "cluster_session_id", None) != self.session_id:
             self._close_spare(table, values)
         elif table is codecs.NEW_LEADER_EVENT:

@@ -54,6 +54,14 @@ def unpack_identity(identity: bytes) -> dict[str, int]:
     return {"identity_high": high, "identity_low": low}
 
 
+def begin_of_identity(values: records.ClusterIdentityEvent, record_position: int) -> int:
+    """Return from where on a log has the identity that a record of it names: from that record, or where it says.
+
+    A restored log is another one from its first own record on, however many of them come before this one.
+    """
+    return int(values.log_position) if 0 <= values.log_position <= record_position else record_position
+
+
 def is_first_record(table: Message, values: Any) -> bool:
     """Return whether a record is the one that the log began with."""
     return table is codecs.NEW_LEADERSHIP_TERM_EVENT and values.term_base_log_position == 0

@@ -293,7 +293,7 @@ CLUSTER_IDENTITY_EVENT: Message[records.ClusterIdentityEvent] = _message(
     "leadership_term_id i64; timestamp i64; identity_high i64; identity_low i64; log_position i64; member_id i32",
 )
 """A record of the log, and a message of the consensus module's snapshot: which cluster's log this is. `member_id`: the
-leader. `log_position`: of the record, in a snapshot; -1 in the log."""
+leader. `log_position`: of the record, in a snapshot; in the log from where on it has the identity, -1: from here."""
 LOG_IDENTITY: Message[records.LogIdentity] = own_codecs.LOG_IDENTITY
 """To clients of Ordo: egress, before the event that opens a session; and from a node's archive."""
 MEMBERSHIP_REQUEST: Message[records.MembershipRequest] = _message(

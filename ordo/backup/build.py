@@ -38,10 +38,10 @@ class ClosingRecords(NamedTuple):
     """What the log of each restored member has behind the chosen position."""
 
     records: Sequence[bytes]
-    identity_count: int
-    """So many records say, with the last of them, whose log it is from there on."""
     term_id: int
     identity: bytes
+    identity_position: int
+    """From here on the log is that of the restored cluster."""
 
 
 def build_member(folder: BackupFolder, plan: Plan, directory: Path, closing: ClosingRecords, owner: Owner) -> int:
@@ -77,7 +77,7 @@ def build_member(folder: BackupFolder, plan: Plan, directory: Path, closing: Clo
         store.put_candidate_term(term_id, end_position, plan.survey.timestamp)
         store.put_log_recording(log_id)
         store.folder.put_owner(owner)
-        store.folder.put_origin(Origin(closing.identity, positions[closing.identity_count - 1]))
+        store.folder.put_origin(Origin(closing.identity, closing.identity_position))
     finally:
         store.close()
     note = CommitNote(storage, str(cluster_dir))

@@ -41,8 +41,8 @@ from ordo.cluster.wire.streams import MAIN_SERVICE_ID
 from ordo.runtime.errors import ConfigurationError, StorageError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.file_access import choose_file_access
-from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.settings.dates import parse_date_ms
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
 TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30
@@ -247,7 +247,13 @@ def close_log(plan: Plan, members: NamedConfiguration, cluster_id: int, draw: by
         for session_id in sorted(survey.sessions)
     ]
     begin = [first, *_identify(identity, survey, term_id, members.voters[0].id)]
-    return ClosingRecords([*begin, members.encode(term_id, survey.timestamp), *closed], len(begin), term_id, identity)
+    records = [*begin, members.encode(term_id, survey.timestamp), *closed]
+    return ClosingRecords(records, term_id, identity, begin_of_restored(survey))
+
+
+def begin_of_restored(survey: Survey) -> int:
+    """Return from where on the restored log is another one: no record ends between the backup's end and here."""
+    return survey.position + FRAME_ALIGNMENT
 
 
 def _identify(identity: bytes, survey: Survey, term_id: int, member_id: int) -> Iterator[bytes]:
@@ -259,7 +265,7 @@ def _identify(identity: bytes, survey: Survey, term_id: int, member_id: int) -> 
     yield ordo_codecs.CLUSTER_IDENTITY_EVENT.encode(
         leadership_term_id=term_id,
         timestamp=survey.timestamp,
-        log_position=NULL_VALUE,
+        log_position=begin_of_restored(survey),
         member_id=member_id,
         **unpack_identity(identity),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordo.cluster.wire import ordo_codecs
-from ordo.cluster.wire.log_identity import Log, find_origin, pack_identity
+from ordo.cluster.wire.log_identity import Log, begin_of_identity, find_origin, pack_identity
 from ordo.pipeline.decoding.batches import BatchBuilder
 from ordo.pipeline.decoding.cursor import MessageCursor
 from ordo.pipeline.decoding.decoder import RecordDecoder, RowSelection
@@ -45,4 +45,4 @@ def _said_by(position: int, record: bytes) -> Log | None:
     if other is None or other[0] is not ordo_codecs.CLUSTER_IDENTITY_EVENT:
         return None
     identity = pack_identity(other[1])
-    return Log(identity, position, position) if identity else None
+    return Log(identity, begin_of_identity(other[1], position), position) if identity else None

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ordo.archive.segments.reader import RecordedMessage
-from ordo.backup.restore import parse_time
+from ordo.backup.restore import close_log, parse_time
 from ordo.backup.survey import Survey
 from ordo.cluster.module.state import module_snapshot
 from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.configuration import NamedConfiguration
+from ordo.cluster.wire.levels import IDENTITY_LEVEL
+from ordo.cluster.wire.log_identity import Log, are_of_two_clusters
+from ordo.cluster.wire.members import Member
 from ordo.runtime.errors import ArchiveError, ConfigurationError
 
 LENGTH = 96
@@ -48,6 +53,23 @@ def skip(position: int) -> bytes:
     return ordo_codecs.SKIP_EVENT.encode(
         leadership_term_id=0, timestamp=8, skipped_position=position, member_id=0, text=b""
     )
+
+
+@pytest.mark.parametrize("level", [0, IDENTITY_LEVEL])
+def test_a_restored_log_is_another_one_from_its_first_own_record_on(level: int) -> None:
+    """It said so from its second or third own record on: what another cluster had in their place counted as its own."""
+    plan: Any = SimpleNamespace(survey=Survey(4096, level=level), digest=b"")
+    member = Member(0, *["host:1"] * 5)
+    closing = close_log(plan, NamedConfiguration((member,), ()), 0, b"")
+    (said,) = [
+        found[1]
+        for one in closing.records
+        if (found := ordo_codecs.decode(one)) is not None and found[0] is ordo_codecs.CLUSTER_IDENTITY_EVENT
+    ]
+    assert closing.identity_position == said.log_position == 4096 + 32
+    restored = Log(closing.identity, closing.identity_position, 1 << 20)
+    for read_position, is_other in ((4096, False), (4096 + 64, True)):
+        assert are_of_two_clusters(Log(b"1" * 16, 96, read_position), restored) is is_other
 
 
 def test_terms_sessions_and_time_up_to_a_position() -> None:

@@ -47,9 +47,9 @@ def first_record(began_ms: int) -> bytes:
     return new_term(0, 0, began_ms, 0, 1)
 
 
-def identity_event(identity: bytes) -> bytes:
+def identity_event(identity: bytes, begin: int = -1) -> bytes:
     return ordo_codecs.CLUSTER_IDENTITY_EVENT.encode(
-        leadership_term_id=0, timestamp=BEGAN_MS, **unpack_identity(identity), log_position=-1, member_id=0
+        leadership_term_id=0, timestamp=BEGAN_MS, **unpack_identity(identity), log_position=begin, member_id=0
     )
 
 
@@ -117,6 +117,8 @@ def test_a_folder_says_whose_log_it_has(one: str, tmp_path: Path) -> None:
     assert told(write_log(tmp_path / "purged", [])) is None
     restored = write_log(tmp_path / "restored", [first_record(BEGAN_MS), identity_event(LATER)])
     assert told(restored).identity == LATER
+    said = write_log(tmp_path / "said", [first_record(BEGAN_MS), identity_event(LATER, 128)])
+    assert told(said)[:2] == (LATER, 128), "it says from where on"
     repeated = write_log(tmp_path / "repeated", [first_record(BEGAN_MS), identity_event(ONE.identity)])
     assert told(repeated)[:2] == ONE
     purged = write_log(tmp_path / "event", [identity_event(LATER)])

@@ -46,6 +46,7 @@ cdef class ClientLoop:
     cdef object _on_event
     cdef object _on_offered
     cdef object _on_answer                         # None: nothing was requested
+    cdef readonly int64_t answered_position        # of the log: up to here answers to requests have come
     cdef object _on_tick
     cdef object _on_poll                           # None: nothing is to be done each time
     cdef public int64_t next_tick_ns               # when `poll` calls `_on_tick`

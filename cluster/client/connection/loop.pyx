@@ -456,11 +456,14 @@ cdef class ClientLoop:
 
     cdef int _take_answer(self, const uint8_t* message, int64_t length_bytes) except -1:
         cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(message)
+        cdef int64_t log_position = ordo_get_i64(message + ANSWER_LOG_POSITION)
         if ordo_get_i64(message + SESSION_HEADER_SESSION_ID) != self._session_id:
             return 0
+        if log_position > self.answered_position:
+            self.answered_position = log_position
         self._on_answer(
             ordo_get_i64(message + ANSWER_OPEN_POSITION), ordo_get_i64(message + ANSWER_NUMBER),
-            ordo_get_i64(message + ANSWER_LOG_POSITION), ordo_get_i32(message + ANSWER_STATUS),
+            log_position, ordo_get_i32(message + ANSWER_STATUS),
             PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
         return 0
 

@@ -19,6 +19,7 @@ from ordo.cluster.wire.log_identity import (
     IDENTITY_BYTES,
     LogIdentity,
     Origin,
+    begin_of_identity,
     identity_of,
     is_first_record,
     pack_identity,
@@ -108,7 +109,7 @@ class ClusterIdentity:
         if is_first_record(record.table, record.values):
             self._adopt(Origin(identity_of(record.values), record.values.log_position))
         elif record.table is ordo_codecs.CLUSTER_IDENTITY_EVENT:
-            self._adopt(Origin(pack_identity(record.values), record.position))
+            self._adopt(Origin(pack_identity(record.values), begin_of_identity(record.values, record.position)))
             self._is_settled = True
 
     def told(self, executed_position: int) -> ToldIdentity | None:

@@ -193,6 +193,8 @@ class SessionRequests:
         self._by_session: dict[int, SessionRequest] = {}
         """Requests that may become sessions, by the session's id."""
         self._asked: PendingRegistrations[tuple[Any, str, Image]] = PendingRegistrations(client)
+        self._untold: set[int] = set()
+        """Sessions of Ordo's clients that this leader could not tell yet whose log it is."""
         self._on_rejected = on_rejected
         self._draw_session_id = draw_session_id
         self._waiting_of_host: Counter[str] = Counter()
@@ -324,10 +326,9 @@ class SessionRequests:
             return
         self._forget(request)
         self._open.admit(session, request.publication, request.image, cluster_time)
-        told = self._log_facts.told_identity() if request.is_of_ordo else None
-        if told is not None:
-            ids = {"session_id": session.id, "correlation_id": session.correlation_id}
-            self._open.tell(session, LOG_IDENTITY.encode(**ids, **told._asdict()))
+        if request.is_of_ordo:
+            self._untold.add(session.id)
+            self._tell_identity()
         detail, member_id = encode_message_limit(self.message_bytes_max), leadership.member_id
         if request.wants_principal:
             detail = f"{detail} {encode_mark(session.encoded_principal)}".rstrip()
@@ -336,6 +337,18 @@ class SessionRequests:
         if request.is_unchecked:
             self._open.notify(leadership, session, UNCHECKED_NOTICE)
 
+    def _tell_identity(self) -> None:
+        """Tell clients whose log it is, as soon as an event has said it: of a new cluster, in its first second."""
+        told = self._log_facts.told_identity() if self._untold else None
+        if told is None:
+            return
+        for session_id in sorted(self._untold):
+            session = self._open.get(session_id)
+            if session is not None:
+                ids = {"session_id": session.id, "correlation_id": session.correlation_id}
+                self._open.tell(session, LOG_IDENTITY.encode(**ids, **told._asdict()))
+        self._untold.clear()
+
     def image_gone(self, image: Image) -> None:
         for request in [request for request in self._requests.values() if request.image is image]:
             if request.state is not RequestState.IN_FLIGHT:
@@ -343,6 +356,7 @@ class SessionRequests:
 
     def lose_leadership(self, leadership: Leadership) -> None:
         self.identities.clear()
+        self._untold.clear()
         for request in list(self._requests.values()):
             request.publication.offer(
                 session_event(
@@ -354,6 +368,7 @@ class SessionRequests:
     def work(self, leadership: Leadership, leader_id: int, cluster_time: int) -> int:
         """Run one slow tick; return the number of requests that timed out."""
         self._take_asked(leadership, leader_id, cluster_time)
+        self._tell_identity()
         timed_out = 0
         for request in list(self._requests.values()):
             if request.state is not RequestState.IN_FLIGHT and cluster_time > request.deadline:

@@ -149,9 +149,8 @@ class OpenSessions:
         self._counters: PendingRegistrations[ClusterSession] = PendingRegistrations(client)
         self._by_image: dict[Image, dict[int, ClusterSession]] = {}
         """Keyed by ingress image: the sessions whose client sends on it."""
-        self._leads = False
         self._announcement = ""
-        """What a session that this leader has not opened is told first."""
+        """What a session that this leader has not opened is told first; empty while this member does not lead."""
         self._of_host: Counter[str] = Counter()
         self._of_principal: Counter[bytes] = Counter()
         self.next_session_id = 1
@@ -244,7 +243,7 @@ class OpenSessions:
 
     def release_unwanted(self) -> None:
         """Close publications to clients that this member asked for while it led, and received after that."""
-        if not self._leads:
+        if not self._announcement:
             for _, publication, error in self._asked.take():
                 if error is None:
                     publication.close()
@@ -259,7 +258,6 @@ class OpenSessions:
 
         A few at a time: a leader that made thousands of publications at once would miss heartbeats and be replaced.
         """
-        self._leads = True
         self._announcement = encode_announcement(message_bytes_max)
         for session in self:
             self._take_messages(session, cluster_time)
@@ -283,7 +281,7 @@ class OpenSessions:
         )
 
     def lose_leadership(self) -> None:
-        self._leads = False
+        self._announcement = ""
         self._table.clear()
         for session in [*self._sessions.values(), *self._closed]:
             session.events.clear()

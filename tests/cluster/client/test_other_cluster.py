@@ -11,6 +11,7 @@ import pytest
 from ordo.archive.protocol.own_codecs import LOG_IDENTITY, is_of_ordo
 from ordo.cluster.client.requests.journal import Journal, JournalFile
 from ordo.cluster.client.session import CLIENT_INFO
+from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.log_identity import Log, Origin, unpack_identity
 from ordo.runtime.errors import OtherClusterError
 from tests.cluster.client.session_members import Member, SessionWorld
@@ -27,17 +28,19 @@ class TellingWorld(SessionWorld):
 
     def _open(self, member: Member, request: Any, correlation_id: int) -> None:
         if self.told is not None:
-            member.send(
-                request.response_channel,
-                LOG_IDENTITY.encode(
-                    session_id=len(self.sessions) + 1,
-                    correlation_id=correlation_id,
-                    identity_position=self.told.position,
-                    executed_position=self.told.executed_position,
-                    **unpack_identity(self.told.identity),
-                ),
-            )
+            self.tell(self.told, len(self.sessions) + 1, request.response_channel, correlation_id)
         super()._open(member, request, correlation_id)
+
+    def tell(self, log: Log, session_id: int, channel: str, correlation_id: int) -> None:
+        """The leader says to the client of a session whose log it has."""
+        message = LOG_IDENTITY.encode(
+            session_id=session_id,
+            correlation_id=correlation_id,
+            identity_position=log.position,
+            executed_position=log.executed_position,
+            **unpack_identity(log.identity),
+        )
+        self.leader.send(channel, message)
 
 
 @pytest.fixture
@@ -73,6 +76,67 @@ def test_a_client_stays_with_what_may_be_its_cluster(world: TellingWorld, told: 
     close_session(world, first, "TIMEOUT")
     world.run(client, lambda: client.is_connected and client.session_id not in (-1, first))
     client.close()
+
+
+@pytest.mark.parametrize("is_guessed", [False, True])
+def test_a_client_of_a_clusters_first_second_learns_later_whose_it_is(world: TellingWorld, is_guessed: bool) -> None:
+    """It never did, and went over to any cluster that was at its addresses later."""
+    world.told = None
+    client = world.client(reconnect=True)
+    first = client.session_id
+    request = world.sessions[first]
+    world.tell(Log(ONE, 0, 5000), first, request.response_channel, request.correlation_id + is_guessed)
+    for _ in range(1000):
+        client.poll()
+    assert client.known_cluster.origin == (None if is_guessed else Origin(ONE, 0))
+    world.told = Log(OTHER, 0, 5000)
+    close_session(world, first, "TIMEOUT")
+    if is_guessed:
+        world.run(client, lambda: client.is_connected and client.session_id not in (-1, first))
+    else:
+        with pytest.raises(OtherClusterError, match=BOTH):
+            world.run(client, lambda: False)
+    client.close()
+
+
+def test_a_session_turns_out_to_be_of_another_cluster(world: TellingWorld) -> None:
+    client = world.client(reconnect=True)
+    first, world.told = client.session_id, None
+    close_session(world, first, "TIMEOUT")
+    world.run(client, lambda: client.is_connected and client.session_id not in (-1, first))
+    request = world.sessions[client.session_id]
+    world.tell(Log(OTHER, 0, 5000), client.session_id, request.response_channel, request.correlation_id)
+    with pytest.raises(OtherClusterError, match=BOTH):
+        world.run(client, lambda: False)
+    client.close()
+
+
+@pytest.mark.parametrize(("answered", "is_refused"), [(6000, False), (6032, True)])
+def test_what_was_answered_counts_as_known(
+    world: TellingWorld, tmp_path: Path, answered: int, is_refused: bool
+) -> None:
+    """A client went over to a cluster that was restored without the last requests whose answers it had."""
+    path = tmp_path / "journal"
+    client = world.client(journal=str(path))
+    first, session = client.session_id, world.sessions[client.session_id]
+    answer = ordo_codecs.ANSWER.encode(
+        leadership_term_id=world.leadership_term_id,
+        cluster_session_id=first,
+        timestamp=0,
+        open_position=640,
+        number=1,
+        log_position=answered,
+        status=0,
+    )
+    world.leader.send(session.response_channel, answer)
+    world.run(client, lambda: client._loop.answered_position == answered)
+    client.close()
+    world.told = Log(OTHER, 6032, 9000)
+    if is_refused:
+        with pytest.raises(OtherClusterError, match="the journal of the one"):
+            world.client(journal=str(path))
+    else:
+        world.client(journal=str(path)).close()
 
 
 @pytest.mark.parametrize(("restored_position", "is_refused"), [(4000, True), (6000, False)])

@@ -9,10 +9,10 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ordo.archive.protocol.own_codecs import IMPLEMENTATION
+from ordo.archive.protocol.own_codecs import IMPLEMENTATION, ToldIdentity
 from ordo.cluster.module.sessions.session_requests import WAITING_MIN, LogFacts, SessionBounds, SessionRequests
 from ordo.cluster.module.sessions.sessions import OpenSessions
-from ordo.cluster.wire import codecs
+from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.sessions.message_limit import decode_message_limit, encode_message_limit
 from ordo.cluster.wire.sessions.principal_mark import MARK_BYTES, WANTED, decode_mark, encode_mark
 from ordo.runtime.errors import RegistrationError
@@ -67,6 +67,7 @@ class Leader:
         self.driver = SlowDriver()
         self.term = Term(1_000_000_000, LEADER)
         self.refused: list[str] = []
+        self.told_identity: ToldIdentity | None = None
         client, ids = cast(Any, self.driver), count(1 << 40)
         self.open = OpenSessions(client, table or SessionTable(), 10_000)
         self.requests = SessionRequests(
@@ -75,7 +76,7 @@ class Leader:
             cast(Any, gate or Gate()),
             session_timeout=10_000,
             bounds=bounds or SessionBounds.of(2),
-            log_facts=LogFacts(lambda: 1000),
+            log_facts=LogFacts(lambda: 1000, told_identity=lambda: self.told_identity),
             on_rejected=self.refused.append,
             draw_session_id=lambda: next(ids),
         )
@@ -285,6 +286,31 @@ def test_a_client_that_asks_is_told_a_mark_of_its_principal() -> None:
     desk, root, again, nobody, unasked = map(decode_mark, details)
     assert len(desk) == 2 * MARK_BYTES and desk == again != root and b"desk".hex() not in desk
     assert (nobody, unasked) == ("", "") and details[3] == details[4] == encode_message_limit(1000)
+
+
+@pytest.mark.parametrize(("client_info", "is_told"), [("commit=ordo", True), ("name=java", False)])
+@pytest.mark.parametrize("leads_on", [True, False])
+def test_a_client_of_the_first_second_is_told_later_whose_log_it_is(
+    client_info: str, is_told: bool, leads_on: bool
+) -> None:
+    """The log of a new cluster says it after a second; before that, a client was told nothing, and never was."""
+    door = Door(SessionBounds.of(8))
+    assert door.ask("10.0.0.1", b"desk", client_info) == ""
+    session_id = codecs.decode(door.records[-1])[1].cluster_session_id  # type: ignore[index]
+    door.commit()
+    events = door.open.get(session_id).events  # type: ignore[union-attr]
+    door.work()
+    assert len(events) == 1
+    if not leads_on:
+        door.requests.lose_leadership(door.term)
+    door.told_identity = ToldIdentity(1, 2, 96, 96)
+    for _ in range(2):
+        door.work()
+    found = [ordo_codecs.decode_any(one) for one in events]
+    told = [one[1] for one in found if one is not None and one[0] is ordo_codecs.LOG_IDENTITY]
+    assert [(one.session_id, one.correlation_id, one.identity_position) for one in told] == (
+        [(session_id, 1, 96)] if is_told and leads_on else []
+    )
 
 
 @pytest.mark.parametrize(
