@@ -71,6 +71,8 @@ def lose_most(world: World) -> None:
         return
     for client in world.clients:
         client.crash()
+    for consumer in world.consumers:  # they have heard what most members are about to forget
+        consumer.kill()
     world.watch_only(NothingCommittedIsGivenUp(world, keeper, position))
     for one, image in zip(others, images, strict=True):
         if one.is_alive:

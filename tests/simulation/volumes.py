@@ -145,6 +145,8 @@ class VolumeFaults:
         mixed = (_with_former(files, old_files, folder), _with_former(stores, old_stores, folder))
         node.disk.restore(mixed)
         node.has_lost = True
+        # Without syncs its own note proves nothing to it: the others tell it that it has had more.
+        node.has_old_data = self._world.options.sync == "none"
         self._world.trace.count_fault("older volume of the archive")
         self._world.note(f"{node.name} got an older copy of its archive, which ends at {position} or below")
         self._later(lambda: self._restart(node))
