@@ -33,7 +33,7 @@ from ordo.cluster.monitoring.metric_names import (
 )
 from ordo.cluster.wire.streams import INGRESS_STREAM_ID
 from ordo.deploy.launcher import ROOT, LocalCluster
-from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.agreement import await_that, await_value
 from tests.cluster.integration.damage import flip, log_files
 from tests.clusters import PATIENT, await_ready
 from tests.deploy.alerts import FAULTS, rules_test
@@ -122,18 +122,25 @@ def cluster() -> Iterator[tuple[LocalCluster, list[int]]]:
         yield cluster, ports
 
 
+def scrape_in_one_term(nodes: LocalCluster, ports: list[int]) -> tuple[int, list[str]] | None:
+    """The leader and the metrics of all members, unless another one came to lead meanwhile."""
+    leader = nodes.await_leader()
+    term = nodes.leader_term(leader)
+    answers = [get(port, "/metrics") for port in ports]
+    is_same = nodes.leader() == leader and nodes.leader_term(leader) == term
+    return (leader, [text for _, text in answers]) if is_same and {status for status, _ in answers} == {200} else None
+
+
 @pytest.mark.slow
 def test_health_and_metrics_of_real_nodes(cluster: tuple[LocalCluster, list[int]], tmp_path: Path) -> None:
     nodes, ports = cluster
-    leader = nodes.await_leader()
-    scrapes: dict[str, str] = {}
     for member_id, port in enumerate(ports):
         await_that(lambda: get(port, "/readyz") == (200, "ok\n"), f"member {member_id} is ready")  # noqa: B023
         assert get(port, "/livez") == (200, "ok\n")
         assert get(port, "/elsewhere")[0] == 404
-        status, text = get(port, "/metrics")
-        assert status == 200
-        scrapes[f"127.0.0.1:{port}"] = text
+    leader, texts = await_value(lambda: scrape_in_one_term(nodes, ports), "metrics while one member leads")
+    scrapes = {f"127.0.0.1:{port}": text for port, text in zip(ports, texts, strict=True)}
+    for member_id, text in enumerate(texts):
         labels = f'{{cluster="0",member="{member_id}"'
         assert f"ordo_has_quorum{labels}}} 1.0\n" in text
         assert f'ordo_role{labels},role="leader"}} {float(member_id == leader)}\n' in text
