@@ -152,12 +152,14 @@ class RecordCalls:
         try:
             if index != PARTITION or not await self._topics.has(caller.session, topic):
                 return await self._refuse(topic, index, KafkaError.UNKNOWN_TOPIC_OR_PARTITION)
-            if number >= self._topics.end_of(topic):
+            if number > self._topics.end_of(topic):
                 await self._topics.refresh(caller.session)
             if not 1 <= number <= max(self._topics.end_of(topic), self._readers.end_of(topic)):
                 return await self._refuse(topic, index, KafkaError.OFFSET_OUT_OF_RANGE)
             length = max(min(partition.partition_max_bytes, bytes_max), 1)
             messages = await self._readers.read(caller.session.credentials, topic, number, length, deadline_s)
+            if not messages:  # a client may take the end that it is told for the end of the topic
+                await self._topics.refresh(caller.session)
         except NoReaderError:
             return await self._refuse(topic, index, KafkaError.REQUEST_TIMED_OUT)
         except OrdoError as error:

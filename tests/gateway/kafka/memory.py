@@ -54,6 +54,7 @@ class MemorySession:
     def __init__(self) -> None:
         self.harness = ServiceHarness(Topics).execute(OpenSession(1, 1))
         self.orders = 0
+        self.queries = 0
 
     async def open(self) -> None:
         pass
@@ -67,6 +68,7 @@ class MemorySession:
         return decode_answer(bytes(effect.value))
 
     async def query(self, kind: OrderKind, **fields: object) -> Any:
+        self.queries += 1
         return json.loads(self.harness.service.on_query(encode_order(kind, **fields)))
 
     async def read(self, _: bytes, topic: str, number: int, bytes_max: int, deadline_s: float) -> list[Stored]:

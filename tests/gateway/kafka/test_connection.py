@@ -252,3 +252,15 @@ def test_a_client_that_says_nothing_is_let_go() -> None:
 def test_settings_out_of_range_are_refused(change: dict[str, Any], why: str) -> None:
     with pytest.raises(OrdoError, match=why):
         KafkaSettings(**({"endpoints": ["127.0.0.1:9"]} | change))
+
+
+def test_a_reader_at_the_end_asks_the_cluster_only_once_nothing_has_come() -> None:
+    async def work() -> list[int]:
+        door, counts = MemoryDoor(), []
+        for request in (METADATA, produce([(None, b"x", [])], 2), fetch(1, 3), fetch(2, 4)):
+            before = door.session.queries
+            await door.serve(framed(request))
+            counts.append(door.session.queries - before)
+        return counts
+
+    assert run(work()) == [1, 0, 0, 1]
