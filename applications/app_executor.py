@@ -16,6 +16,7 @@ from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.follow.entries import EntryKind, LogEntry, is_snapshot
 from ordo.runtime.errors import Reject, ServiceError, SnapshotError
+from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import BYTES, Message
 from ordo.service_api.native import Header, MessageSequence
 from ordo.service_api.requests import Identity, OpenStatus, RequestTable
@@ -93,6 +94,8 @@ class AppExecutor:
         self._requests = RequestTable()
         self._header = Header()
         self._sequence = MessageSequence()
+        self._knows_sequence = True
+        """Whether the checkpoint that it goes on from has the number of the last message; else all have 0."""
         messages = iter(snapshot) if snapshot is not None else None
         if messages is not None:
             self._restore(messages)
@@ -140,6 +143,7 @@ class AppExecutor:
             self._on_level(entry)
         elif kind is EntryKind.CLUSTER_ACTION and is_snapshot(entry):
             self._sequence.pass_snapshot()
+            self._knows_sequence = self._knows_sequence or not self._sequence.is_kept
 
     def _on_level(self, entry: LogEntry) -> None:
         self.takes_output_ids = self.takes_output_ids or entry.values.level >= OUTPUT_ID_LEVEL
@@ -306,7 +310,7 @@ class AppExecutor:
     # Calls
 
     def _deliver(self, session: AppSession | None, entry: LogEntry) -> None:
-        self._header.update(entry.position, entry.leadership_term_id, self._number)
+        self._header.update(entry.position, entry.leadership_term_id, self._number if self._knows_sequence else 0)
         made_before = self.cluster.outputs_made
         try:
             answer = self._call("on_session_message", session, entry.timestamp, entry.payload, self._header)
@@ -357,7 +361,7 @@ class AppExecutor:
                 tuple(self._requests.snapshot()),
                 request_ids=tuple(self._requests.ids.snapshot()),
                 takes_ids=len(self._requests.ids) > 0,
-                sequence=last,
+                sequence=last if self._knows_sequence else NULL_VALUE,
                 keeps_sequence=is_kept,
             )
         )
@@ -416,6 +420,7 @@ class AppExecutor:
         self._requests.restore(found.requests)
         self._requests.ids.restore(found.request_ids, found.takes_ids)
         self._sequence.restore(found.sequence, found.keeps_sequence)
+        self._knows_sequence = found.sequence >= 0
         self.identity = next((one for one in self._requests if one.identity == self.identity_name), None)
         cluster.outputs_made, self.outputs_accepted = state.outputs_made, state.outputs_accepted
         self.outputs_before_identity = state.outputs_before_identity

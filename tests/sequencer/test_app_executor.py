@@ -403,6 +403,11 @@ def test_an_instance_reads_in_the_log_that_outputs_may_have_ids() -> None:
         assert one.takes_output_ids is is_there
 
 
+def says_sequence(message: bytes) -> bool:
+    found = ordo_codecs.decode_any(message)
+    return found is not None and found[0] is ordo_codecs.MESSAGE_SEQUENCE
+
+
 class Sequenced(ClusteredService):
     """Keeps the number of each message."""
 
@@ -434,3 +439,22 @@ def test_messages_have_the_numbers_that_they_have_in_the_cluster() -> None:
     log.append(action)
     log.message(b"and next")
     assert service.numbers == [position + 2]
+
+
+def test_an_instance_that_does_not_know_how_many_messages_there_were_tells_no_numbers() -> None:
+    """Its checkpoint is of an earlier release, and the cluster may have counted: until nobody counts any more."""
+    level = ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=1, timestamp=1, level=SEQUENCE_LEVEL, member_id=0)
+    action = codecs.CLUSTER_ACTION_REQUEST.encode(leadership_term_id=1, log_position=0, timestamp=1, action=2, flags=0)
+    for records, is_known in (([level], False), ([level, action], False), ([action, level], True)):
+        log = Log(one := AppExecutor(Sequenced(), "tested"))
+        log.message(b"first")
+        old = [message for message in one.take_snapshot() if not says_sequence(message)]
+        again = AppExecutor(service := Sequenced(), "tested", snapshot=old)
+        log.executors = [again]
+        log.message(b"before")
+        for record in records:
+            log.append(record)
+        log.message(b"after")
+        assert service.numbers[0] == 0 and (service.numbers[1] > 0) is is_known
+        held = [message for message in again.take_snapshot() if says_sequence(message)]
+        assert bool(held) is is_known
