@@ -69,7 +69,7 @@ def load_versions(names: Mapping[int, str], folder: Path | None = None) -> Servi
     return ServiceVersions({app_version: load_service(name, folder) for app_version, name in names.items()})
 
 
-def load_class(name: str, key: str, folder: Path | None = None) -> type[Any]:
+def load_class(name: str, key: str, folder: Path | None = None) -> type:
     """Load any class as `load_service` loads a service; `key` names it in errors."""
     found = load_attribute(name, key, folder)
     if not isinstance(found, type):
