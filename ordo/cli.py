@@ -21,6 +21,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
+from typer.models import CommandInfo
 
 from ordo.runtime.errors import (
     ArchiveError,
@@ -118,6 +119,9 @@ ELSEWHERE = {
 """Commands of other modules, which are imported when the command is used: a start brings in no more than it needs, and
 the list of all commands brings in none of them."""
 
+FURTHER = {"cluster": {"recover": "ordo.salvage.recover_commands:recover"}}
+"""Keyed by group: the commands that come from a room above that of the group."""
+
 
 class Commands(TyperGroup):
     """The commands of this module, and those of ELSEWHERE."""
@@ -171,12 +175,22 @@ def _load(name: str, place: str) -> Any:
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
         single.command(name)(found)
         return typer.main.get_command(single)
-    without = copy(found)
+    found, without = copy(found), copy(found)
+    found.registered_commands = [*found.registered_commands, *_further(name)]
     without.registered_commands = []
     without.rich_markup_mode = None  # help in plain text, which is there in half the time
     group: Any = typer.main.get_group(without)
     group.commands = Unmade(found, group.commands)
     return group
+
+
+def _further(group: str) -> list[CommandInfo]:
+    """Return the commands that are added to a group."""
+    added = typer.Typer()
+    for name, place in FURTHER.get(group, {}).items():
+        module, _, attribute = place.partition(":")
+        added.command(name)(getattr(importlib.import_module(module), attribute))
+    return added.registered_commands
 
 
 app = typer.Typer(

@@ -96,6 +96,7 @@ ROOMS: dict[str, str] = {
     "ordo/debugging": "a log as evidence: the prompt, bisection, comparison, recordings for tests",
     "ordo": "the public face: what users import, and the command line",
     "ordo/backup": "backups of a cluster, and restoring one",
+    "ordo/salvage": "what is left of a cluster whose majority is gone: `ordo cluster recover`",
     "ordo/debugging/commands": "`ordo debug`",
     "ordo/bench/loads": "services and loads that the benchmarks run",
     "ordo/bench": "`ordo bench`",

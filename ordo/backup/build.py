@@ -128,7 +128,7 @@ def _append(storage: FileStorage, directory: Path, log_id: int, position: int, r
     try:
         archive = Archive(str(directory), storage=storage, clock=SystemClock(), client=transport.client, sync="commit")
         try:
-            positions = _record(archive, transport, log_id, position, records)
+            positions = record_messages(archive, transport, log_id, position, records)
             for descriptor in archive.recordings():
                 damage = archive.find_damage(descriptor.recording_id)
                 if damage is not None:
@@ -140,9 +140,13 @@ def _append(storage: FileStorage, directory: Path, log_id: int, position: int, r
         transport.close()
 
 
-def _record(
+def record_messages(
     archive: Archive, transport: ClientTransport, log_id: int, position: int, records: Sequence[bytes]
 ) -> list[int]:
+    """Extend a recording of the log by records, as a leader does; return where each of them ends.
+
+    Raises OrdoError.
+    """
     descriptor = archive.descriptor(log_id)
     first, length = descriptor.initial_term_id, descriptor.term_length
     channel = (
@@ -169,5 +173,5 @@ def _record(
     publication.close()
     stop = archive.descriptor(log_id).stop_position
     if left or stop != positions[-1]:
-        raise OrdoError(f"the restored log ends at position={stop}, expected {positions[-1]}")
+        raise OrdoError(f"the log ends at position={stop}, expected {positions[-1]}")
     return positions[1:]

@@ -42,7 +42,7 @@ from ordo.runtime.errors import ConfigurationError, StorageError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.file_access import choose_file_access
 from ordo.runtime.settings.dates import parse_date_ms
-from ordo.transport.frame_layout import FRAME_ALIGNMENT
+from ordo.transport.frame_layout import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align_frame
 
 TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30
@@ -111,7 +111,14 @@ def restore_members(path: Path, configs: Sequence[NodeSettings], target: Target)
             _check_services(config, plan)
             _check_versions(config, plan.survey)
         members = configs[0].member_list
-        closing = close_log(plan, NamedConfiguration(members, ()), configs[0].cluster.cluster_id, _draw(configs))
+        closing = close_log(
+            plan.survey,
+            plan.digest,
+            plan.stretch.term_length,
+            NamedConfiguration(members, ()),
+            configs[0].cluster.cluster_id,
+            _draw(configs),
+        )
         end_position = _build_all(folder, plan, configs, closing)
     made = {config.node.member_id: config.node.data_dir for config in configs}
     missing = [member.id for member in members if member.id not in made]
@@ -219,17 +226,21 @@ def _draw(configs: Sequence[NodeSettings]) -> bytes:
     return secrets.token_bytes(IDENTITY_BYTES) if is_whole else b""
 
 
-def close_log(plan: Plan, members: NamedConfiguration, cluster_id: int, draw: bytes) -> ClosingRecords:
-    """Return what every restored member has after the chosen position. `draw`: see `_draw`."""
-    survey = plan.survey
+def close_log(
+    survey: Survey, digest: bytes, term_length: int, members: NamedConfiguration, cluster_id: int, draw: bytes
+) -> ClosingRecords:
+    """Return the records that make a log, from where the survey ends, that of another cluster.
+
+    `digest`: of the snapshot that it is executed from. `term_length`: of the log buffers. `draw`: see `_draw`.
+    """
     last_term = survey.terms[-1][0] if survey.terms else 0
-    said = f"{survey.position} {last_term} {plan.digest.hex()} {members} {cluster_id} {draw.hex()}".encode()
+    said = f"{survey.position} {last_term} {digest.hex()} {members} {cluster_id} {draw.hex()}".encode()
     number = int.from_bytes(hashlib.blake2b(said, digest_size=8).digest()) % (1 << TERM_DRAW_BITS)
     term_id = last_term + TERM_LEAP + number
     identity = hashlib.blake2b(said, digest_size=IDENTITY_BYTES).digest()
     first = codecs.NEW_LEADERSHIP_TERM_EVENT.encode(
         leadership_term_id=term_id,
-        log_position=survey.position,
+        log_position=_end_of_first(survey.position, term_length),
         timestamp=survey.timestamp,
         term_base_log_position=survey.position,
         leader_member_id=members.voters[0].id,
@@ -254,6 +265,13 @@ def close_log(plan: Plan, members: NamedConfiguration, cluster_id: int, draw: by
 def begin_of_restored(survey: Survey) -> int:
     """Return from where on the restored log is another one: no record ends between the backup's end and here."""
     return survey.position + FRAME_ALIGNMENT
+
+
+def _end_of_first(position: int, term_length: int) -> int:
+    """Return where the NewLeadershipTermEvent ends; if the rest of the term is too short for it, it is in the next."""
+    length = codecs.HEADER_LENGTH_BYTES + codecs.NEW_LEADERSHIP_TERM_EVENT.block_length
+    aligned, rest = align_frame(FRAME_HEADER_LENGTH + length), term_length - position % term_length
+    return position + aligned + (rest if aligned > rest else 0)
 
 
 def _identify(identity: bytes, survey: Survey, term_id: int, member_id: int) -> Iterator[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.backup.query import OfferedSnapshot
@@ -18,6 +18,7 @@ from ordo.runtime.errors import ArchiveError, OrdoError, SnapshotError, StorageE
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
     from ordo.archive.recorder import Recording
+    from ordo.archive.segments.reader import RecordingReader
     from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
     from ordo.transport.client.client import TransportClient
 
@@ -32,7 +33,13 @@ class CheckedSnapshot(NamedTuple):
     digest: bytes
 
 
-def check_snapshot(archive: Archive, entry: SnapshotEntry) -> CheckedSnapshot:
+class RecordingSource(Protocol):
+    """An archive, or the folder of one, whose recordings are read."""
+
+    def reader(self, recording_id: int, position: int | None = None) -> RecordingReader: ...
+
+
+def check_snapshot(archive: RecordingSource, entry: SnapshotEntry) -> CheckedSnapshot:
     """Read all of a snapshot. Raises SnapshotError, ArchiveError, DecodeError, ClusterError for what is none."""
     module_messages = [message.payload for message in archive.reader(entry.module_recording_id, None).messages()]
     services, digests = [], []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ordo.cluster.module.versions.version_log import VersionChange
 from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
 from ordo.cluster.wire.levels import FIRST_LEVEL
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.runtime.errors import ArchiveError
@@ -15,6 +16,7 @@ from ordo.runtime.errors import ArchiveError
 if TYPE_CHECKING:
     from ordo.archive.segments.reader import RecordedMessage
     from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
+    from ordo.cluster.wire.records import ConfigurationEvent
 
 
 STAMPED = (EntryKind.MESSAGE, EntryKind.SESSION_OPEN, EntryKind.SESSION_CLOSE, EntryKind.TIMER)
@@ -38,6 +40,8 @@ class Survey:
     """Positions of records that are left out."""
     level: int = FIRST_LEVEL
     """Protocol level of the log."""
+    configuration: NamedConfiguration | None = None
+    """The newest one of the log; None while it has none."""
 
     @classmethod
     def of_snapshot(cls, snapshot: ModuleSnapshot, timestamp: int) -> Survey:
@@ -50,6 +54,7 @@ class Survey:
             [VersionChange(position, snapshot.version_of(one), one) for one in service_ids],
             {skip.log_position for skip in snapshot.skips},
             snapshot.level,
+            snapshot.configuration,
         )
 
     def versions_of(self, service_id: int) -> list[int]:
@@ -94,6 +99,8 @@ class Survey:
             self.versions.append(VersionChange.of_event(entry.position, entry.values))
         elif entry.kind is EntryKind.LEVEL:
             self.level = entry.values.level
+        elif entry.kind is EntryKind.CONFIGURATION:
+            self.configuration = decode_configuration(cast("ConfigurationEvent", entry.values))
         elif entry.kind is EntryKind.SKIP:
             self.skipped.add(entry.values.skipped_position)
         elif entry.kind is EntryKind.SESSION_OPEN:

@@ -26,6 +26,7 @@ HERE_ONLY = {
     "cluster invalidate-snapshot": "changes the store of a stopped member, in its folder",
     "cluster renew-log": "changes the store of a stopped member, in its folder",
     "cluster adopt": "changes the store of a stopped member, in its folder",
+    "cluster recover": "reads the folders of stopped members, and changes that of one",
     "cluster is-leader": "is for scripts on a member's machine; from elsewhere `ordo cluster status` says who leads",
     "archive serve": "is the archive that others ask",
     "archive mark-invalid": "changes the catalog, which a running archive owns",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,9 +57,8 @@ def skip(position: int) -> bytes:
 @pytest.mark.parametrize("level", [0, IDENTITY_LEVEL])
 def test_a_restored_log_is_another_one_from_its_first_own_record_on(level: int) -> None:
     """It said so from its second or third own record on: what another cluster had in their place counted as its own."""
-    plan: Any = SimpleNamespace(survey=Survey(4096, level=level), digest=b"")
     member = Member(0, *["host:1"] * 5)
-    closing = close_log(plan, NamedConfiguration((member,), ()), 0, b"")
+    closing = close_log(Survey(4096, level=level), b"", 65536, NamedConfiguration((member,), ()), 0, b"")
     (said,) = [
         found[1]
         for one in closing.records
@@ -70,6 +68,15 @@ def test_a_restored_log_is_another_one_from_its_first_own_record_on(level: int) 
     restored = Log(closing.identity, closing.identity_position, 1 << 20)
     for read_position, is_other in ((4096, False), (4096 + 64, True)):
         assert are_of_two_clusters(Log(b"1" * 16, 96, read_position), restored) is is_other
+
+
+@pytest.mark.parametrize(("term_length", "end"), [(65536, 4096 + 96), (4160, 4160 + 96)])
+def test_the_first_record_names_the_position_behind_it_as_leaders_do(term_length: int, end: int) -> None:
+    """Where the rest of its term is too short for it, it is in the next one."""
+    members = NamedConfiguration((Member(0, *["host:1"] * 5),), ())
+    found = codecs.decode(close_log(Survey(4096), b"", term_length, members, 0, b"").records[0])
+    assert found is not None and found[1].log_position == end
+    assert found[1].term_base_log_position == 4096
 
 
 def test_terms_sessions_and_time_up_to_a_position() -> None:

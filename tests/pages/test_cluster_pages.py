@@ -47,6 +47,7 @@ INGRESS = "tests/cluster/integration/test_ingress.py"
 FORKED = "tests/ordo/test_forked_workers.py"
 ORDERS_PAGE = "tests/pages/test_operator_pages.py"
 SERVICE_VERSIONS = "tests/cluster/integration/test_service_versions.py"
+RECOVER = "tests/cluster/integration/test_recover.py"
 REPLICAS = "tests/cluster/integration/test_replicas_notice.py"
 TRACING = "tests/cluster/integration/test_tracing.py"
 APPLICATIONS = "tests/sequencer/test_real_applications.py"
@@ -310,6 +311,7 @@ def test_the_operations_page(cluster: LocalCluster, folder: Path) -> None:
         page.run_by(f"{ORDERS_PAGE}::test_orders_from_elsewhere")  # the other line
         type_in(cluster, page.take("sh", "ordo top"), "--once", "--interval", "0.1")
         assert cluster.await_leader() >= 0
+        page.run_by(f"{RECOVER}::test_one_member_goes_on_and_whoever_knows_more_is_told", "recover --config")
         page.run_by(f"{ORDERS_PAGE}::test_a_record_at_which_the_service_fails", "ordo cluster skip POSITION")
         page.run_by(
             "tests/cli/test_log_settings.py::test_the_log_follows_its_settings_while_the_node_runs", "kill -USR1 PID"

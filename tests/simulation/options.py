@@ -157,6 +157,8 @@ class Options:
     """Until a member gets an older copy of its own volume, or that of another member or cluster."""
     loses_most: bool = False
     """At the end, most members get copies of their volumes from a moment ago, while the leader is down."""
+    loses_for_good: bool = False
+    """At the end, most members are gone for good, and an operator goes on with what is left."""
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 

@@ -52,6 +52,7 @@ FIRST_SEEDS: dict[str, int] = {
 """Where the seeds begin for bugs that not every seed shows, or shows soon: one that showed it when this was written."""
 MS = 1_000_000
 S = 1_000_000_000
+LOST_FOR_GOOD = Options(duration_ns=S, operation_mean_ns=4 * MS, levels=True, loses_for_good=True)
 FORGETFUL = Options(
     duration_ns=6 * S, operation_mean_ns=4 * MS, padding_max=3000, snapshot_every_bytes=60 * 1024, snapshots_kept=1,
     retention_bytes=0, retention_patience_s=0, kill_mean_ns=2 * S, partition_mean_ns=S, outage_mean_ns=S,
@@ -292,6 +293,10 @@ OPTIONS = {
     "orders_outlive_their_leader": Options(
         duration_ns=2 * S, orders_mean_ns=S // 2, partition_mean_ns=S // 4, outage_mean_ns=2 * S
     ),
+    "what_is_lost_is_told_as_nothing": LOST_FOR_GOOD,
+    "a_new_epoch_keeps_the_identity": LOST_FOR_GOOD,
+    "former_members_stay_voters": LOST_FOR_GOOD,
+    "members_start_in_the_middle_of_a_recovery": LOST_FOR_GOOD,
 }  # fmt: skip
 """For bugs that few of the drawn clusters show: leaders that are replaced and do not know it are rare, and so are
 transfers while much is under way, orders that are never committed, and log that goes while members are away.

@@ -79,6 +79,16 @@ def newest_slot(content: bytes) -> tuple[int, int]:
     return max(found)
 
 
+def read_noted_position(storage: Storage, directory: str) -> int:
+    """Return the position in the file of a member that does not run, which stays as it is; 0 where there is none."""
+    path = f"{directory}/{COMMIT_NOTE_NAME}"
+    if not storage.exists(path):
+        return 0
+    with storage.open_segment(path, _LENGTH, writable=False) as file:
+        content = file.read_bytes(_LENGTH, 0)
+    return newest_slot(content)[1] if len(content) == _LENGTH else 0
+
+
 def noted_position(path: Path) -> int:
     """Return the position in the file of a member that does not run, or 0 where it is missing or not whole."""
     content = path.read_bytes() if path.exists() else b""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ordo.cluster.wire.log_identity import IDENTITY_BYTES, Origin
 from ordo.runtime.errors import ClusterError
-from ordo.runtime.io.storage import MetadataStore
+from ordo.runtime.io.storage import MetadataStore, Transaction
 
 NO_NUMBER = 0
 ACCEPTED_LEAP = 1 << 32
@@ -18,12 +18,14 @@ ACCEPTED_LEAP = 1 << 32
 _OWNER = b"owner"
 _ORIGIN = b"origin"
 _START = b"start"
+_RECOVERING = b"recovering"
 _PEER = b"peer/"
 _PEER_CLUSTER = b"peer-cluster/"
 _OWNER_ROW = struct.Struct(">ii")
 _ORIGIN_ROW = struct.Struct(f">{IDENTITY_BYTES}sq")
 _START_ROW = struct.Struct(">qq")
 _I32 = struct.Struct(">i")
+_I64 = struct.Struct(">q")
 
 
 class Owner(NamedTuple):
@@ -44,7 +46,7 @@ NO_START = Start(NO_NUMBER, 0)
 
 
 class FolderRows:
-    """The keys `owner`, `origin`, `start`, `peer/<member id>` and `peer-cluster/<member id>`.
+    """The keys `owner`, `origin`, `start`, `recovering`, `peer/<member id>` and `peer-cluster/<member id>`.
 
     Every change is durable when the call returns.
     """
@@ -96,6 +98,25 @@ class FolderRows:
             txn.put(_PEER + _I32.pack(member_id), _START_ROW.pack(*start))
             txn.put(_PEER_CLUSTER + _I32.pack(member_id), cluster)
 
+    @property
+    def recovering_position(self) -> int | None:
+        """Where the log ended before an `ordo cluster recover` that did not come to its end; None otherwise."""
+        row = self._store.get(_RECOVERING)
+        return _I64.unpack(row)[0] if row else None
+
+    def put_recovering(self, log_position: int) -> None:
+        """Note that `ordo cluster recover` writes what follows a position."""
+        with self._store.transaction() as txn:
+            txn.put(_RECOVERING, _I64.pack(log_position))
+
+    def begin_epoch(self, txn: Transaction, origin: Origin) -> None:
+        """End a recovery: the folder is another cluster's, which has met no other member yet."""
+        txn.delete(_RECOVERING)
+        for prefix in (_PEER, _PEER_CLUSTER):
+            for key, _ in self._store.items(prefix):
+                txn.delete(key)
+        txn.put(_ORIGIN, _ORIGIN_ROW.pack(*origin))
+
 
 class Claim(NamedTuple):
     """A folder as a member has taken it for one start."""
@@ -113,6 +134,11 @@ def claim(rows: FolderRows, owner: Owner, folder: str, draw: int) -> Claim:
     found = rows.owner
     if found is not None and found != owner:
         raise ClusterError(describe_foreign(found, owner, folder, rows.origin))
+    if rows.recovering_position is not None:
+        raise ClusterError(
+            f"the data folder {folder} was being recovered, and that did not come to its end: give the same `ordo "
+            "cluster recover` again, and then start the member"
+        )
     if found is None:
         rows.put_owner(owner)
     previous = rows.start

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ordo.cluster.module.state.folder_rows import Start
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ordo.runtime.io.storage import SegmentFile, Storage
 
@@ -44,12 +44,9 @@ class PeerNotes:
             storage.sync_directory(directory)
         self._slots: dict[int, int] = {}
         self._found: dict[int, tuple[Start, Point]] = {}
-        content = self._file.read_bytes(_LENGTH, 0).ljust(_LENGTH, b"\0")  # a crash may have left a shorter one
-        for slot, (member_id, checksum, body) in enumerate(_ROW.iter_unpack(content)):
-            if checksum == _checksum(member_id, body) and any(body):
-                number, draw, term_id, position = _BODY.unpack(body)
-                self._slots[member_id] = slot
-                self._found[member_id] = (Start(number, draw), (term_id, position))
+        for slot, member_id, start, point in _rows(self._file):
+            self._slots[member_id] = slot
+            self._found[member_id] = (start, point)
 
     def load(self, starts: Mapping[int, Start]) -> dict[int, Point]:
         """Return what members are known to have acknowledged, for members whose newest start is the one in `starts`."""
@@ -68,6 +65,24 @@ class PeerNotes:
 
     def close(self) -> None:
         self._file.close()
+
+
+def read_notes(storage: Storage, directory: str, starts: Mapping[int, Start]) -> dict[int, Point]:
+    """Return what `PeerNotes.load` does, of a member that does not run; its file stays as it is."""
+    path = f"{directory}/{PEER_NOTES_NAME}"
+    if not storage.exists(path):
+        return {}
+    with storage.open_segment(path, _LENGTH, writable=False) as file:
+        return {one: point for _, one, start, point in _rows(file) if starts.get(one) == start}
+
+
+def _rows(file: SegmentFile) -> Iterator[tuple[int, int, Start, Point]]:
+    """Yield slot, member id, start and point of each whole row."""
+    content = file.read_bytes(_LENGTH, 0).ljust(_LENGTH, b"\0")  # a crash may have left a shorter one
+    for slot, (member_id, checksum, body) in enumerate(_ROW.iter_unpack(content)):
+        if checksum == _checksum(member_id, body) and any(body):
+            number, draw, term_id, position = _BODY.unpack(body)
+            yield slot, member_id, Start(number, draw), (term_id, position)
 
 
 def _checksum(member_id: int, body: bytes) -> int:

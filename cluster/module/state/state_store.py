@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ordo.cluster.module.state.folder_rows import FolderRows
+from ordo.cluster.wire.log_identity import Origin
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import StorageDamagedError
 from ordo.runtime.io.storage import MetadataStore, Storage, Transaction
@@ -95,6 +96,20 @@ class Evidence(NamedTuple):
     def describe(self) -> dict[str, int | str]:
         """Return the evidence for operators, as JSON has it."""
         return {**self._asdict(), "own_digest": self.own_digest.hex(), "their_digest": self.their_digest.hex()}
+
+
+class Epoch(NamedTuple):
+    """What a log is made by that goes on as another cluster's."""
+
+    base_position: int
+    """Up to here it is the former cluster's."""
+    end_position: int
+    terms: list[tuple[int, int]]
+    """(term id, base position) of the former cluster."""
+    term_id: int
+    """The first one of the new cluster; it begins at `base_position`."""
+    timestamp_ms: int
+    origin: Origin
 
 
 class Skip(NamedTuple):
@@ -230,6 +245,26 @@ class StateStore:
         """Add or replace an entry; the digest that is stored stays where none is given."""
         with self._store.transaction() as txn:
             _put_snapshot(txn, entry, digest)
+
+    def begin_epoch(self, epoch: Epoch) -> None:
+        """Make the log the one of a new epoch, in one transaction; nothing is known of other members any more."""
+        doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= epoch.base_position]
+        found = [self._snapshot(key, value) for key, value in self._store.items(_SNAPSHOT)]
+        with self._store.transaction() as txn:
+            for key in doomed:
+                txn.delete(key)
+            for term_id, base_position in (*epoch.terms, (epoch.term_id, epoch.base_position)):
+                txn.put(_TERM + _I64.pack(term_id), _I64.pack(base_position))
+            for entry in found:
+                if entry.log_position > epoch.base_position:
+                    _put_snapshot(txn, entry._replace(is_valid=False), None)
+            txn.put(_VOTE, _VOTE_ROW.pack(epoch.term_id, epoch.end_position, epoch.timestamp_ms))
+            txn.put(_DISTRUST, bytes([Distrust.NONE]))
+            self.folder.begin_epoch(txn, epoch.origin)
+
+    def rows(self) -> list[tuple[bytes, bytes]]:
+        """Return all rows as they are, for evidence."""
+        return self._store.items()
 
     def put_agreed(self, log_position: int, digest: bytes) -> None:
         """Note permanently that a quorum of voters holds this snapshot, whatever becomes of their disks."""
