@@ -13,7 +13,6 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry, is_snapshot
-from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.sbe import Message
 from ordo.service_api.native import MessageSequence
 from ordo.service_api.requests import RequestTable
@@ -74,10 +73,8 @@ class Executions:
         numbered, too: `mark` is to be given all entries of NUMBERING_KINDS then.
         """
         self.is_known = is_known
-        self.numbers = numbers
+        self.numbers = numbers and is_known
         self.sequence = MessageSequence()
-        if not is_known or not numbers:
-            self.sequence.restore(NULL_VALUE, is_kept=True)
         self._table = RequestTable()
         self._sessions: dict[int, bytes] = {}
         if snapshot is not None:
@@ -107,7 +104,7 @@ class Executions:
                 entry.payload,
             )
             if found is not None:
-                return LogEntry(*entry[:7], False, found.identity, self.sequence.last)
+                return LogEntry(*entry[:7], False, found.identity, self.sequence.last if self.numbers else 0)
             known = self._table.get(values.open_position)
             return LogEntry(*entry[:7], True, known.identity if known is not None else b"")
         if kind is EntryKind.IDENTITY:
