@@ -4,7 +4,8 @@
 
 ENDPOINTS as `0=host:port,1=...`, SIZES as `32,288`: a session for each. It prints `ready`. For each line
 `load BYTES WINDOW COUNT` it sends that many messages, up to a window of them on the way, takes every echo, and prints
-`load COUNT NS P50_NS P99_NS`. It ends with its standard input.
+`load COUNT NS P50_NS P99_NS`. For `flood BYTES WINDOW SECONDS` it sends as fast as it can for at least so long, and
+prints `flood RATE`, in messages a second. It ends with its standard input.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ordo.bench.loads.latency import value_at_ns
 from ordo.bench.loads.native_load import NativeLoad
 
 KEEP_S = 0.005
+FLOOD_RUN = 500_000
+"""So many messages before the flood looks at the time."""
 
 
 def main(endpoints: str, sizes: str, mtu: str) -> None:
@@ -35,6 +38,9 @@ def main(endpoints: str, sizes: str, mtu: str) -> None:
             if not words:
                 return
             size_bytes, window, count = map(int, words[1:])
+            if words[0] == "flood":
+                print("flood", round(loads[size_bytes].sustained(count, FLOOD_RUN, window)), flush=True)
+                continue
             took_ns, histogram = loads[size_bytes].measured(count, window)
             p50_ns, p99_ns = (value_at_ns(histogram, percent) for percent in (50, 99))
             print("load", count, took_ns, p50_ns, p99_ns, flush=True)

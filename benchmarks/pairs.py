@@ -52,11 +52,15 @@ class End(Closing):
     def _describe(self) -> str:
         return " ".join(self._command[-8:])
 
-    def ask(self, line: str) -> list[str]:
-        """Tells it a line. Returns what it says after the same first word."""
+    def tell(self, line: str) -> None:
+        """Tell it a line."""
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
+
+    def ask(self, line: str) -> list[str]:
+        """Tell it a line. Returns what it says after the same first word."""
+        self.tell(line)
         return self.await_line(line.split()[0])
 
     def close(self) -> None:

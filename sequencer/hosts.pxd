@@ -24,6 +24,7 @@ cdef class IngressHost:
 cdef class SessionHost:
     """Decides about messages of sessions that need more than the session table."""
     cpdef bint may_claim(self, int64_t session_id, Image image) except -1
+    cpdef int open_account(self, int64_t session_id, Image image) except? -3
     cpdef bint admits_output(self, Image image, int64_t session_id) except -1
     cpdef bint admits_command(self, Image image, bytes message) except -1
     cpdef bint admits_identity(self, Image image, bytes message, int64_t cluster_time) except -1

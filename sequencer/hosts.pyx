@@ -38,6 +38,10 @@ cdef class SessionHost:
         """Return whether an image may be the one that a session's client speaks through."""
         raise NotImplementedError
 
+    cpdef int open_account(self, int64_t session_id, Image image) except? -3:
+        """Return the account of a session that speaks through an image, or NO_ACCOUNT; give the image its lane."""
+        raise NotImplementedError
+
     cpdef bint admits_output(self, Image image, int64_t session_id) except -1:
         """Return whether a session may write outputs for other sessions. If not, it is closed."""
         raise NotImplementedError

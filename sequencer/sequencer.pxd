@@ -7,6 +7,7 @@ from ordo.archive.recorder cimport Recording
 from ordo.consensus.state.progress cimport Progress
 from ordo.sequencer.commit_slots cimport CommitSlots
 from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
+from ordo.sequencer.quotas cimport Quotas
 from ordo.sequencer.session_table cimport SessionTable
 from ordo.sequencer.sources cimport Allowance, ConsensusSource, IngressSource, Sources
 from ordo.cluster.wire.counters.traces cimport FollowerTraces, LogTraces
@@ -35,13 +36,12 @@ cdef class Sequencer:
     cdef Allowance _consensus_allowance
     cdef list _service                    # [(Image, Assembler, service id)]
     cdef dict _member_publications        # member id -> ExclusivePublication
-    cdef int _ingress_start
-    cdef int32_t _ingress_limit
+    cdef int32_t _ingress_limit           # messages of a source in one turn, times its weight
+    cdef readonly Quotas quotas
     # role
     cdef int _mode                        # STAND_BY, LEADING, FOLLOWING
     cdef readonly bint takes_ingress
     cdef readonly bint holds_for_room       # clients' messages stay in their ingress: the disk has no room for them
-    cdef readonly bint holds_for_service    # the same: the leader's service has enough to execute
     cdef readonly bint is_steady            # no election is running: positions go past Python
     cdef readonly bint wants_tick           # a request came that the slow tick goes on with
     cdef readonly int32_t held_services   # a bit for each service that is ahead of the module: its requests wait
@@ -87,6 +87,7 @@ cdef class Sequencer:
     cdef int _sequence_own(self, Image image, const Fragment* fragment, int64_t cluster_time) except -1
     cdef int _sequence(self, Image image, const uint8_t* message, int64_t length_bytes, int64_t cluster_time,
                        bint was_admitted=*) except -1
+    cdef bint _is_over_quota(self, Image image, int64_t session_id, int64_t slot) except -1
     cdef bint _take_positions(self, const Fragment* fragment, ConsensusSource source, int64_t now_ns) noexcept nogil
     cpdef void request_tick(self) noexcept
     cdef void take_tick_request(self) noexcept

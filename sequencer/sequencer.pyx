@@ -6,8 +6,9 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from ordo.archive.segments.reader cimport RecordingReader
 from ordo.sequencer.commit_slots cimport CommitSlots
 from ordo.sequencer.hosts cimport ConsensusHost, IngressHost, LogHost, ServiceHost, SessionHost
+from ordo.sequencer.quotas cimport UNASKED, Quotas
 from ordo.sequencer.session_table cimport MUTE, UNCLAIMED, SessionTable
-from ordo.sequencer.sources cimport UNPROVEN, Allowance, ConsensusSource, IngressSource, Sources
+from ordo.sequencer.sources cimport UNPROVEN, Allowance, ConsensusSource, IngressSource, Sources, takes_interpreter
 from ordo.cluster.wire.commit_hint cimport commit_hint, hinted_commit
 from ordo.cluster.wire.layout cimport (
     APPEND_POSITION_BLOCK,
@@ -23,9 +24,6 @@ from ordo.cluster.wire.layout cimport (
     COMMIT_POSITION_LOG_POSITION,
     COMMIT_POSITION_MEMBER_ID,
     COMMIT_POSITION_LEADERSHIP_TERM_ID,
-    NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION,
-    NEW_LEADERSHIP_TERM_EVENT_ID,
-    NEW_LEADERSHIP_TERM_EVENT_TERM_ID,
     SESSION_HEADER_LENGTH,
     SESSION_HEADER_SESSION_ID,
     SESSION_HEADER_LEADERSHIP_TERM_ID,
@@ -43,14 +41,12 @@ from ordo.cluster.wire.layout cimport (
     OUTPUT_BLOCK,
     OUTPUT_BY_ID_BLOCK,
     OUTPUT_TARGET,
-    REQUEST_BLOCK,
     REQUEST_LENGTH,
     REQUEST_NUMBER,
     REQUEST_OPEN_POSITION,
     is_for_container,
     is_of_operator,
     is_of_queries,
-    is_request,
     ordo_template_id,
     put_sbe_header,
     request_digest_offset,
@@ -115,6 +111,7 @@ cdef class Sequencer:
         self._heartbeat_interval_ns = heartbeat_interval_ns
         self._ingress_limit = ingress_limit
         self._ingress = Sources()
+        self.quotas = Quotas()
         self._consensus = Sources()
         self._ingress_allowance = Allowance(STRANGERS_RATE, STRANGERS_BURST)
         self._consensus_allowance = Allowance(STRANGERS_RATE, STRANGERS_BURST)
@@ -145,6 +142,10 @@ cdef class Sequencer:
         """Note each advance of the commit position there, before anybody is told of it."""
         self._committed = committed
 
+    def bound_ingress(self, Quotas quotas not None):
+        """Take no more of clients than these say."""
+        self.quotas = quotas
+
     # -- what is taken, and what is told of this member -------------------------------------------------------------
 
     def open_ingress(self, bint is_open):
@@ -154,10 +155,6 @@ cdef class Sequencer:
     def hold_for_room(self, bint is_held):
         """Leave clients' messages in their ingress while the disk has no room for them."""
         self.holds_for_room = is_held
-
-    def hold_for_service(self, bint is_held):
-        """Leave clients' messages in their ingress while the leader's service has enough to execute."""
-        self.holds_for_service = is_held
 
     def set_steady(self, bint is_steady):
         """Note that the member's role has changed; while no election is running, positions go past Python."""
@@ -214,6 +211,11 @@ cdef class Sequencer:
             source = <IngressSource> self._ingress.stranger_of(image)
         if source is not None:
             source.is_proven = True
+
+    def set_lane(self, Image image not None, int weight, bint is_first):
+        """A session's client speaks through the image that is being polled: it has the best lane of its sessions."""
+        if self._polled is not None and self._polled.image is image:
+            self._ingress.set_lane(self._polled, max(self._polled.weight, weight), self._polled.is_first or is_first)
 
     def add_consensus_image(self, Image image):
         self._consensus.add(ConsensusSource(image))
@@ -408,14 +410,16 @@ cdef class Sequencer:
 
     cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1:
         cdef list clients = self._ingress.proven
-        cdef Py_ssize_t count = len(clients), index
+        cdef Py_ssize_t count = len(clients), number, cut = -1
         cdef int i, work = 0
         cdef IngressSource source
-        if count:
-            self._ingress_start = (self._ingress_start + 1) % <int> count
-        for index in range(count):
-            work += self._poll_ingress_source(<IngressSource> clients[(index + self._ingress_start) % count],
-                                              now_ns, cluster_time)
+        self.quotas.begin_turn(now_ns)
+        for number in range(count):
+            source = <IngressSource> clients[self._ingress.place(number, count)]
+            work += self._poll_ingress_source(source, now_ns, cluster_time)
+            if self.quotas.is_full and cut < 0:
+                cut = number
+        self._ingress.end_turn(cut)
         for i in range(self._ingress.stranger_count(now_ns)):
             source = self._ingress.next_stranger()
             if source is None:
@@ -431,8 +435,13 @@ cdef class Sequencer:
         cdef int count = 0, rare = 0
         cdef bint is_rare
         cdef int64_t before = image.position
+        if source.held_until_ns > now_ns:
+            self.quotas.note_due(source.held_until_ns)
+            return 0
+        if source.credit <= 0:
+            source.credit = self._ingress_limit * source.weight
         self._polled = source
-        while count < self._ingress_limit and source.assembler.peek(image, &fragment):
+        while count < source.credit and source.assembler.peek(image, &fragment):
             is_rare = not source.is_proven and takes_interpreter(fragment.payload, fragment.length_bytes)
             if is_rare and (rare == STRANGER_LIMIT or not self._ingress_allowance.take(now_ns)):
                 break
@@ -444,6 +453,7 @@ cdef class Sequencer:
             count += 1
             rare += is_rare
         self._polled = None
+        source.credit = source.credit - count if self.quotas.is_full else 0
         if image.position != before:
             image.publish_position()
         return count
@@ -455,7 +465,7 @@ cdef class Sequencer:
         """
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
-        cdef bint holds_messages = self.holds_for_room or self.holds_for_service
+        cdef bint holds_messages = self.holds_for_room or self.quotas.is_full and not self._polled.is_first
         if template == SESSION_MESSAGE_HEADER_ID:
             if not self.takes_ingress or holds_messages:
                 return 0
@@ -555,6 +565,10 @@ cdef class Sequencer:
                 f"ingress: a message of {length_bytes} bytes, the log takes {self._log.max_message_length}: "
                 "raise log_term_length (8 times the longest message)")
             return 1
+        if self.quotas.has_accounts and self._is_over_quota(image, session_id, slot) \
+                or self.quotas.is_behind(self._log.position_now(), self._polled.is_first):
+            self.sessions.activity[slot] = cluster_time
+            return 0
         put_stamp(self._header, self._leadership_term_id, session_id, cluster_time)
         for attempt in range(2):
             self._log.stamp_next(commit_hint(self._log.position_now(), self.told_position()))
@@ -565,10 +579,25 @@ cdef class Sequencer:
                 self._polled.is_proven = True
                 self.sessions.activity[slot] = cluster_time
                 self._unsent_since_ns = 0              # the record tells the followers
+                if self.quotas.has_accounts:
+                    self.quotas.charge(self.sessions.accounts[slot], length_bytes)
                 return 1
             if position != ADMIN_ACTION:
                 break
+        self.quotas.is_full = True
         return 0
+
+    cdef bint _is_over_quota(self, Image image, int64_t session_id, int64_t slot) except -1:
+        """Whether a session's message stays in its image for now; it is looked at again when there is quota for it."""
+        cdef int64_t ready_ns
+        if self.sessions.accounts[slot] == UNASKED:
+            self.sessions.accounts[slot] = self._session_host.open_account(session_id, image)
+        ready_ns = self.quotas.ready_ns(self.sessions.accounts[slot])
+        if ready_ns <= self.quotas.now_ns:
+            return False
+        self.quotas.hold(self.sessions.accounts[slot], ready_ns)
+        self._polled.held_until_ns = ready_ns
+        return True
 
     cdef int poll_service(self) except -1:
         cdef Fragment fragment
@@ -758,26 +787,3 @@ cdef class Sequencer:
         message[APPEND_POSITION_FLAGS] = self._append_flags | self._room_flags | self._reader_flags
         return (<ExclusivePublication> publication).append(
             message, COMMIT_POSITION_LENGTH if leading else APPEND_POSITION_LENGTH, NULL, 0)
-
-
-cdef bint takes_interpreter(const uint8_t* message, int64_t length_bytes) noexcept nogil:
-    """Whether a message is dealt with in Python, whatever becomes of it: any but those of the steady state."""
-    if template_id(message, length_bytes) == SESSION_MESSAGE_HEADER_ID:
-        return False
-    return not is_request(message, length_bytes) or ordo_get_u16(message) > REQUEST_BLOCK
-
-
-def read_terms(RecordingReader reader not None, int64_t limit_position):
-    """Return (term id, base position) of each NewLeadershipTermEvent from where the reader stands up to a position, and
-    the highest commit position that a record there tells of, or -1."""
-    cdef Fragment fragment
-    cdef list terms = []
-    cdef int64_t value, told_position = NULL_POSITION
-    while reader.next(&fragment, limit_position):
-        value = ordo_get_i64(fragment.header + RESERVED_VALUE_OFFSET)
-        if value != 0:
-            told_position = max(told_position, hinted_commit(value, fragment.start_position))
-        if template_id(fragment.payload, fragment.length_bytes) == NEW_LEADERSHIP_TERM_EVENT_ID:
-            terms.append((ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_TERM_ID),
-                          ordo_get_i64(fragment.payload + NEW_LEADERSHIP_TERM_EVENT_BASE_POSITION)))
-    return terms, told_position

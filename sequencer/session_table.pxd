@@ -1,6 +1,6 @@
 """The open sessions, natively: who each belongs to, and when it was active last."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 cdef enum:
     UNCLAIMED = -1                        # the first message of a session says which image is its client's
@@ -14,6 +14,7 @@ cdef class SessionTable:
     cdef int64_t* ids
     cdef int64_t* activity
     cdef int64_t* owners                  # correlation id of the image that a session's messages come from
+    cdef int32_t* accounts                # of its quota (sequencer/quotas.pxd); UNASKED until its first message
     cdef int64_t mask
     cdef readonly int64_t count
     cdef int64_t used                     # slots that are not empty, removed ones included

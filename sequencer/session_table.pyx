@@ -1,8 +1,9 @@
 """Open sessions, by id. See session_table.pxd."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
+from ordo.sequencer.quotas cimport UNASKED
 from ordo.transport.streams.image cimport Image
 
 cdef enum:
@@ -19,13 +20,15 @@ cdef class SessionTable:
         free(self.ids)
         free(self.activity)
         free(self.owners)
+        free(self.accounts)
 
     def _allocate(self, int64_t capacity):
         cdef int64_t slot
         self.ids = <int64_t*> calloc(capacity, sizeof(int64_t))
         self.activity = <int64_t*> calloc(capacity, sizeof(int64_t))
         self.owners = <int64_t*> calloc(capacity, sizeof(int64_t))
-        if self.ids == NULL or self.activity == NULL or self.owners == NULL:
+        self.accounts = <int32_t*> calloc(capacity, sizeof(int32_t))
+        if self.ids == NULL or self.activity == NULL or self.owners == NULL or self.accounts == NULL:
             raise MemoryError("no memory for the session table")
         for slot in range(capacity):
             self.ids[slot] = EMPTY_SLOT
@@ -56,6 +59,7 @@ cdef class SessionTable:
             self.used += self.ids[slot] == EMPTY_SLOT
             self.ids[slot] = session_id
             self.owners[slot] = UNCLAIMED
+            self.accounts[slot] = UNASKED
             self.count += 1
         self.activity[slot] = activity
 
@@ -70,6 +74,7 @@ cdef class SessionTable:
         cdef int64_t* ids = self.ids
         cdef int64_t* activity = self.activity
         cdef int64_t* owners = self.owners
+        cdef int32_t* accounts = self.accounts
         cdef int64_t slot
         cdef int64_t capacity = self.mask + 1
         self._allocate(capacity * 2 if (self.count + 1) * 4 > self.mask else capacity)
@@ -79,14 +84,18 @@ cdef class SessionTable:
             if ids[slot] >= 0:
                 self.put(ids[slot], activity[slot])
                 self.owners[self.find(ids[slot])] = owners[slot]
+                self.accounts[self.find(ids[slot])] = accounts[slot]
         free(ids)
         free(activity)
         free(owners)
+        free(accounts)
 
     def claim(self, int64_t session_id, Image image not None):
         """From now on messages of this session are taken from this image only."""
         cdef int64_t slot = self.find(session_id)
         if slot >= 0 and self.owners[slot] != MUTE:
+            if self.owners[slot] != image.correlation_id:
+                self.accounts[slot] = UNASKED       # the image has the weight of its sessions
             self.owners[slot] = image.correlation_id
 
     def mute(self, int64_t session_id):
@@ -99,6 +108,11 @@ cdef class SessionTable:
         """True when the session's messages are taken from this image, or nobody has claimed it yet."""
         cdef int64_t slot = self.find(session_id)
         return slot >= 0 and self.owners[slot] in (UNCLAIMED, image.correlation_id)
+
+    def get_account(self, int64_t session_id):
+        """The account of a session's quota; a negative number where there is none."""
+        cdef int64_t slot = self.find(session_id)
+        return UNASKED if slot < 0 else self.accounts[slot]
 
     def get_activity(self, int64_t session_id):
         """Cluster time of the last ingress of a session, or None when it is not in the table."""

@@ -29,13 +29,17 @@ class HeldTerm(NamedTuple):
 
 
 class HeldSession(NamedTuple):
-    """A client's session; `active_ms` is the cluster time of its newest message, -1 where the member does not lead."""
+    """A client's session; `active_ms` is the cluster time of its newest message, -1 where the member does not lead.
+
+    `is_held`: its messages wait for a quota at this leader.
+    """
 
     session_id: int
     opened_log_position: int
     principal: str
     address: str
     active_ms: int
+    is_held: bool = False
 
 
 class HeldError(NamedTuple):
@@ -73,6 +77,7 @@ def parse_details(found: Mapping[str, Any]) -> MemberDetails:
                     principal=str(row["principal"]),
                     address=str(row["address"]),
                     active_ms=parse_int64(row["active_ms"]),
+                    is_held=row.get("held") is True,
                 )
                 for row in found["sessions"]
             ],

@@ -31,8 +31,10 @@ class CurrentSession:
         self.leader_member_id = NULL_VALUE
         self.image: Image | None = None
         """What the leader sends to this client."""
-        self.ingress_trouble = ""
+        self.closed_reason = ""
         """Why the leader takes no messages for now; empty: it does."""
+        self.held_reason = ""
+        """Which quota the messages of this session wait for; empty: for none."""
 
     @property
     def is_connected(self) -> bool:
@@ -41,7 +43,12 @@ class CurrentSession:
     @property
     def takes_messages(self) -> bool:
         """False while the leader takes neither messages nor requests."""
-        return not self.ingress_trouble
+        return not self.closed_reason
+
+    @property
+    def ingress_trouble(self) -> str:
+        """Why the leader takes no messages for now, or fewer than are sent; empty: it takes all."""
+        return self.closed_reason or self.held_reason
 
     def enter_term(self, leadership_term_id: int, session_id: int) -> None:
         """Go on in another session, or with another leader."""

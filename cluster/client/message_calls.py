@@ -92,7 +92,7 @@ class ClientCalls(RequestCalls):
 
     @property
     def ingress_trouble(self) -> str:
-        """Why the leader takes no messages for now; empty: it does."""
+        """Why the leader takes no messages for now, or fewer than are sent; empty: it takes all."""
         return self._current.ingress_trouble
 
     # The client's

@@ -41,7 +41,7 @@ from ordo.cluster.client.settings import ClientSettings, to_ns
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
 from ordo.cluster.wire.known_cluster import KnownCluster
-from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_notice
+from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_held, decode_notice
 from ordo.cluster.wire.sessions.message_limit import decode_message_limit, is_announcement
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import (
@@ -611,10 +611,12 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         if code is EventCode.CLOSED:
             self._become_closed(event.detail or "closed by the cluster")
         elif code is EventCode.OK and (trouble := decode_notice(event.detail)) is not None:
-            if trouble != self.ingress_trouble:
+            if trouble != self._current.closed_reason:
                 kind = "full" if trouble else "room"
                 self._on_client_event(ClientEvent(kind, self.session_id, trouble or "messages are taken again"))
             self._note_room(trouble)
+        elif code is EventCode.OK and (quota := decode_held(event.detail)) is not None:
+            self._note_quota(quota)
         elif code is EventCode.OK and (failure := decode_failure(event.detail)) is not None:
             self._service_failure = failure
             if self._requests is not None:
@@ -625,10 +627,20 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
 
     def _note_room(self, trouble: str) -> None:
         requests = self._requests
-        if requests is not None and (trouble or requests.trouble == self.ingress_trouble):
+        if requests is not None and (trouble or requests.trouble == self._current.closed_reason):
             requests.trouble = trouble
-        self._current.ingress_trouble = trouble
+        self._current.closed_reason = trouble
         self._loop.set_room(not trouble)
+
+    def _note_quota(self, reason: str) -> None:
+        """Note that messages wait for a quota: a call that waits in vain says so. They are sent all the same."""
+        requests = self._requests
+        if requests is not None and requests.trouble in ("", self._current.held_reason):
+            requests.trouble = reason
+        if reason != self._current.held_reason:
+            kind = "held" if reason else "free"
+            self._on_client_event(ClientEvent(kind, self.session_id, reason or "messages wait for no quota any more"))
+        self._current.held_reason = reason
 
 
 def relay_of(client: ClusterClient) -> RelayedRequests:

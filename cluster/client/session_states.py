@@ -32,7 +32,8 @@ class ClientEvent(NamedTuple):
     session, with its id; "leader": another member leads, and takes offers; "refused": no new session could be opened,
     and it will be tried again; "endpoints": the members have other endpoints than before;
     "limited": the cluster does not say when it drops an answer, and `detail` how long one may be;
-    "full" and "room": the cluster takes no messages since its disks are full, and takes them again.
+    "full" and "room": the cluster takes no messages since its disks are full, and takes them again;
+    "held" and "free": messages of this session wait for a quota of the cluster, and wait no more.
     `detail` is for people to read.
     """
 

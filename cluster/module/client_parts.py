@@ -11,6 +11,7 @@ from ordo.cluster.module.sessions.group_queries import GroupQueries
 from ordo.cluster.module.sessions.queries import FIRST_ROUND_ID_BITS, Queries, QueryLink, ReadRounds
 from ordo.cluster.module.sessions.query_gate import QueryGate
 from ordo.cluster.module.sessions.session_notices import SessionNotices
+from ordo.cluster.module.sessions.session_quotas import QuotaCounters, SessionQuotas
 from ordo.cluster.module.sessions.session_requests import LogFacts, SessionBounds, SessionRequests
 from ordo.cluster.module.sessions.sessions import OpenSessions
 from ordo.runtime.security.authentication import AcceptAll, Authenticator
@@ -34,6 +35,7 @@ class ClientParts:
     requests: SessionRequests
     services: Services
     leader_ingress: LeaderIngress
+    quotas: SessionQuotas
 
 
 def make_client_parts(
@@ -69,7 +71,10 @@ def make_client_parts(
         on_unavailable_image=on_image_gone,
         on_error=member.record_error,
     )
-    return ClientParts(sessions, SessionNotices(member, sessions), requests, services, leader_ingress)
+    notices = SessionNotices(member, sessions)
+    quota_counters = QuotaCounters.of(client, config.cluster_id)
+    quotas = SessionQuotas(config.quotas, config.principals, sequencer, sessions, notices, quota_counters)
+    return ClientParts(sessions, notices, requests, services, leader_ingress, quotas)
 
 
 def make_queries(

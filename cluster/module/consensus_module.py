@@ -53,6 +53,7 @@ from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from ordo.consensus.core import ConsensusCore
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import CorruptFrameError, StorageError, StorageMissingError
+from ordo.sequencer.quotas import Quotas
 from ordo.sequencer.sequencer import Sequencer
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class ConsensusModule:
             made.add_container_flag(flag)
         seams.committed.hold(self.core.distrust)
         made.note_commits(seams.committed.slots)
+        made.bound_ingress(Quotas(config.quotas.burst_ns, config.service_backlog_bytes, counters.service_positions))
         return made
 
     def _make_base(
@@ -245,7 +247,7 @@ class ConsensusModule:
             ),
             IntakeCalls(self.commands.carry_out, outgoing.send, operators.on_stranger),
         )
-        admission = SessionAdmission(clients.sessions, clients.requests.identities)
+        admission = SessionAdmission(clients.sessions, clients.requests.identities, clients.quotas)
         self.sequencer.attach(self.committed, ingress, admission, intake, clients.services)
         return Intakes(ingress, intake)
 

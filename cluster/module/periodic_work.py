@@ -125,6 +125,7 @@ def make_watches(
             lambda now_ns: member.clock_watch.work(),
             *snapshot_works,
             room.work,
+            clients.quotas.work,
             lambda now_ns: sessions.take_counters(),
             lambda now_ns: sessions.release_unwanted(),
         )

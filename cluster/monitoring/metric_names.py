@@ -76,6 +76,8 @@ NODE_METRICS: dict[int, Metric] = {
     CounterType.LOG_LINES_DROPPED: _counter(
         "log_lines_dropped", "Lines of the log of the node and its services that could not be written"
     ),
+    CounterType.QUOTA_SESSIONS: _gauge("quota_sessions", "Sessions whose messages wait for a quota at this leader"),
+    CounterType.QUOTA_HOLDS: _counter("quota_holds", "Times that a leader left a message in its stream for a quota"),
     CounterType.CLOCK_AHEAD: _gauge(
         "clock_ahead_seconds", "How far this machine's clock is ahead of cluster time, which is slewed", 0.001
     ),

@@ -108,7 +108,7 @@ cdef class NodeCycle(Agent):
         return work
 
     cdef int64_t deadline_ns(self) noexcept nogil:
-        return min(self.next_tick_ns, self.sequencer.due_ns())
+        return min(self.next_tick_ns, self.sequencer.due_ns(), self.sequencer.quotas.due_ns)
 
     cdef int _rare_work(self, int64_t now_ns) except -1:
         """The slow tick when it is due. What the driver has to tell, new images above all, does not wait for it."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from ordo.cluster.module.sessions.quota_settings import PrincipalSettings, QuotaSettings
 from ordo.cluster.module.state.settings import (
     ArchiveSettings,
     ClusterSettings,
@@ -52,6 +53,8 @@ class NodeSettings(Settings):
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
     archive: ArchiveSettings = ArchiveSettings()
+    quotas: QuotaSettings = QuotaSettings()
+    principals: list[PrincipalSettings] = []
     service: ServiceSection = ServiceSection()
     services: Annotated[list[ServiceTable], Field(max_length=SERVICES_MAX)] = []
     metrics: MetricsSection = MetricsSection()
@@ -76,6 +79,24 @@ class NodeSettings(Settings):
             raise ValueError("cluster.ingress_channel: multicast cannot be encrypted; leave out one of both")
         if self.cluster.mtu_bytes > ENCRYPTED_MTU_MAX:
             raise ValueError(f"cluster.mtu={self.cluster.mtu_bytes}: at most {ENCRYPTED_MTU_MAX} with encryption")
+        return self
+
+    @model_validator(mode="after")
+    def _quotas_fit(self) -> NodeSettings:
+        names = [one.name for one in self.principals]
+        if len(set(names)) < len(names):
+            raise ValueError(f"principals: names={sorted(names)} must be different")
+        known = self.tokens or self.authentication.by_key or self.authentication.class_ is not None
+        wants = "principals" if names else "quotas.principal_messages" if self.quotas.principal_messages else ""
+        wants = wants or ("quotas.principal_bytes" if self.quotas.principal_bytes else "")
+        if wants and not known:
+            raise ValueError(
+                f"{wants}: no client has a principal without [[tokens]], or by_key or class of [authentication]"
+            )
+        if self.tokens and self.authentication.class_ is None and not self.authentication.by_key:
+            unknown = sorted(set(names) - {one.principal for one in self.tokens})
+            if unknown:
+                raise ValueError(f"principals: no token is of {unknown[0]!r}; correct the name")
         return self
 
     @model_validator(mode="after")
@@ -222,6 +243,8 @@ class NodeSettings(Settings):
             snapshot=self.snapshot,
             retention=self.retention,
             archive=self.archive,
+            quotas=self.quotas,
+            principals=tuple(self.principals),
             is_unsynced=self.node.sync == "none",
             rejoin=self.node.rejoin,
             check_log=self.node.check_log,

@@ -27,7 +27,7 @@ from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ArchiveError, ClusterError, OrdoError, StorageError
 from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
-from ordo.sequencer.sequencer import read_terms
+from ordo.sequencer.log_terms import read_terms
 
 if TYPE_CHECKING:
     from ordo.archive.segments.reader import RecordedMessage

@@ -110,7 +110,7 @@ class SimulatedClient(Actor):
                 keep_alive_interval_s=options.session_timeout_ns // 5 / S,
                 connect_attempt_timeout_s=0.5,
                 new_leader_timeout_s=4,
-                credentials=self.name.encode() if options.kept_bytes_max else b"",
+                credentials=self.name.encode() if options.names_clients else b"",
             ),
         )
         if self.requesting is not None:

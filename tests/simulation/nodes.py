@@ -76,6 +76,12 @@ def services_config(options: Options) -> dict[str, Any]:
 PRINCIPALS = "tests.simulation.principals:AsTheySay"
 
 
+def _quotas_config(options: Options) -> dict[str, Any]:
+    names = ("session_messages", "session_bytes", "principal_messages")
+    principals = [{"name": "client0", "first": True}] if options.has_first_lane else []
+    return {"quotas": {name: getattr(options, name) for name in names}, "principals": principals}
+
+
 def node_config(world: NodeWorld, member_id: int) -> NodeSettings:
     options = world.options
     folder = f"/simulated/node{member_id}"
@@ -106,7 +112,9 @@ def node_config(world: NodeWorld, member_id: int) -> NodeSettings:
                 "mtu": options.mtu,
                 "receiver_window": max(options.receiver_window, 2 * options.mtu),
                 "socket_buffer": 256 * 1024,
+                "service_backlog": options.service_backlog,
             },
+            **_quotas_config(options),
             "archive": {
                 "scrub": options.scrub_ns,
                 "scrub_rate": 16 * 1024 * 1024,
@@ -114,7 +122,7 @@ def node_config(world: NodeWorld, member_id: int) -> NodeSettings:
                 "disk_high": options.disk_high,
             },
             **services_config(options),
-            "authentication": {"class": PRINCIPALS} if options.kept_bytes_max else {},
+            "authentication": {"class": PRINCIPALS} if options.names_clients else {},
             "snapshot": {"every_bytes": options.snapshot_every_bytes, "keep": options.snapshots_kept},
             "retention": {
                 "bytes": None if options.retention_bytes < 0 else options.retention_bytes,

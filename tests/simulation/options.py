@@ -40,6 +40,14 @@ class Options:
     appointed_leader_id: int = -1
     host_names: bool = False
     cycle_ns: int = 100 * US
+    session_messages: int = 0
+    """So many messages a second are taken of each session; 0: all."""
+    session_bytes: int = 0
+    principal_messages: int = 0
+    """Of all sessions of one client."""
+    has_first_lane: bool = False
+    """Messages of one client are taken before those of the others."""
+    service_backlog: int = 4096 * KIB
     # the network
     loss: float = 0.0
     duplication: float = 0.0
@@ -162,6 +170,11 @@ class Options:
     leave_chance: float = 0.0
     quiet_chance: float = 0.0
 
+    @property
+    def names_clients(self) -> bool:
+        """Clients are told apart by who they say they are."""
+        return bool(self.kept_bytes_max or self.principal_messages or self.has_first_lane)
+
     def describe(self) -> str:
         """One line: what differs from a quiet cluster."""
         quiet = Options()
@@ -211,6 +224,7 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         _draw_falls(options, rng)
         options.loses_most = rng.random() < 0.15 and not (options.applications or options.consumers)
         _draw_kept_answers(options, rng)
+        _draw_quotas(options, rng)
     return options
 
 
@@ -429,6 +443,16 @@ def _draw_kept_answers(options: Options, rng: Random) -> None:
     others = options.clients > 1 or options.applications or options.consumers or options.feed_readers
     if chance < 0.8 and options.requests == "journal" and options.levels and not (options.old_members or others):
         options.kept_bytes_max = kept_bytes_max
+
+
+def _draw_quotas(options: Options, rng: Random) -> None:
+    """Last. Fewer than clients send, so that messages wait, and more than they repeat for ever, for a run to end."""
+    chance, messages, kib, of_client = rng.random(), rng.choice((0, 30, 100)), rng.choice((0, 64, 256)), rng.random()
+    backlog_kib, is_first = rng.choice((4096, 4, 32)), rng.random() < 0.5
+    if chance < 0.15:
+        options.session_messages, options.session_bytes = messages or 50, kib * KIB
+        options.service_backlog, options.has_first_lane = backlog_kib * KIB, is_first
+        options.principal_messages = 40 if of_client < 0.3 else 0
 
 
 def _draw_feeds(options: Options, rng: Random) -> None:

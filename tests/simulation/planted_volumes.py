@@ -18,7 +18,7 @@ from ordo.consensus.state.context import Context
 from ordo.runtime.native.memory import allocate
 from ordo.runtime.native.sentinels import NULL_POSITION
 from ordo.sequencer.commit_slots import CommitSlots
-from ordo.sequencer.sequencer import read_terms
+from ordo.sequencer.log_terms import read_terms
 from tests.simulation.invariants import commit_is_noted
 
 Patch = Callable[[Any, str, Any], None]

@@ -14,6 +14,7 @@ from tests.simulation import (
     planted_feeds,
     planted_hashes,
     planted_numbers,
+    planted_quotas,
     planted_raft,
     planted_recoveries,
     planted_renewals,
@@ -27,6 +28,7 @@ Plant = Callable[[Callable[[Any, str, Any], None]], None]
 MODULES = (
     planted,
     planted_raft,
+    planted_quotas,
     planted_applications,
     planted_consumers,
     planted_copies,

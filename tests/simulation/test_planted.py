@@ -159,7 +159,12 @@ FALLING = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, fall_mean_ns=300 * MS, outage_mean_ns=500 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
 )  # fmt: skip
+BOUNDED = Options(
+    duration_ns=4 * S, operation_mean_ns=4 * MS, session_messages=100, tracks=True, padding_max=200, kill_mean_ns=2 * S,
+    outage_mean_ns=300 * MS, heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, levels=True,
+)  # fmt: skip
 OPTIONS = {
+    "what_is_over_a_quota_is_thrown_away": BOUNDED,
     "logs_a_little_shorter_are_voted_for": FALLING,
     "any_folder_is_taken": VOLUMES,
     "another_clusters_log_counts": VOLUMES,

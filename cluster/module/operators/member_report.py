@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TERMS_MAX = 64
 SNAPSHOTS_MAX = 32
-SESSIONS_MAX = 39
+SESSIONS_MAX = 37
 ERRORS_MAX = 10
 NAME_LENGTH_MAX = 40
 TEXT_LENGTH_MAX = 160
@@ -83,6 +83,7 @@ class Details:
                 "principal": _plain(one.encoded_principal.decode("utf-8", "replace"), NAME_LENGTH_MAX),
                 "address": _plain(_address(one.response_channel), NAME_LENGTH_MAX),
                 "active_ms": self._last_activity(one.id),
+                **({"held": True} if self._is_held(one.id) else {}),
             }
             for one in found
         ]
@@ -91,6 +92,11 @@ class Details:
         """Return the cluster time of a session's newest message; only the leader knows it."""
         found = self._sequencer.sessions.get_activity(session_id)
         return NULL_VALUE if found is None else found
+
+    def _is_held(self, session_id: int) -> bool:
+        """Return whether a session's messages wait for a quota; only the leader knows it."""
+        table, quotas = self._sequencer.sessions, self._sequencer.quotas
+        return quotas.is_held(table.get_account(session_id))
 
 
 def _address(channel: str) -> str:

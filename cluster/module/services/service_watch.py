@@ -4,8 +4,8 @@
                voter does not (ordo.consensus.handlers.trust), so that clients are answered by one that is level
     standstill the service has executed nothing for `service_timeout` although something is committed: a leader says so
                and hands over, to a member that is level; where there is none it leads on
-    backlog    more than `service_backlog` of the log waits for the leader's service: messages of clients wait in their
-               ingress until half of it is executed, so that what is taken in can be answered
+    backlog    as much of the log waits for the leader's service as may (`service_backlog`, ordo.sequencer.quotas):
+               messages of clients wait in their ingress, and with them what keeps their sessions open
 
 Nothing of this touches the log, or what is acknowledged.
 """
@@ -44,11 +44,8 @@ class Successors(Protocol):
 
 
 class Ingress(Protocol):
-    """The commit position, and whether clients' messages are taken."""
+    """The commit position."""
 
-    @property
-    def holds_for_service(self) -> bool: ...
-    def hold_for_service(self, is_held: bool) -> None: ...
     @property
     def commit_position(self) -> int: ...
 
@@ -90,9 +87,7 @@ class ServiceWatch:
             self._told_ns = None
         if self._host.is_leader:
             self._hand_over(committed, executed, now_ns)
-            self._hold(committed - executed, now_ns)
-        else:
-            self._sequencer.hold_for_service(False)
+            self._keep_open(committed - executed, now_ns)
 
     def _look_for_lag(self, committed: int, executed: int, now_ns: int) -> None:
         position, seen_ns = self._mark
@@ -120,14 +115,8 @@ class ServiceWatch:
         if successors:
             self._host.transfer.begin(None, now_ns)
 
-    def _hold(self, backlog_bytes: int, now_ns: int) -> None:
+    def _keep_open(self, backlog_bytes: int, now_ns: int) -> None:
         """Keep open the sessions whose messages delay their own keep-alives."""
-        was_held = self._sequencer.holds_for_service
-        is_held = backlog_bytes > (self._backlog_bytes // 2 if was_held else self._backlog_bytes)
-        self._sequencer.hold_for_service(is_held)
-        if is_held:
-            if now_ns >= self._touch_ns:
-                self._touch_ns = now_ns + TOUCH_INTERVAL_NS
-                self._touch_sessions()
-        elif was_held:
+        if backlog_bytes > self._backlog_bytes // 2 and now_ns >= self._touch_ns:
+            self._touch_ns = now_ns + TOUCH_INTERVAL_NS
             self._touch_sessions()

@@ -8,6 +8,7 @@ from ordo.sequencer.hosts import SessionHost
 
 if TYPE_CHECKING:
     from ordo.cluster.module.sessions.identity_bounds import IdentityBounds
+    from ordo.cluster.module.sessions.session_quotas import SessionQuotas
     from ordo.cluster.module.sessions.sessions import OpenSessions
     from ordo.transport.streams.image import Image
 
@@ -15,12 +16,16 @@ if TYPE_CHECKING:
 class SessionAdmission(SessionHost):
     """Answers the Sequencer for the open sessions of one member."""
 
-    def __init__(self, sessions: OpenSessions, identities: IdentityBounds) -> None:
+    def __init__(self, sessions: OpenSessions, identities: IdentityBounds, quotas: SessionQuotas) -> None:
         self._sessions = sessions
         self._identities = identities
+        self._quotas = quotas
 
     def may_claim(self, session_id: int, image: Image) -> bool:
         return self._sessions.may_claim(session_id, image)
+
+    def open_account(self, session_id: int, image: Image) -> int:
+        return self._quotas.open_account(session_id, image)
 
     def admits_output(self, image: Image, session_id: int) -> bool:
         return self._sessions.admits_output(image, session_id)

@@ -26,7 +26,7 @@ from ordo.consensus.state.distrust import Distrust
 from ordo.consensus.state.settings import DurableState
 from ordo.runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotError, StorageError
 from ordo.runtime.native.sentinels import NULL_VALUE
-from ordo.sequencer.sequencer import read_terms
+from ordo.sequencer.log_terms import read_terms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

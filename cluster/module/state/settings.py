@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from ordo.cluster.module.sessions.quota_settings import PrincipalSettings, QuotaSettings
 from ordo.cluster.wire.members import Member
 from ordo.consensus.state.settings import ConsensusSettings
 from ordo.runtime.errors import ChannelError
@@ -113,9 +114,10 @@ class ClusterSettings(Settings):
         " hands over to a member whose service is level.",
     )
     service_backlog_bytes: SizeBytes = Field(
-        default=64 * MEBIBYTE,
+        default=4 * MEBIBYTE,
         alias="service_backlog",
-        description="So much of the log may wait for the leader's service; beyond it the messages of clients wait.",
+        description="So much of the log may wait for the leader's service; beyond it the messages of clients wait in"
+        " their streams, and are taken by turns. What is taken waits for all that was taken before it.",
     )
     appointed_leader_id: int = Field(
         default=ConsensusSettings.appointed_leader_id,
@@ -290,6 +292,8 @@ class ModuleSettings(ClusterSettings):
     snapshot: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
     archive: ArchiveSettings = ArchiveSettings()
+    quotas: QuotaSettings = QuotaSettings()
+    principals: tuple[PrincipalSettings, ...] = ()
     is_unsynced: bool = False
     """What is acknowledged need not be on the device."""
     rejoin: bool = False

@@ -48,6 +48,8 @@ class CounterType(IntEnum):
     RECORD_ORDERS = 1090
     SKIPPED_RECORDS = 1091
     LOG_LINES_DROPPED = 1092
+    QUOTA_SESSIONS = 1093
+    QUOTA_HOLDS = 1094
 
 
 class ModuleState(IntEnum):

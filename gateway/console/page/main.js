@@ -197,6 +197,7 @@ function showSessions() {
     { title: "session", text: true, show: (one) => String(one.id) }, { title: "principal", text: true, show: (one) => one.principal || "–" },
     { title: "address", text: true, show: (one) => one.address || "–" }, { title: "opened at", show: (one) => whole(one.opened) },
     { title: "last heard", show: (one) => (one.active_ms > 0 ? clock(one.active_ms) : "–") },
+    { title: "waits", text: true, show: (one) => (one.held ? "for its quota" : "–") },
   ], sessions.slice().reverse(), "no sessions"));
 }
 

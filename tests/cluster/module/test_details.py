@@ -21,13 +21,19 @@ def session(number: int, principal: bytes = b"\xff\x00" * 2_000) -> ClusterSessi
     return ClusterSession(LARGE + number, 1, LARGE, 102, channel, principal)
 
 
+def make_table(activity: int | None, *, is_held: bool) -> Any:
+    """A Sequencer whose sessions were all heard of then."""
+    sessions = SimpleNamespace(get_activity=lambda session_id: activity, get_account=lambda session_id: 0)
+    return SimpleNamespace(sessions=sessions, quotas=SimpleNamespace(is_held=lambda account: is_held))
+
+
 def details(count: int, **more: Any) -> Details:
     snapshots = [SnapshotEntry(LARGE - one, LARGE, 0, LARGE, 1, 2, True) for one in range(count)]
     errors = [ErrorObservation(LARGE, LARGE, LARGE + one, '"\\\n€' * 500) for one in range(count)]
     found: dict[str, Any] = {
         "core": SimpleNamespace(terms=[(LARGE + one, LARGE) for one in range(count)]),
         "log": SimpleNamespace(start_position=LARGE),
-        "sequencer": SimpleNamespace(sessions=SimpleNamespace(get_activity=lambda session_id: LARGE)),
+        "sequencer": make_table(LARGE, is_held=True),
         "sessions": [session(one) for one in range(count)],
         "levels": SimpleNamespace(newest=LARGE),
         "hashes": SimpleNamespace(agreed_position=LARGE),
@@ -54,7 +60,7 @@ def test_the_newest_come_last() -> None:
 
 def test_a_session_is_told_with_its_principal_and_address() -> None:
     one = ClusterSession(7, 1, 640, 102, "aeron:udp?endpoint=10.0.0.9:40123", b"desk")
-    quiet = SimpleNamespace(sessions=SimpleNamespace(get_activity=lambda session_id: None))
+    quiet = make_table(None, is_held=False)
     found = details(0, sessions=[one], sequencer=quiet).describe()
     assert found["sessions"] == [
         {"id": 7, "opened": 640, "principal": "desk", "address": "10.0.0.9:40123", "active_ms": -1}

@@ -96,24 +96,16 @@ def test_a_service_with_nothing_to_do_does_not_stand_still() -> None:
     assert member.begun == []
 
 
-def test_ingress_waits_for_a_backlog() -> None:
-    member = Member([1]).at(1, 2 * MIB, 0)
-    assert member.sequencer.holds_for_service and member.touches == 1
-    member.at(2, 2 * MIB, MIB + 1)
-    assert member.sequencer.holds_for_service, "until half of it is executed"
-    member.at(3, 2 * MIB, 2 * MIB - 1000)
-    assert not member.sequencer.holds_for_service
+def test_sessions_stay_open_while_a_backlog_holds_their_messages() -> None:
+    member = Member([1]).at(1, MIB, 0)
+    assert member.touches == 1
+    assert member.at(1.1, MIB, 0).touches == 1, "twice a second"
+    assert member.at(2, 2 * MIB, MIB + 1).touches == 2
+    assert member.at(3, 2 * MIB, 2 * MIB - 1000).touches == 2
 
 
-def test_a_leader_without_room_goes_on_holding_messages() -> None:
-    member = Member([1]).at(1, 2 * MIB, 0)
-    member.sequencer.hold_for_room(True)
-    assert member.at(2, 2 * MIB, 2 * MIB).sequencer.holds_for_room
-    assert not member.sequencer.holds_for_service
-
-
-def test_a_follower_holds_nothing() -> None:
+def test_a_follower_keeps_no_sessions_open() -> None:
     member = Member([1])
     member.is_leader = False
     member.at(1, 2 * MIB, 0).at(30, 4 * MIB, 0)
-    assert member.lags and not member.sequencer.holds_for_service and member.begun == []
+    assert member.lags and member.touches == 0 and member.begun == []

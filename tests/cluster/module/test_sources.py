@@ -48,3 +48,27 @@ def test_strangers_have_an_allowance_that_fills_up_again() -> None:
     assert [allowance.ask(10_000_000) for _ in range(6)] == [True] * 4 + [False] * 2
     assert [allowance.ask(at) for at in (10_999_999, 11_000_000, 11_000_000)] == [False, True, False]
     assert [allowance.ask(60_000_000) for _ in range(5)] == [True] * 4 + [False], "no more is saved than a burst"
+
+
+def test_each_turn_begins_with_another_source_and_the_first_lane_goes_before_all() -> None:
+    sources, (one, two, three, first) = Sources(), [Source(Stream().image) for _ in range(4)]
+    for source in (one, two, three, first):
+        sources.promote(source)
+    sources.set_lane(first, 1, True)
+    assert [sources.end_round() for _ in range(4)] == [
+        [first, one, two, three], [first, two, three, one], [first, three, one, two], [first, one, two, three]
+    ]  # fmt: skip
+
+
+def test_who_found_no_room_begins_the_next_turn() -> None:
+    """A light client would otherwise wait for its turn to come round while floods take what room there is."""
+    sources, known = Sources(), [Source(Stream().image) for _ in range(3)]
+    for source in known:
+        sources.promote(source)
+    one, two, three = known
+    assert sources.end_round(cut=1) == [one, two, three]
+    assert sources.end_round(cut=0) == [two, three, one], "it is still its turn"
+    assert sources.end_round() == [two, three, one]
+    assert sources.end_round() == [three, one, two]
+    sources.remove(three.image)
+    assert {*sources.end_round()} == {one, two}

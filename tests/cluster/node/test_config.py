@@ -127,6 +127,48 @@ def test_keys_of_the_command_line_go_before_those_of_the_file(tmp_path: Path, mo
         load_config(path, Path("/etc/x.key"), Path("/etc/trusted"))
 
 
+NAMED = """
+[[tokens]]
+principal = "desk-7"
+hash = "sha256:00000000000000000000000000000000:0000000000000000000000000000000000000000000000000000000000000000"
+"""
+
+
+def test_quotas_come_to_the_module(tmp_path: Path) -> None:
+    quotas = '[quotas]\nsession_messages = 20000\nprincipal_bytes = "16m"\nburst = "50ms"\n'
+    principal = '[[principals]]\nname = "desk-7"\nweight = 4\nfirst = true\nbytes = 0\n'
+    module = _load(tmp_path, GOOD + quotas + principal + NAMED).module_config()
+    assert (module.quotas.session_messages, module.quotas.principal_bytes) == (20000, 16 << 20)
+    assert module.quotas.burst_ns == 50_000_000 and module.quotas.bounds_anything
+    (one,) = module.principals
+    assert (one.name, one.weight, one.first, one.bytes, one.messages) == ("desk-7", 4, True, 0, None)
+    assert not _load(tmp_path, GOOD).module_config().quotas.bounds_anything
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[quotas]\nsession_messages = -1", "quotas.session_messages = -1: "),
+        ('[quotas]\nsession_bytes = "100"', "quotas.session_bytes = '100': allowed: 0, or 1k to 64g a second"),
+        ('[quotas]\nburst = "1us"', "quotas.burst = '1us': "),
+        ("[quotas]\nmessages = 5", "quotas.messages: unknown key"),
+        ("[quotas]\nprincipal_messages = 5", "quotas.principal_messages: no client has a principal without"),
+        ('[[principals]]\nname = "a"\nfirst = true', "principals: no client has a principal without"),
+        (f'{NAMED}[[principals]]\nname = "a"\nfirst = true', "principals: no token is of 'a'"),
+        (f'{NAMED}[[principals]]\nname = "desk-7"', "give it a quota, a weight or first = true"),
+        (f'{NAMED}[[principals]]\nname = "desk-7"\nweight = 65', "principals.0.weight = 65: "),
+        (
+            f'{NAMED}[[principals]]\nname = "desk-7"\nweight = 2\n[[principals]]\nname = "desk-7"\nweight = 3',
+            "principals: names=['desk-7', 'desk-7'] must be different",
+        ),
+    ],
+)
+def test_a_wrong_quota_is_one_line(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        _load(tmp_path, f"{GOOD}\n{text}\n")
+    assert words in caught.value.message and "\n" not in caught.value.message
+
+
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot read"):
         load_config(tmp_path / "none.toml")

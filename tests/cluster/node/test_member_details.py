@@ -24,6 +24,8 @@ def test_what_a_member_tells() -> None:
     assert found.snapshots == [HeldSnapshot(640, 0, 1000)]
     assert found.terms[-1] == HeldTerm(1, 4096)
     assert (found.sessions[0].principal, found.errors[0].text) == ("desk", "x")
+    assert not found.sessions[0].is_held
+    assert parse_details({**TOLD, "sessions": [{**SESSION, "held": True}]}).sessions[0].is_held
     assert found.state_hash_position == -1, "an older release does not tell it"
 
 

@@ -1,0 +1,3 @@
+from ordo.archive.segments.reader import RecordingReader
+
+def read_terms(reader: RecordingReader, limit_position: int) -> tuple[list[tuple[int, int]], int]: ...
