@@ -45,7 +45,7 @@ def test_every_execution_once_while_instances_are_killed_and_stopped(tmp_path: P
                         instances.start("a")
                         instances.send("b", signal.SIGCONT)
                 await_outputs(client, outputs, instances, len(requests))
-                by_member = [executed(client, member_id) for member_id in cluster.member_ids]
+                by_member = [executed(client, member_id, len(requests)) for member_id in cluster.member_ids]
             assert by_member == [outputs.payloads] * 3
             assert not outputs.different
         finally:
@@ -128,7 +128,7 @@ def test_every_execution_once_in_a_minute_of_a_kill_and_a_stop_each_second(tmp_p
                     client.park(0.001)
                 disorder.restore()
                 await_outputs(client, outputs, instances, len(requests))
-                by_member = [executed(client, member_id) for member_id in cluster.member_ids]
+                by_member = [executed(client, member_id, len(requests)) for member_id in cluster.member_ids]
             assert by_member == [outputs.payloads] * 3
             assert not outputs.different
         finally:

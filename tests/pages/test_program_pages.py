@@ -14,8 +14,10 @@ import pytest
 from ordo.cli import run
 from ordo.deploy.launcher import ROOT, find_ports
 from ordo.pipeline.generate import LogShape, generate_log
+from ordo.runtime.errors import StorageMissingError
 from ordo.runtime.security.tokens import hash_token
 from ordo.transport.driver.channels.settings_file import load_driver_settings
+from ordo.transport.inspection.driver_folder import open_folder
 from tests.cluster.integration.agreement import await_that
 from tests.pages.background import in_background
 from tests.pages.configuration import load_with
@@ -49,13 +51,21 @@ def type_in(text: str, **replaced: str) -> None:
         assert run(typed) == 0, typed
 
 
+def has_driver(directory: Path) -> bool:
+    try:
+        with open_folder(directory):
+            return True
+    except StorageMissingError:
+        return False
+
+
 def test_the_driver_page(folder: Path) -> None:
     with open_page("DRIVER.md") as page:
         (words,) = commands_of(page.take("sh", "ordo driver"))
         place = str(folder / "driver")
         words = [{"/dev/shm/aeron-orders": place, "1,2,3": "0,0,0"}.get(word, word) for word in words]
         with in_background(words, folder / "driver.log"):
-            await_that((folder / "driver" / "cnc.dat").exists, "the driver")
+            await_that(lambda: has_driver(folder / "driver"), "the driver")
             trace = page.take("sh", "ordo trace")
             type_in(trace, **{"/dev/shm/aeron-orders": place, "10": "0.2"})
         for words_of_block in ("threading_mode", "resolver_name"):

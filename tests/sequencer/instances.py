@@ -140,12 +140,19 @@ def await_outputs(client: ClusterClient, outputs: Outputs, instances: Instances,
         instances.check_running()
 
 
-def executed(client: ClusterClient, member_id: int) -> list[bytes]:
-    """What the service of one member has executed of the group's outputs."""
+def executed(client: ClusterClient, member_id: int, count: int) -> list[bytes]:
+    """What the service of one member has executed of the group's outputs, once that are so many, or a minute is over.
+
+    A member executes what the log has when it comes to it, each in its own time.
+    """
     found: list[bytes] = []
-    while part := json.loads(client.query(b"%d" % len(found), member_id=member_id, timeout_s=patient(30)).payload):
+    deadline_s = time.monotonic() + patient(60)
+    while True:
+        part = json.loads(client.query(b"%d" % len(found), member_id=member_id, timeout_s=patient(30)).payload)
         found += [bytes.fromhex(one) for one in part]
-    return found
+        if not part and (len(found) >= count or time.monotonic() > deadline_s):
+            return found
+        client.park(0.0 if part else 0.01)
 
 
 def expected(lengths: Sequence[int]) -> list[bytes]:

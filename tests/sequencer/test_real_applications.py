@@ -242,7 +242,7 @@ def test_three_instances_one_killed_one_stopped(cluster: LocalCluster, archive: 
                 elif number == 400:
                     instances.send("b", signal.SIGCONT)
             await_outputs(client, outputs, instances, 1200)
-            by_member = [executed(client, member_id) for member_id in cluster.member_ids if member_id != killed]
+            by_member = [executed(client, one, 1200) for one in cluster.member_ids if one != killed]
         assert outputs.payloads == expected(lengths)
         assert by_member == [expected(lengths)] * 2
         assert not outputs.different

@@ -76,7 +76,8 @@ def check_outputs(cluster: LocalCluster, outputs: Outputs, lengths: list[int]) -
     outputs.poll()
     assert outputs.payloads == expected(lengths)
     with ClusterClient(cluster.ingress_endpoints) as client:
-        assert [executed(client, member_id) for member_id in cluster.member_ids] == [expected(lengths)] * 3
+        outputs_of = [executed(client, member_id, 2 * len(lengths)) for member_id in cluster.member_ids]
+        assert outputs_of == [expected(lengths)] * 3
     assert len(set(outputs.generations)) == len(outputs.generations)
 
 

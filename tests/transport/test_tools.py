@@ -134,6 +134,14 @@ def test_tools_read_what_a_dead_driver_left(tmp_path: Path) -> None:
     assert driver_folder.read_streams(tmp_path) == []
 
 
+def test_a_file_that_its_driver_is_still_making_is_told_from_none(tmp_path: Path) -> None:
+    create_cnc(
+        FileMemoryProvider(), f"{tmp_path}/cnc.dat", client_liveness_timeout_ns=1, start_timestamp_ms=1, pid=1
+    ).close()
+    with pytest.raises(StorageMissingError, match=r"cnc\.dat is not whole: its driver is about to start"):
+        driver_folder.read_streams(tmp_path)
+
+
 def test_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Image:
         correlation_id, session_id, stream_id = 5, -7, 10

@@ -25,6 +25,10 @@ _HEARTBEAT_TIMEOUT_MS = 10_000
 def open_folder(directory: Path) -> Iterator[CncFile]:
     """Map the `cnc.dat` of a driver, read only. Raises StorageMissingError when there is none, or not yet."""
     cnc = map_cnc(FileMemoryProvider(), str(directory / FILE_NAME), writable=False)
+    if cnc is None and (directory / FILE_NAME).exists():
+        raise StorageMissingError(
+            f"no driver in {directory}: {FILE_NAME} is not whole: its driver is about to start, or it was cut"
+        )
     if cnc is None:
         raise StorageMissingError(f"no driver in {directory}: {FILE_NAME} is not there; give a driver's folder")
     try:

@@ -14,6 +14,7 @@ import org.agrona.concurrent.status.CountersReader;
 
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
@@ -456,11 +457,13 @@ public final class ArchiveMethods
 
     private Object replayOfNothing(final long recordingId, final long position, final long length)
     {
-        final Subscription subscription = aeron.addSubscription("aeron:ipc", 30);
+        // It may come and end before it is looked for.
+        final AtomicBoolean hasCome = new AtomicBoolean();
+        final Subscription subscription = aeron.addSubscription("aeron:ipc", 30, (image) -> hasCome.set(true), (image) -> {});
         try
         {
             archive.startReplay(recordingId, position, length, "aeron:ipc", 30);
-            final boolean came = await(() -> subscription.imageCount() == 1);
+            final boolean came = await(hasCome::get);
             final boolean ended = await(() -> subscription.imageCount() == 0 || subscription.imageAtIndex(0).isEndOfStream());
             return "a stream " + came + " that ends " + ended;
         }
