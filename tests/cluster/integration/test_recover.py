@@ -37,6 +37,7 @@ def lose_two(cluster: LocalCluster, client: ClusterClient) -> int:
     """Stop a follower, go on without it, and stop the others; return the follower."""
     left = next(one for one in cluster.member_ids if one != cluster.await_leader(60))
     ask(client, 0)
+    cluster.await_value(lambda: client.poll() * 0 or client.known_cluster.origin, "a client that knows whose it is", 60)
     cluster.kill(left)
     ask(client, REQUESTS)
     for member_id in {*cluster.member_ids} - {left}:
