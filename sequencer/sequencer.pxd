@@ -78,7 +78,7 @@ cdef class Sequencer:
 
     cdef int64_t leading_term(self) noexcept nogil
     cdef int poll_consensus(self, int64_t now_ns) except -1
-    cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1
+    cpdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1
     cdef int poll_service(self) except -1
     cdef int update_positions(self, int64_t now_ns) except -1
     cdef int _poll_member(self, ConsensusSource source, int64_t now_ns) except -1

@@ -81,6 +81,7 @@ cdef enum:
     SCAN_LIMIT = 4096                     # records a duty cycle
     STRANGERS_RATE = 1000                 # messages of strangers a second that take the interpreter
     STRANGERS_BURST = 256
+    CREDIT_BYTES = 16384                  # so long a message counts as one more in its source's share of a round
     STRANGER_LIMIT = 2                    # of these, of one stream in one turn: each stream has its share
     RARE_FLAGS = 0x07                     # of an AppendPosition: live, catch-up, no room
     NO_ROOM_FLAG = 0x04                   # FLAG_NO_ROOM
@@ -408,7 +409,7 @@ cdef class Sequencer:
             return True
         return False
 
-    cdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1:
+    cpdef int poll_ingress(self, int64_t now_ns, int64_t cluster_time) except -1:
         cdef list clients = self._ingress.proven
         cdef Py_ssize_t count = len(clients), number, cut = -1
         cdef int i, work = 0
@@ -434,14 +435,14 @@ cdef class Sequencer:
         cdef Image image = source.image
         cdef int count = 0, rare = 0
         cdef bint is_rare
-        cdef int64_t before = image.position
+        cdef int64_t before = image.position, spent = 0
         if source.held_until_ns > now_ns:
             self.quotas.note_due(source.held_until_ns)
             return 0
         if source.credit <= 0:
             source.credit = self._ingress_limit * source.weight
         self._polled = source
-        while count < source.credit and source.assembler.peek(image, &fragment):
+        while spent < source.credit and source.assembler.peek(image, &fragment):
             is_rare = not source.is_proven and takes_interpreter(fragment.payload, fragment.length_bytes)
             if is_rare and (rare == STRANGER_LIMIT or not self._ingress_allowance.take(now_ns)):
                 break
@@ -451,9 +452,10 @@ cdef class Sequencer:
                 break
             source.assembler.consume(image, &fragment)
             count += 1
+            spent += 1 + fragment.length_bytes // CREDIT_BYTES
             rare += is_rare
         self._polled = None
-        source.credit = source.credit - count if self.quotas.is_full else 0
+        source.credit = source.credit - spent if self.quotas.is_full else 0
         if image.position != before:
             image.publish_position()
         return count
@@ -465,7 +467,9 @@ cdef class Sequencer:
         """
         cdef const uint8_t* data = fragment.payload
         cdef int template = template_id(data, fragment.length_bytes)
-        cdef bint holds_messages = self.holds_for_room or self.quotas.is_full and not self._polled.is_first
+        # A stranger is looked at after all others, when there is no room any more: it proves itself by what has to wait.
+        cdef bint holds_messages = self.holds_for_room or (
+            self.quotas.is_full and self._polled.is_proven and not self._polled.is_first)
         if template == SESSION_MESSAGE_HEADER_ID:
             if not self.takes_ingress or holds_messages:
                 return 0
@@ -565,6 +569,7 @@ cdef class Sequencer:
                 f"ingress: a message of {length_bytes} bytes, the log takes {self._log.max_message_length}: "
                 "raise log_term_length (8 times the longest message)")
             return 1
+        self._polled.is_proven = True
         if self.quotas.has_accounts and self._is_over_quota(image, session_id, slot) \
                 or self.quotas.is_behind(self._log.position_now(), self._polled.is_first):
             self.sessions.activity[slot] = cluster_time
@@ -576,7 +581,6 @@ cdef class Sequencer:
                                         length_bytes - SESSION_HEADER_LENGTH)
             if position > 0:
                 self.appended_position = position
-                self._polled.is_proven = True
                 self.sessions.activity[slot] = cluster_time
                 self._unsent_since_ns = 0              # the record tells the followers
                 if self.quotas.has_accounts:

@@ -23,7 +23,7 @@ cdef class IngressSource(Source):
     cdef Assembler assembler
     cdef bint is_proven
     cdef int64_t held_until_ns            # its next message waits for a quota until then
-    cdef int64_t credit                   # messages that it may still send in this round; 0: another round begins
+    cdef int64_t credit                   # of messages in this round, long ones count more; 0: another round begins
 
 cdef class Sources:
     """The sources of one kind. Those that are proven are looked at each turn, of the others a few now and then.

@@ -44,10 +44,12 @@ class Successors(Protocol):
 
 
 class Ingress(Protocol):
-    """The commit position."""
+    """How far the log goes, and how much of it is committed."""
 
     @property
     def commit_position(self) -> int: ...
+    @property
+    def log_end_position(self) -> int: ...
 
 
 class ServiceWatch:
@@ -87,7 +89,7 @@ class ServiceWatch:
             self._told_ns = None
         if self._host.is_leader:
             self._hand_over(committed, executed, now_ns)
-            self._keep_open(committed - executed, now_ns)
+            self._keep_open(max(committed, self._sequencer.log_end_position) - executed, now_ns)
 
     def _look_for_lag(self, committed: int, executed: int, now_ns: int) -> None:
         position, seen_ns = self._mark

@@ -104,6 +104,12 @@ def test_sessions_stay_open_while_a_backlog_holds_their_messages() -> None:
     assert member.at(3, 2 * MIB, 2 * MIB - 1000).touches == 2
 
 
+def test_a_backlog_that_is_not_committed_yet_holds_messages_too() -> None:
+    member = Member([1])
+    member.sequencer.open_log(None, MIB, 0)
+    assert member.at(1, 0, 0).touches == 1
+
+
 def test_a_follower_keeps_no_sessions_open() -> None:
     member = Member([1])
     member.is_leader = False
