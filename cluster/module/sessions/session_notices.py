@@ -28,6 +28,10 @@ class SessionNotices:
         """Count every session as heard from now."""
         self._sessions.touch(self._leadership.cluster_time)
 
+    def touch_stream(self, session_id: int) -> None:
+        """Count a session as heard from now, and all others whose clients speak through the same stream."""
+        self._sessions.touch_stream(session_id, self._leadership.cluster_time)
+
     def notify(self, session: ClusterSession, notice: str) -> None:
         """Queue a notice for one session."""
         self._sessions.notify(self._leadership, session, notice)

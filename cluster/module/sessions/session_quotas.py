@@ -16,7 +16,7 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 from ordo.runtime.native.time_units import MILLISECOND_NS, SECOND_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ordo.cluster.module.sessions.quota_settings import PrincipalSettings, QuotaSettings
     from ordo.cluster.module.sessions.session_notices import SessionNotices
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LOOK_INTERVAL_NS = 100 * MILLISECOND_NS
 """How often held sessions are looked for; a session that is held for so long is told."""
+TOUCH_INTERVAL_NS = 500 * MILLISECOND_NS
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class SessionQuotas:
         """Accounts by their principals."""
         self._told: set[int] = set()
         """Sessions that were told that they have to wait."""
-        self._look_ns = self._forget_ns = 0
+        self._look_ns = self._forget_ns = self._touch_ns = 0
         if common.bounds_anything or named:
             sequencer.quotas.count_sessions()
 
@@ -130,11 +131,14 @@ class SessionQuotas:
         if now_ns >= self._forget_ns:
             self._forget_ns = now_ns + SECOND_NS
             self._forget(now_ns)
-        held = {number for number, since_ns in quotas.list_held(now_ns) if now_ns - since_ns >= LOOK_INTERVAL_NS}
+        found = quotas.list_held(now_ns)
         if self._sequencer.leading_term_id == NULL_VALUE:
-            held = set()
+            found = []
             self._told.clear()
-        self._tell(held)
+        self._tell({number for number, since_ns in found if now_ns - since_ns >= LOOK_INTERVAL_NS})
+        if now_ns >= self._touch_ns:
+            self._touch_ns = now_ns + TOUCH_INTERVAL_NS
+            self._keep_open(number for number, _ in found)
         self._counters.holds.set(quotas.held_count)
         self._counters.sessions.set(len(self._told))
 
@@ -148,6 +152,12 @@ class SessionQuotas:
         for principal, account in list(self._payers.items()):
             if not self._sessions.count_of_principal(principal) and quotas.is_settled(account, now_ns):
                 quotas.close(self._payers.pop(principal))
+
+    def _keep_open(self, held: Iterable[int]) -> None:
+        """Keep open the sessions that wait: what keeps them alive waits, too, maybe for longer than a timeout."""
+        for account in held:
+            if (session_id := self._holders.get(account)) is not None:
+                self._notices.touch_stream(session_id)
 
     def _tell(self, held: set[int]) -> None:
         waiting = {self._holders[account] for account in held if account in self._holders}

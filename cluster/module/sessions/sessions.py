@@ -452,6 +452,14 @@ class OpenSessions:
             if session.close_reason is None:
                 self._table.put(session.id, cluster_time)
 
+    def touch_stream(self, session_id: int, cluster_time: int) -> None:
+        """Restart the timeout of a session, and of all others whose clients speak through the same stream."""
+        session = self._sessions.get(session_id)
+        others = {} if session is None or session.ingress_image is None else self._by_image[session.ingress_image]
+        for one in {session_id, *others}:
+            if self._table.get_activity(one) is not None:
+                self._table.put(one, cluster_time)
+
     def work(self, leadership: Leadership, cluster_time: int) -> int:
         """Handle timeouts and append close records; return the number of sessions timed out."""
         silent = self._table.find_silent(cluster_time - self._session_timeout)

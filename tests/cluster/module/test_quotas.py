@@ -89,6 +89,7 @@ class Held:
             for number, name in ((1, b"desk-7"), (2, b"desk-7"), (3, b"other"))
         }
         self.told: list[tuple[int, str]] = []
+        self.kept: list[int] = []
         self.sequencer = make_sequencer()
         settings = QuotaSettings.from_mapping(common)
         self.sequencer.bound_ingress(Quotas(settings.burst_ns))
@@ -106,6 +107,9 @@ class Held:
 
     def notify(self, session: Any, notice: str) -> None:
         self.told.append((session.id, notice))
+
+    def touch_stream(self, session_id: int) -> None:
+        self.kept.append(session_id)
 
     def flood(self, session_id: int, until_ms: int, from_ms: int = 0) -> None:
         """More messages than any quota has, with a look every 10 ms."""
@@ -140,6 +144,20 @@ def test_a_session_that_waits_for_its_principal_is_told_so() -> None:
     )
     held.flood(3, 1000, 500)
     assert held.told[1:] == [], "nobody bounds the others"
+
+
+def test_a_session_stays_open_while_its_messages_wait() -> None:
+    """What keeps it alive waits behind a message that costs more of its quota than the session timeout is long."""
+    held = Held({"session_bytes": "1k"})
+    quotas, account = held.sequencer.quotas, held.quotas.open_account(3, IMAGE)
+    assert quotas.take(account, 64 << 10, S), "a minute of its quota"
+    assert not quotas.take(account, 32, S)
+    for at_ms in range(0, 60_000, 10):
+        held.quotas.work(S + at_ms * MS)
+    assert held.kept == [3] * 120, "twice a second"
+    held.sequencer.stand_by()
+    held.quotas.work(61 * S)
+    assert held.kept == [3] * 120
 
 
 def test_a_principal_keeps_its_debt_when_its_sessions_come_and_go() -> None:

@@ -208,3 +208,19 @@ def test_outputs_for_other_clients_take_a_role_and_only_the_session_itself_is_cl
             "this client's roles do not include 'consumers', which outputs for other clients need",
         )
     ]
+
+
+def test_sessions_whose_clients_speak_through_one_stream_are_kept_open_together() -> None:
+    """Where a message of one of them waits, the keep-alives of all wait behind it."""
+    client: Any = CountingClient()
+    table = SessionTable()
+    sessions = OpenSessions(client, table, 10)
+    images: list[Any] = [SpokenImage("10.0.0.1:1"), SpokenImage("10.0.0.1:2")]
+    for number, image in ((1, images[0]), (2, images[0]), (3, images[1])):
+        session = ClusterSession(number, number, 96, 102, "aeron:udp?endpoint=10.0.0.1:1")
+        sessions.restore(session)
+        sessions._bind(session, image)
+        table.put(number, 100)
+    sessions.touch_stream(1, 200)
+    sessions.touch_stream(4, 200)
+    assert [table.get_activity(number) for number in (1, 2, 3, 4)] == [200, 200, 100, None]
