@@ -401,6 +401,7 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         self._current.enter_term(leadership_term_id, session_id)
         self._service_failure = ""
         self._note_room("")
+        self._note_quota("")  # who leads now counts anew
 
     def _become_connected(self, now_ns: int) -> bool:
         """Become connected. Return False when the leader's ingress has no room for the mark that must come first."""

@@ -15,7 +15,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.session_states import ClientEvent, ClientState
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.codecs import EventCode
-from ordo.cluster.wire.sessions.ingress_notice import encode_failure
+from ordo.cluster.wire.sessions.ingress_notice import encode_failure, encode_held
 from ordo.cluster.wire.sessions.message_limit import encode_announcement
 from ordo.runtime.errors import (
     ClusterError,
@@ -373,6 +373,21 @@ def test_a_session_that_is_over_because_the_service_failed_says_so(world: Sessio
     world.fail_over(1, announce=False)
     with pytest.raises(SessionClosedError, match="the service failed at record 448: ZeroDivisionError; the log"):
         world.run(client, lambda: False)
+
+
+def test_a_quota_of_the_leader_that_is_gone_is_forgotten(world: SessionWorld) -> None:
+    """The next one counts anew, and says nothing of a quota that is not used up."""
+    events: list[ClientEvent] = []
+    client = world.client(on_event=events.append)
+    (request,) = world.sessions.values()
+    world.leader.send_event(
+        request.response_channel, 1, request.correlation_id, EventCode.OK, encode_held("100 a second")
+    )
+    world.run(client, lambda: client.ingress_trouble == "100 a second")
+    world.fail_over(1)
+    world.run(client, lambda: client.leader_member_id == 1 and client.is_connected)
+    assert client.ingress_trouble == ""
+    assert [one.kind for one in events if one.kind in ("held", "free")] == ["held", "free"]
 
 
 def test_without_a_new_leader_the_session_ends_in_time(world: SessionWorld) -> None:
