@@ -149,7 +149,7 @@ def examine(config: NodeSettings, storage: Storage | None = None) -> Findings:
         pass
     with storage.lock_directory(str(config.node.data_dir)), open_stored(config, storage) as store:
         state, rows = store.load(), store.folder
-        position = rows.recovering_position
+        before = rows.recovering
         directory = str(config.cluster_dir)
         starts = rows.peers()
         holding = Holding(
@@ -162,7 +162,7 @@ def examine(config: NodeSettings, storage: Storage | None = None) -> Findings:
             terms=list(state.terms),
             start_position=state.log_base_position,
             end_position=state.log_base_position,
-            committed_position=read_noted_position(storage, directory),
+            committed_position=read_noted_position(storage, directory) if before is None else before.committed_position,
             timestamp_ms=0,
             snapshots={},
             distrust=state.distrust,
@@ -170,7 +170,7 @@ def examine(config: NodeSettings, storage: Storage | None = None) -> Findings:
             seen_starts={one: start for one, start in starts.items() if start != NO_START},
             seen_points=read_notes(storage, directory, starts),
         )
-        return _read_folder(config, storage, holding, state, position)
+        return _read_folder(config, storage, holding, state, None if before is None else before.log_position)
 
 
 def _read_folder(

@@ -25,6 +25,7 @@ from ordo.backup.build import ClosingRecords, record_messages
 from ordo.backup.restore import close_log
 from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.module.state.commit_note import CommitNote
+from ordo.cluster.module.state.folder_rows import Recovering
 from ordo.cluster.module.state.state_store import Epoch, StateStore
 from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.log_identity import IDENTITY_BYTES, Origin
@@ -98,8 +99,9 @@ def begin_epoch(
     with open_stopped(config, storage) as store:
         base_position = findings.holding.end_position
         evidence_path = _keep_evidence(config, storage, store, comparison, closing)
-        store.folder.put_recovering(base_position)
+        store.folder.put_recovering(Recovering(base_position, findings.holding.committed_position))
         end_position = _append(config, storage, clock or SystemClock(), findings, closing)
+        _note_committed(config, storage, end_position)  # before the store, which says that all is done
         store.begin_epoch(
             Epoch(
                 base_position,
@@ -110,11 +112,6 @@ def begin_epoch(
                 Origin(closing.identity, closing.identity_position),
             )
         )
-        note = CommitNote(storage, str(config.cluster_dir))
-        try:
-            note.put(end_position)
-        finally:
-            note.close()
     return Recovered(
         member_id,
         closing.identity,
@@ -151,6 +148,15 @@ def _keep_evidence(
         file.sync_now()
     storage.sync_directory(str(config.cluster_dir))
     return path
+
+
+def _note_committed(config: NodeSettings, storage: Storage, position: int) -> None:
+    """Have the member know its whole log to be committed, and nothing beyond it that the former cluster had."""
+    note = CommitNote(storage, str(config.cluster_dir))
+    try:
+        note.put(position)
+    finally:
+        note.close()
 
 
 def _append(config: NodeSettings, storage: Storage, clock: Clock, findings: Findings, closing: ClosingRecords) -> int:

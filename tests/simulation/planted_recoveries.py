@@ -8,6 +8,7 @@ from typing import Any
 
 from ordo.backup.restore import close_log as close_as_it_is
 from ordo.cluster.module.state.folder_rows import FolderRows
+from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.salvage import comparison, new_epoch
@@ -53,4 +54,17 @@ def former_members_stay_voters(patch: Patch) -> None:
 
 def members_start_in_the_middle_of_a_recovery(patch: Patch) -> None:
     """A member does not look whether its recovery came to its end."""
-    patch(FolderRows, "recovering_position", None)
+    patch(FolderRows, "recovering", None)
+
+
+def recoveries_end_before_all_is_written(patch: Patch) -> None:
+    """The store says that a recovery is done before the member knows its log to be committed."""
+    note, begin = new_epoch._note_committed, StateStore.begin_epoch
+    later: list[tuple[Any, ...]] = []
+
+    def begin_epoch(self: Any, epoch: Any) -> None:
+        begin(self, epoch)
+        note(*later.pop())
+
+    patch(new_epoch, "_note_committed", lambda *arguments: later.append(arguments))
+    patch(StateStore, "begin_epoch", begin_epoch)

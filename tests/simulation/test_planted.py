@@ -302,6 +302,7 @@ OPTIONS = {
     "a_new_epoch_keeps_the_identity": LOST_FOR_GOOD,
     "former_members_stay_voters": LOST_FOR_GOOD,
     "members_start_in_the_middle_of_a_recovery": LOST_FOR_GOOD,
+    "recoveries_end_before_all_is_written": LOST_FOR_GOOD,
 }  # fmt: skip
 """For bugs that few of the drawn clusters show: leaders that are replaced and do not know it are rare, and so are
 transfers while much is under way, orders that are never committed, and log that goes while members are away.

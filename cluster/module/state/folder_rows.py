@@ -25,7 +25,7 @@ _OWNER_ROW = struct.Struct(">ii")
 _ORIGIN_ROW = struct.Struct(f">{IDENTITY_BYTES}sq")
 _START_ROW = struct.Struct(">qq")
 _I32 = struct.Struct(">i")
-_I64 = struct.Struct(">q")
+_RECOVERING_ROW = struct.Struct(">qq")
 
 
 class Owner(NamedTuple):
@@ -43,6 +43,15 @@ class Start(NamedTuple):
 
 
 NO_START = Start(NO_NUMBER, 0)
+
+
+class Recovering(NamedTuple):
+    """What a member had before an `ordo cluster recover` that did not come to its end."""
+
+    log_position: int
+    """Its log ended here."""
+    committed_position: int
+    """It knew the log to be committed up to here."""
 
 
 class FolderRows:
@@ -99,15 +108,15 @@ class FolderRows:
             txn.put(_PEER_CLUSTER + _I32.pack(member_id), cluster)
 
     @property
-    def recovering_position(self) -> int | None:
-        """Where the log ended before an `ordo cluster recover` that did not come to its end; None otherwise."""
+    def recovering(self) -> Recovering | None:
+        """What was there before an `ordo cluster recover` that did not come to its end; None otherwise."""
         row = self._store.get(_RECOVERING)
-        return _I64.unpack(row)[0] if row else None
+        return Recovering(*_RECOVERING_ROW.unpack(row)) if row else None
 
-    def put_recovering(self, log_position: int) -> None:
-        """Note that `ordo cluster recover` writes what follows a position."""
+    def put_recovering(self, before: Recovering) -> None:
+        """Note that `ordo cluster recover` writes what follows the log, and what was known to be committed."""
         with self._store.transaction() as txn:
-            txn.put(_RECOVERING, _I64.pack(log_position))
+            txn.put(_RECOVERING, _RECOVERING_ROW.pack(*before))
 
     def begin_epoch(self, txn: Transaction, origin: Origin) -> None:
         """End a recovery: the folder is another cluster's, which has met no other member yet."""
@@ -134,7 +143,7 @@ def claim(rows: FolderRows, owner: Owner, folder: str, draw: int) -> Claim:
     found = rows.owner
     if found is not None and found != owner:
         raise ClusterError(describe_foreign(found, owner, folder, rows.origin))
-    if rows.recovering_position is not None:
+    if rows.recovering is not None:
         raise ClusterError(
             f"the data folder {folder} was being recovered, and that did not come to its end: give the same `ordo "
             "cluster recover` again, and then start the member"

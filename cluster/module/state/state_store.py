@@ -258,9 +258,22 @@ class StateStore:
             for entry in found:
                 if entry.log_position > epoch.base_position:
                     _put_snapshot(txn, entry._replace(is_valid=False), None)
+            self._forget_behind(txn, epoch.base_position)
             txn.put(_VOTE, _VOTE_ROW.pack(epoch.term_id, epoch.end_position, epoch.timestamp_ms))
             txn.put(_DISTRUST, bytes([Distrust.NONE]))
             self.folder.begin_epoch(txn, epoch.origin)
+
+    def _forget_behind(self, txn: Transaction, position: int) -> None:
+        """Remove what was agreed on behind a position, and what is not in the log up to there: skips, and wishes."""
+        state = self._load()
+        for skip in state.skips.values():
+            if skip.skip_position > position:
+                txn.delete(_SKIP + _I64.pack(skip.log_position))
+        for wished_position in state.skip_wishes:
+            if wished_position > position:
+                txn.delete(_SKIP_WISH + _I64.pack(wished_position))
+        if state.agreed[0] > position:
+            txn.delete(_AGREED)
 
     def rows(self) -> list[tuple[bytes, bytes]]:
         """Return all rows as they are, for evidence."""

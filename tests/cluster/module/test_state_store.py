@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from ordo.archive.store.lmdb_store import open_lmdb
-from ordo.cluster.module.state.state_store import Evidence, SnapshotEntry, StateStore
+from ordo.cluster.module.state.state_store import Epoch, Evidence, Skip, SnapshotEntry, StateStore
+from ordo.cluster.wire.log_identity import Origin
 
 
 def test_an_empty_store_has_no_vote_no_log_no_terms(tmp_path: Path) -> None:
@@ -48,6 +49,21 @@ def test_a_new_row_replaces_rows_of_its_term_or_beyond_its_base(tmp_path: Path) 
         store.put_term(term, base)
     store.put_term(4, 800)
     assert store.load().terms == [(0, 0), (1, 640), (4, 800)]
+    store.close()
+
+
+def test_a_new_epoch_forgets_what_was_agreed_on_behind_its_beginning(tmp_path: Path) -> None:
+    """The log up to there does not have it: no other member of the new epoch would do the same."""
+    store = StateStore(open_lmdb(str(tmp_path / "state.mdb")))
+    for log_position, skip_position in ((64, 96), (128, 320), (288, 352)):
+        store.put_skip(Skip(log_position, skip_position, 9, b"poison"))
+    for log_position in (160, 384):
+        store.put_skip_wish(log_position)
+    store.put_agreed(256, b"d" * 16)
+    store.begin_epoch(Epoch(192, 640, [(0, 0)], 77, 9, Origin(b"i" * 16, 224)))
+    state = store.load()
+    assert list(state.skips) == [64] and state.skip_wishes == {160} and state.agreed == (-1, b"")
+    assert state.terms == [(0, 0), (77, 192)] and state.candidate_term_id == 77
     store.close()
 
 
