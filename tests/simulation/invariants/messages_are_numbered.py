@@ -8,8 +8,9 @@ from tests.simulation.invariants.base import Invariant, WatchedWorld
 class MessagesAreNumbered(Invariant):
     """Compares the numbers that service 0 of each member is given.
 
-    Messages of a log of old releases may have none, from a snapshot on until the level of numbers comes. A number is
-    passed over only where a record was left out, which no service sees.
+    Messages of a log of old releases may have none, from a snapshot on until the level of numbers comes, and begin anew
+    behind the position of its record, once. Otherwise a number is passed over only where a record was left out, which
+    no service sees.
     """
 
     name = "messages are numbered"
@@ -22,6 +23,7 @@ class MessagesAreNumbered(Invariant):
         self._last = 0
         """The number of the message that ends there."""
         self._highest = 0
+        self._has_begun_anew = False
 
     def on_numbered(self, member_id: int, position: int, number: int) -> None:
         known = self._numbers.setdefault(position, number)
@@ -31,8 +33,14 @@ class MessagesAreNumbered(Invariant):
             return
         if 0 < number <= self._highest:
             self.fail(f"the message at {position} has the number {number}, which an earlier one had")
-        follows = number == self._last + 1 or self.world.options.on_error == "restore"
-        if number and self._last and not follows:
+        if number and self._last and not self._follows(number, position):
             self.fail(f"the message at {position} has the number {number}, the one before it {self._last}")
         self._end_position, self._last = position, number
         self._highest = max(self._highest, number)
+
+    def _follows(self, number: int, position: int) -> bool:
+        if number == self._last + 1 or self.world.options.on_error == "restore":
+            return True
+        is_of_level = self._end_position < number - 1 < position and not self._has_begun_anew
+        self._has_begun_anew = self._has_begun_anew or is_of_level
+        return is_of_level
