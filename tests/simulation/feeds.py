@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ordo.cluster.wire.streams import feed_alias
 from ordo.follow.topics.feeds import INVALID_POSITION, FeedFollower, FeedMessage
-from ordo.runtime.errors import ArchiveError, OrdoError
+from ordo.runtime.errors import ArchiveError, OrdoError, OtherClusterError
 from tests.simulation.history import ExecutedLog
 from tests.simulation.log_followers import FollowerWorld, LogFollowerProcess
 from tests.simulation.service import FEED_TOPIC, feed_payload
@@ -37,6 +37,10 @@ class SimulatedReader(LogFollowerProcess):
         self.has_skipped = False
         self.begins_anywhere = False
         """What it wants is deleted everywhere: it goes on with the oldest message that is left."""
+        self.logs = [world.executed]
+        """Those that have all that it was handed; after a recovery it may be that of either epoch."""
+        self.is_refused = False
+        """It has more than a cluster that goes on with less, and was told so."""
 
     def boot(self) -> None:
         """A new process."""
@@ -74,9 +78,23 @@ class SimulatedReader(LogFollowerProcess):
                 self._begin_anywhere()
                 return
             self.world.fail(f"{self.name} ended: {error}")
+        except OtherClusterError as error:
+            if self.world.executed in self.logs:
+                self.world.fail(f"{self.name} ended: {error}")
+            self.is_refused = True
+            self.kill()
+            return
         except OrdoError as error:
             self.world.fail(f"{self.name} ended: {type(error).__name__}: {error}")
         self.end_step(now_ns)
+
+    def begin_epoch(self, former: ExecutedLog, base_position: int) -> None:
+        """The world's log is another one from a position on. Who has more of the former log has that one only; if it
+        has not heard which cluster that was, it cannot tell, and a person has to begin it anew."""
+        self.logs = [former] if self.position > base_position else [self.world.executed, former]
+        follower = self.follower
+        if self.position > base_position and follower is not None and follower.cluster.origin is None:
+            self.kill()
 
     def _is_kept(self) -> bool:
         """Whether a member that runs, and that it was told of, has the feed from its beginning on: disks are lost, and
@@ -102,18 +120,18 @@ class SimulatedReader(LogFollowerProcess):
             self.has_skipped = True
         elif self.sequence == message.sequence - 1:
             self.has_skipped = False
-        wrong = self._find_wrong(message)
-        if wrong:
-            self.world.fail(f"{self.name}: sequence {message.sequence} at {message.position} {wrong}")
+        found = [(log, self._find_wrong(message, log)) for log in self.logs]
+        if all(wrong for _, wrong in found):
+            self.world.fail(f"{self.name}: sequence {message.sequence} at {message.position} {found[0][1]}")
+        self.logs = [log for log, wrong in found if not wrong]
         self.sequence, self.position = message.sequence, message.position
 
-    def _find_wrong(self, message: FeedMessage) -> str:
+    def _find_wrong(self, message: FeedMessage, executed: ExecutedLog) -> str:
         """What must not be so about a message; '' where nothing is."""
         if message.position > self.world.committed_position:
             return "is of what nobody has committed"
         if message.sequence != self.sequence + 1:
             return f"follows {self.sequence}"
-        executed = self.world.executed
         index = executed.index_after(message.position) - 1
         if index < 0 or executed.records[index].position != message.position:
             return "is of a record that nobody has executed"

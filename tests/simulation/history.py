@@ -40,6 +40,13 @@ class ExecutedLog:
         """Index of the first record whose end is past `position`."""
         return bisect_right(self._positions, position)
 
+    def cut(self, position: int) -> ExecutedLog:
+        """A log of its own with the records up to a position."""
+        found = ExecutedLog()
+        for record in self.records[: self.index_after(position)]:
+            found.append(record)
+        return found
+
     @property
     def end_position(self) -> int:
         return self._positions[-1] if self._positions else 0

@@ -6,7 +6,6 @@ its own. What the former cluster answered and the new one does not have must be 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from ordo.salvage.comparison import Comparison, compare, find_refusal
 from ordo.salvage.holdings import Findings, examine
 from ordo.salvage.new_epoch import Recovered, begin_epoch
 from tests.simulation.damage import storage_of
+from tests.simulation.feeds import find_unread
 from tests.simulation.history import Violation
 from tests.simulation.invariants.base import Invariant
 
@@ -44,21 +44,30 @@ class NewEpochContinues(Invariant):
     def __init__(self, world: World, base_position: int) -> None:
         super().__init__(world)
         self.members: list[SimulatedNode] = []
-        self._log = [one for one in world.executed.records if one.position <= base_position]
+        self.position = min(world.committed_position, base_position)
+        """The highest commit position of these members."""
         self._next: dict[int, int] = {}
 
+    def on_step(self, node: SimulatedNode) -> None:
+        self.on_moved(node)
+
+    def on_moved(self, node: SimulatedNode) -> None:
+        if node in self.members:
+            self.position = max(self.position, node.commit_position)
+
     def on_service_started(self, node: SimulatedNode, position: int, digest: str) -> None:
-        self._next[node.member_id] = bisect_right([one.position for one in self._log], position)
+        self._next[node.member_id] = self.world.executed.index_after(position)
 
     def on_executed(self, node: SimulatedNode, record: Executed) -> None:
         index = self._next.get(node.member_id)
         if node not in self.members or index is None:
             return
         self._next[node.member_id] = index + 1
-        if index == len(self._log):
-            self._log.append(record)
-        elif self._log[index] != record:
-            self.fail(f"{node.name} executed {record.text!r} at {record.position}, not {self._log[index].text!r}")
+        log = self.world.executed
+        if index == len(log.records):
+            log.append(record)
+        elif log.records[index] != record:
+            self.fail(f"{node.name} executed {record.text!r} at {record.position}, not {log.records[index].text!r}")
 
 
 def lose_for_good(world: World) -> None:
@@ -158,18 +167,19 @@ def _demand_refused_start(world: World, node: SimulatedNode) -> None:
 def _go_on(world: World, chosen: SimulatedNode, recovered: Recovered, voters: list[SimulatedNode]) -> None:
     """The new epoch serves alone, gets a member, and former members that come back change nothing."""
     invariant = NewEpochContinues(world, recovered.from_position)
-    world.watch_only(invariant)
     invariant.members.append(chosen)
+    world.begin_epoch(invariant, recovered.from_position)
+    for one in world.nodes:
+        one.has_disk_faults = one is not chosen  # it may end: what it knows to be committed it does not give up
     chosen.boot()
     if not world.run(ALONE_NS_MAX, lambda: chosen.serves):
         raise Violation(f"{chosen.name} does not serve alone: {world.describe()}")
     if world.options.requests == "":
         _demand_answers(world, recovered)
-    _add_member(world, chosen, invariant)
+    _add_member(world, invariant, voters)
     for one in voters:
         if one is not chosen and not one.is_alive:
             one.disk.heal()
-            one.has_disk_faults = True  # it may end: what it knows to be committed it does not give up
             one.boot()
     identity = chosen.stored_rows[b"origin"]
     world.run(TOGETHER_NS)
@@ -177,6 +187,24 @@ def _go_on(world: World, chosen: SimulatedNode, recovered: Recovered, voters: li
         raise Violation(f"{chosen.name} was disturbed by former members: {world.describe()}")
     if any(one.member_id in chosen.module.core.configuration.voter_ids for one in voters if one is not chosen):
         raise Violation(f"{chosen.name} has a former member among its voters")
+    _finish_readers(world)
+
+
+def _finish_readers(world: World) -> None:
+    """As in `finish_readers`: what is deleted everywhere is waited for until members that may have it are given up."""
+    if not world.run(ALONE_NS_MAX // 2, lambda: not _find_unread(world)):
+        for reader in world.readers:
+            if world.executed in reader.logs:
+                reader.forget_the_dead()
+    if not world.run(ALONE_NS_MAX, lambda: not _find_unread(world)):
+        raise Violation(f"{_find_unread(world)}: {world.describe()}")
+
+
+def _find_unread(world: World) -> str:
+    """Readers that go on with the new epoch and do not have all of it, and those with more that are not told so."""
+    going_on = [one for one in world.readers if world.executed in one.logs]
+    untold = [one.name for one in world.readers if one.is_alive and one not in going_on]
+    return find_unread(going_on) or (f"{untold} are not told that it is another cluster" if untold else "")
 
 
 def _demand_answers(world: World, recovered: Recovered) -> None:
@@ -201,15 +229,17 @@ def _demand_answers(world: World, recovered: Recovered) -> None:
         client.crash()
 
 
-def _add_member(world: World, chosen: SimulatedNode, invariant: NewEpochContinues) -> None:
-    """A member with an empty folder gets all of the new epoch's log."""
-    spares = world.nodes[world.options.nodes :]
+def _add_member(world: World, invariant: NewEpochContinues, voters: list[SimulatedNode]) -> None:
+    """A member with an empty folder, which was no voter before, gets all of the new epoch's log."""
+    (chosen,) = invariant.members
+    spares = [one for one in world.nodes[world.options.nodes :] if one not in voters]
     if not spares:
         return
     spare = spares[0]
     if spare.is_alive:
         spare.kill()
     spare.disk.wipe()
+    spare.has_disk_faults = False
     invariant.members.append(spare)
     change, member = MembershipChange.ADD_LEARNER, spare.config.own_member.encode()
     request = SimpleNamespace(correlation_id=0, member_id=spare.member_id, change=change, member=member)

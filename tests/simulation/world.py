@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.native.clock import VirtualClock
@@ -22,6 +23,9 @@ from tests.simulation.renewals import renew_forgotten
 from tests.simulation.timeline import NEVER_NS, Actor, Timeline
 from tests.simulation.trace import Trace
 from tests.simulation.writers import WriterWatch
+
+if TYPE_CHECKING:
+    from tests.simulation.lost_for_good import NewEpochContinues
 
 MS = 1_000_000
 CHECKPOINT_INTERVAL_NS = 200 * MS
@@ -71,7 +75,9 @@ class World(Timeline):
         self.consumers = make_consumers(self)
         self.readers = [SimulatedReader(self, index) for index in range(options.feed_readers)]
         self.invariants: list[Invariant] = all_invariants(self)
-        self._committed = next(check for check in self.invariants if isinstance(check, CommitIsOnAQuorum))
+        self._committed: CommitIsOnAQuorum | NewEpochContinues = next(
+            check for check in self.invariants if isinstance(check, CommitIsOnAQuorum)
+        )
         self._listen()
         self.actors.extend(self.participants)
         self._next_checkpoint_ns = CHECKPOINT_INTERVAL_NS
@@ -86,6 +92,14 @@ class World(Timeline):
         """From now on nothing else must hold."""
         self.invariants[:] = [invariant]
         self._listen()
+
+    def begin_epoch(self, invariant: NewEpochContinues, base_position: int) -> None:
+        """What was executed and committed is what one member has, up to a position, and what comes from there on."""
+        former, self.executed = self.executed, self.executed.cut(base_position)
+        self._committed = invariant
+        self.watch_only(invariant)
+        for reader in self.readers:
+            reader.begin_epoch(former, base_position)
 
     # -- time ------------------------------------------------------------------------------------------------------
 
