@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ordo.gateway.kafka.caller import BROKER_ID, PARTITION, Caller, error_of_order
+from ordo.gateway.kafka.caller import BROKER_ID, PARTITION, Caller, error_of_order, is_final
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
@@ -118,7 +118,9 @@ class BrokerCalls:
         try:
             answer = await caller.session.order(encode_order(OrderKind.NEW_PRODUCER))
         except OrdoError as trouble:
-            return {"error_code": error_of_order(trouble), "producer_id": -1, "producer_epoch": -1}
+            is_over = is_final(trouble)  # of the errors that pass, this is the one that all clients try again
+            error = KafkaError.INVALID_REQUEST if is_over else KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+            return {"error_code": error, "producer_id": -1, "producer_epoch": -1}
         return {"error_code": answer.error, "producer_id": answer.number, "producer_epoch": 0}
 
     async def describe_configs(self, caller: Caller, request: Any) -> Values:

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.sessions import ClusterSession
-from ordo.runtime.errors import ClusterTimeoutError, DecodeError, OrdoError, RejectedError
+from ordo.runtime.errors import (
+    ClusterTimeoutError,
+    DecodeError,
+    OrdoError,
+    QueryFailedError,
+    RejectedError,
+    RequestOutcome,
+)
 
 BROKER_ID = 0
 PARTITION = 0
@@ -26,9 +33,26 @@ class Caller:
 
 
 def error_of_order(error: OrdoError) -> int:
-    """Return the code of Kafka's protocol for why the cluster did not answer."""
-    if isinstance(error, ClusterTimeoutError):
-        return KafkaError.REQUEST_TIMED_OUT
-    if isinstance(error, DecodeError | RejectedError):
+    """Return the code of Kafka's protocol for why the cluster did not answer.
+
+    REQUEST_TIMED_OUT is all that tells clients that records may be there all the same.
+    """
+    if is_final(error):
         return KafkaError.INVALID_REQUEST
+    is_unknown = error.outcome in (RequestOutcome.UNKNOWN, RequestOutcome.EXECUTED)
+    if isinstance(error, ClusterTimeoutError) or is_unknown:
+        return KafkaError.REQUEST_TIMED_OUT
     return KafkaError.LEADER_NOT_AVAILABLE
+
+
+def error_of_group(error: OrdoError) -> int:
+    """As `error_of_order`, for offsets of groups: clients look for their coordinator again, and ask it again.
+
+    Clients take other codes for final where offsets are fetched.
+    """
+    return KafkaError.INVALID_REQUEST if is_final(error) else KafkaError.NOT_COORDINATOR
+
+
+def is_final(error: OrdoError) -> bool:
+    """Return whether asking again does not help."""
+    return isinstance(error, DecodeError | RejectedError | QueryFailedError)

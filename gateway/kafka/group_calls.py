@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import uuid4
 
-from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order
+from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_group
 from ordo.gateway.kafka.groups import GROUPS_MAX, Group, Groups, GroupState, Join, Reply
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
 from ordo.runtime.errors import OrdoError
@@ -104,7 +104,7 @@ class GroupCalls:
             try:
                 error = (await caller.session.order(order)).error
             except OrdoError as trouble:
-                error = error_of_order(trouble)
+                error = error_of_group(trouble)
         topics = []
         for topic in request.topics:
             partitions = [
@@ -122,7 +122,7 @@ class GroupCalls:
         try:
             found = await caller.session.query(OrderKind.OFFSETS, group=request.group_id)
         except OrdoError as trouble:
-            code = error_of_order(trouble)
+            code = error_of_group(trouble)
             topics = [_offsets_of(one.name, one.partition_indexes, None, code) for one in request.topics or ()]
             return {"topics": topics, "error_code": code}
         if request.topics is None:
@@ -161,7 +161,7 @@ class GroupCalls:
                 try:
                     error = (await caller.session.order(encode_order(OrderKind.DELETE_GROUP, group=name))).error
                 except OrdoError as trouble:
-                    error = error_of_order(trouble)
+                    error = error_of_group(trouble)
             results.append({"group_id": name, "error_code": error})
         return {"results": results}
 

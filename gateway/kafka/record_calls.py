@@ -10,7 +10,7 @@ from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_order
 from ordo.gateway.kafka.service.orders import LENGTH_BYTES, Append, KafkaError, encode_append
 from ordo.gateway.kafka.service.producers import SEQUENCES
 from ordo.gateway.kafka.settings import KafkaSettings
-from ordo.gateway.kafka.topic_readers import NoReaderError, TopicReaders, error_of
+from ordo.gateway.kafka.topic_readers import TopicReaders, error_of
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.records import Batch, CompressionError, decode_batch, encode_batch
 from ordo.runtime.errors import DecodeError, OrdoError
@@ -160,8 +160,6 @@ class RecordCalls:
             messages = await self._readers.read(caller.session.credentials, topic, number, length, deadline_s)
             if not messages:  # a client may take the end that it is told for the end of the topic
                 await self._topics.refresh(caller.session)
-        except NoReaderError:
-            return await self._refuse(topic, index, KafkaError.REQUEST_TIMED_OUT)
         except OrdoError as error:
             return await self._refuse(topic, index, error_of(error))
         if not messages:
@@ -212,8 +210,6 @@ class RecordCalls:
             if end == 1:
                 return KafkaError.NONE, -1, -1
             return await self._find_time(credentials, topic, wanted, end, deadline_s)
-        except NoReaderError:
-            return KafkaError.REQUEST_TIMED_OUT, -1, -1
         except OrdoError as error:
             return error_of(error), -1, -1
 

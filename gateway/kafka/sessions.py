@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from typing import Any
 
 from ordo.cluster.client.async_client import AsyncClusterClient
-from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, encode_order
+from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, decode_reply, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.runtime.errors import OrdoError, SessionClosedError, SessionRejectedError
 from ordo.runtime.reporting.logging import get_logger
@@ -68,7 +67,7 @@ class ClusterSession:
         except OrdoError as error:
             self._note(error)
             raise
-        return json.loads(reply.payload)
+        return decode_reply(reply.payload)
 
     def close(self) -> None:
         """End the session. Idempotent."""

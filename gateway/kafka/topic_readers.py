@@ -199,9 +199,13 @@ class TopicReaders:
 
 
 def error_of(error: OrdoError) -> int:
-    """Return the code of Kafka's protocol for why a topic could not be read."""
+    """Return the code of Kafka's protocol for why a topic could not be read.
+
+    NOT_LEADER_OR_FOLLOWER is the one that all clients answer by asking again: other codes for what passes end the
+    `poll` of a Java consumer.
+    """
     if isinstance(error, ArchiveError) and error.code == ErrorCode.INVALID_POSITION:
         return KafkaError.OFFSET_OUT_OF_RANGE
     if isinstance(error, ArchiveError) and error.code == ErrorCode.UNAUTHORISED_ACTION:
         return KafkaError.TOPIC_AUTHORIZATION_FAILED
-    return KafkaError.LEADER_NOT_AVAILABLE
+    return KafkaError.NOT_LEADER_OR_FOLLOWER

@@ -26,6 +26,7 @@ _APPEND = struct.Struct("<qhiiB")
 _LENGTH = struct.Struct("<I")
 _ANSWER = struct.Struct("<hq")
 LENGTH_BYTES = _LENGTH.size
+OTHER_SERVICE = "the cluster's service does not answer the door: it must be ordo:Topics, or made of it"
 
 
 class OrderKind(IntEnum):
@@ -52,10 +53,12 @@ class KafkaError(IntEnum):
     CORRUPT_MESSAGE = 2
     UNKNOWN_TOPIC_OR_PARTITION = 3
     LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
     REQUEST_TIMED_OUT = 7
     MESSAGE_TOO_LARGE = 10
     OFFSET_METADATA_TOO_LARGE = 12
-    COORDINATOR_NOT_AVAILABLE = 15
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    NOT_COORDINATOR = 16
     INVALID_TOPIC = 17
     INVALID_REQUIRED_ACKS = 21
     ILLEGAL_GENERATION = 22
@@ -171,5 +174,13 @@ def encode_answer(error: int, number: int = -1) -> bytes:
 def decode_answer(payload: bytes) -> OrderAnswer:
     """Raise DecodeError where the service is none that takes orders."""
     if len(payload) != _ANSWER.size:
-        raise DecodeError("the cluster's service does not answer the door: it must be ordo:Topics, or made of it")
+        raise DecodeError(OTHER_SERVICE)
     return OrderAnswer(*_ANSWER.unpack(payload))
+
+
+def decode_reply(payload: bytes) -> Any:
+    """Decode the answer to a query. Raises DecodeError where the service is none that takes orders."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError):
+        raise DecodeError(OTHER_SERVICE) from None

@@ -15,7 +15,7 @@ from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_ans
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.records import Stored
-from ordo.runtime.errors import RejectedError, SessionRejectedError
+from ordo.runtime.errors import NoQuorumError, OrdoError, RejectedError, SessionRejectedError
 from ordo.service_api.testing.harness import Message, OpenSession, ServiceHarness
 
 T = TypeVar("T")
@@ -55,11 +55,19 @@ class MemorySession:
         self.harness = ServiceHarness(Topics).execute(OpenSession(1, 1))
         self.orders = 0
         self.queries = 0
+        self.trouble: OrdoError | None = None
+        """What everything that is asked ends with; without a quorum it cannot be opened, either."""
+
+    def _meet_trouble(self) -> None:
+        if self.trouble is not None:
+            raise self.trouble
 
     async def open(self) -> None:
-        pass
+        if isinstance(self.trouble, NoQuorumError):
+            raise self.trouble
 
     async def order(self, payload: bytes) -> OrderAnswer:
+        self._meet_trouble()
         self.orders += 1
         self.harness.execute(Message(1, 1_000 + self.orders, payload))
         effect = self.harness.effects[-1]
@@ -68,10 +76,12 @@ class MemorySession:
         return decode_answer(bytes(effect.value))
 
     async def query(self, kind: OrderKind, **fields: object) -> Any:
+        self._meet_trouble()
         self.queries += 1
         return json.loads(self.harness.service.on_query(encode_order(kind, **fields)))
 
     async def read(self, _: bytes, topic: str, number: int, bytes_max: int, deadline_s: float) -> list[Stored]:
+        self._meet_trouble()
         feed = self.harness.feed(topic)
         found = [Stored(index, 10 * index, one) for index, one in enumerate(feed, 1) if index >= number]
         if not found:

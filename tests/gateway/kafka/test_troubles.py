@@ -1,0 +1,110 @@
+"""What clients are told when the cluster does not answer: the codes that make all of them ask again, or give up."""
+
+from __future__ import annotations
+
+import pytest
+
+from ordo.runtime.errors import (
+    ClusterError,
+    ClusterTimeoutError,
+    DecodeError,
+    NoQuorumError,
+    OrdoError,
+    RejectedError,
+    RequestOutcome,
+    SessionClosedError,
+)
+
+pytest.importorskip("kio", reason="needs the extra kafka")
+
+from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kio.schema.offset_fetch.v5.request import OffsetFetchRequestTopic
+
+from ordo.gateway.kafka.service.orders import KafkaError, decode_reply
+from ordo.gateway.kafka.topic_readers import NoReaderError
+from ordo.gateway.kafka.wire.messages import Api
+from tests.gateway.kafka.batches import request_of, response_of
+from tests.gateway.kafka.memory import TOKEN, MemoryDoor, framed, run
+from tests.gateway.kafka.test_connection import HANDSHAKE, METADATA, SECOND, authenticate, fetch, list_offsets, produce
+
+ASIDE = ClusterTimeoutError("no leader in time")
+CLOSED = SessionClosedError("the session is closed", outcome=RequestOutcome.UNKNOWN)
+NOT_SENT = ClusterError("no room for a request", outcome=RequestOutcome.NOT_EXECUTED)
+OFFSET = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+COMMIT = request_of(
+    Api.OFFSET_COMMIT,
+    7,
+    2,
+    group_id="g",
+    generation_id_or_member_epoch=-1,
+    member_id="",
+    group_instance_id=None,
+    topics=(OffsetCommitRequestTopic(name="orders", partitions=(OFFSET,)),),
+)
+OFFSETS = request_of(
+    Api.OFFSET_FETCH, 5, 2, group_id="g", topics=(OffsetFetchRequestTopic(name="orders", partition_indexes=(0,)),)
+)
+NEW_PRODUCER = request_of(Api.INIT_PRODUCER_ID, 1, 2, transactional_id=None, transaction_timeout=SECOND)
+PRODUCE = produce([(None, b"x", [])], 2)
+
+
+def told(request: bytes, trouble: OrdoError) -> set[int]:
+    """Return the codes of the response to a request that meets trouble behind the door."""
+
+    async def work() -> bytes:
+        door = MemoryDoor()
+        await door.serve(framed(METADATA))
+        door.session.trouble = trouble
+        return (await door.serve(framed(request))).frames()[0]
+
+    api, version = request[1], request[3]
+    return set(_codes(response_of(api, version, run(work()))[1]))
+
+
+def _codes(found: object) -> list[int]:
+    """Return all error codes of a response."""
+    names = getattr(type(found), "__slots__", ())
+    codes = [getattr(found, one) for one in names if one == "error_code"]
+    nested = [one for name in names if isinstance(value := getattr(found, name), tuple) for one in value]
+    return codes + [code for one in nested for code in _codes(one)]
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "trouble", "code"),
+    [
+        (PRODUCE, ASIDE, KafkaError.REQUEST_TIMED_OUT),
+        (PRODUCE, CLOSED, KafkaError.REQUEST_TIMED_OUT),
+        (PRODUCE, NOT_SENT, KafkaError.LEADER_NOT_AVAILABLE),
+        (PRODUCE, RejectedError("no"), KafkaError.INVALID_REQUEST),
+        (PRODUCE, DecodeError("another service"), KafkaError.INVALID_REQUEST),
+        (fetch(1, 2), ASIDE, KafkaError.NOT_LEADER_OR_FOLLOWER),
+        (fetch(1, 2), NoReaderError("32 places are read"), KafkaError.NOT_LEADER_OR_FOLLOWER),
+        (list_offsets(-2, 2), ASIDE, KafkaError.NOT_LEADER_OR_FOLLOWER),
+        (COMMIT, ASIDE, KafkaError.NOT_COORDINATOR),
+        (COMMIT, CLOSED, KafkaError.NOT_COORDINATOR),
+        (COMMIT, RejectedError("no"), KafkaError.INVALID_REQUEST),
+        (OFFSETS, ASIDE, KafkaError.NOT_COORDINATOR),
+        (NEW_PRODUCER, ASIDE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS),
+        (NEW_PRODUCER, RejectedError("no"), KafkaError.INVALID_REQUEST),
+    ],
+)
+def test_a_client_is_told_whether_to_ask_again(request_bytes: bytes, trouble: OrdoError, code: int) -> None:
+    assert told(request_bytes, trouble) - {KafkaError.NONE} == {code}
+
+
+def test_a_cluster_that_does_not_answer_is_no_wrong_token() -> None:
+    async def work() -> list[bytes]:
+        door = MemoryDoor()
+        door.session.trouble = NoQuorumError("no member leads")
+        with pytest.raises(NoQuorumError):
+            await door.serve(framed(HANDSHAKE), framed(authenticate(TOKEN)))
+        door.session.trouble = None
+        return (await door.serve(framed(HANDSHAKE), framed(authenticate(TOKEN)))).frames()
+
+    assert response_of(Api.SASL_AUTHENTICATE, 1, run(work())[1])[1].error_code == KafkaError.NONE
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xf0ordo.topics\x01", b"{", b"[" * 100_000])
+def test_what_another_service_answers_is_no_reply(payload: bytes) -> None:
+    with pytest.raises(DecodeError, match="it must be ordo:Topics"):
+        decode_reply(payload)
