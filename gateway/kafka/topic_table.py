@@ -1,4 +1,4 @@
-"""Which topics there are, and where each of them ends: as the cluster said last, and as was read or appended since."""
+"""Which topics there are, and where each of them ends: as the cluster said last, and as was read since."""
 
 from __future__ import annotations
 

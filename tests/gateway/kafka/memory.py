@@ -51,8 +51,8 @@ class MemorySession:
     credentials = b""
     users = 0
 
-    def __init__(self) -> None:
-        self.harness = ServiceHarness(Topics).execute(OpenSession(1, 1))
+    def __init__(self, service: type[Topics] = Topics) -> None:
+        self.harness = ServiceHarness(service).execute(OpenSession(1, 1))
         self.orders = 0
         self.queries = 0
         self.trouble: OrdoError | None = None
@@ -154,9 +154,11 @@ class MemoryWriter:
 class MemoryDoor:
     """A door with one cluster, to which clients connect one after the other, or at once. Made in a running loop."""
 
-    def __init__(self, settings: KafkaSettings = SETTINGS, is_strict: bool = False) -> None:
+    def __init__(
+        self, settings: KafkaSettings = SETTINGS, is_strict: bool = False, service: type[Topics] = Topics
+    ) -> None:
         self.settings = settings
-        self.session = MemorySession()
+        self.session = MemorySession(service)
         self.sessions = MemorySessions(self.session, is_strict)
         self.budget = ByteBudget(settings.requests_bytes_max)
         memory: Any = self.session

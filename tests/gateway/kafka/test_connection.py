@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ordo import Topics
 from ordo.runtime.errors import DecodeError, OrdoError, SessionRejectedError
 
 pytest.importorskip("kio", reason="needs the extra kafka")
@@ -104,6 +105,22 @@ def test_the_ends_of_a_topic_and_a_time_in_it() -> None:
     assert [(one.error_code, one.offset, one.timestamp) for one in found] == [
         (0, 4, -1), (0, 1, -1), (0, 2, 20), (0, 3, 30), (KafkaError.UNSUPPORTED_VERSION, -1, -1), (0, -1, -1),
     ]  # fmt: skip
+
+
+class Odd(Topics):
+    """A service that publishes every second record alone."""
+
+    def take_record(self, topic: str, payload: bytes) -> int:
+        return self.publish(topic, payload) if int(payload) % 2 else 0
+
+
+def test_a_topic_ends_where_the_service_has_published_to() -> None:
+    records: list[Content] = [(None, b"%d" % index, []) for index in range(10)]
+    frames = exchange(METADATA, produce(records, 2), list_offsets(-1, 3), fetch(6, 4), fetch(7, 5), service=Odd)
+    assert produced(frames[1]) == (0, 1)
+    assert response_of(Api.LIST_OFFSETS, 5, frames[2])[1].topics[0].partitions[0].offset == 6
+    found = [response_of(Api.FETCH, 11, one)[1].responses[0].partitions[0] for one in frames[3:]]
+    assert [(one.error_code, one.high_watermark) for one in found] == [(0, 6), (KafkaError.OFFSET_OUT_OF_RANGE, -1)]
 
 
 def test_a_batch_longer_than_an_order_is_split_and_told_its_first_number() -> None:
