@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -120,9 +121,9 @@ def _payload_of(body: bytes, start: int, end: int) -> bytes:
     header_count, offset = _varint(body, offset)
     if header_count < 0:
         raise DecodeError(f"a record with {header_count} headers")
-    for _ in range(min(header_count, end)):
+    for _ in range(header_count):
         if offset >= end:
-            break
+            raise DecodeError(f"a record with fewer headers than {header_count}")
         name_length, offset = _varint(body, offset)
         if name_length < 0:
             raise DecodeError("a header without a name")
@@ -165,9 +166,15 @@ def _write_varint(number: int) -> bytes:
 
 
 def content_of(payload: bytes) -> bytes:
-    """Return key, value and headers of a message, as they stand in Kafka's record."""
+    """Return key, value and headers of a message, as they stand in Kafka's record.
+
+    Whatever may publish wrote it, so an envelope whose parts do not add up is a value: a consumer that cannot read a
+    record cannot go past it.
+    """
     if payload.startswith(ENVELOPE):
-        return payload[len(ENVELOPE) :]
+        with suppress(DecodeError, IndexError):
+            _payload_of(payload, len(ENVELOPE), len(payload))
+            return payload[len(ENVELOPE) :]
     return b"\x01" + _write_varint(len(payload)) + payload + b"\x00"
 
 

@@ -60,6 +60,13 @@ def test_a_service_s_own_message_is_a_record_without_a_key() -> None:
     assert [(one.key, one.value, one.headers) for one in got.records] == [(None, b"trade", ())]
 
 
+@pytest.mark.parametrize("rest", [b"", b"\x01", b"\x01\x02a", b"\x01\x02a\x06", b"\x7f\x01\x00", b"\xff" * 9])
+def test_a_message_that_only_begins_like_an_envelope_is_a_value(rest: bytes) -> None:
+    payload = ENVELOPE + rest
+    got, _ = read_batch(encode_batch([Stored(1, TIME_MS, payload), Stored(2, TIME_MS, b"next")]), 0)
+    assert [(one.key, one.value, one.headers) for one in got.records] == [(None, payload, ()), (None, b"next", ())]
+
+
 def test_the_producer_s_numbers_are_read() -> None:
     batch = decode_batch(batch_of([(None, b"a", []), (None, b"b", [])], producer=(9, 2, 40)))
     assert batch == Batch(9, 2, 40, False, [b"a", b"b"])
@@ -123,6 +130,7 @@ def test_every_cut_is_refused() -> None:
         (61, b"\xff" * 6, "too long"),
         (64, b"\x02", "says that it is record 1"),
         (65, b"\x03", "do not add up"),
+        (77, b"\x06", "fewer headers than 3"),
     ],
 )
 def test_a_batch_that_lies_is_refused(at: int, value: bytes, why: str) -> None:
