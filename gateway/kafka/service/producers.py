@@ -64,7 +64,7 @@ class Producer:
         return Verdict(KafkaError.NONE, number, skipped)
 
     def _number_of(self, sequence: int) -> int:
-        for run in self.runs:
+        for run in reversed(self.runs):  # all of them together may be longer than SEQUENCES
             within = (sequence - run.sequence) % SEQUENCES
             if within < run.length:
                 return run.number + within if run.number > 0 else -1

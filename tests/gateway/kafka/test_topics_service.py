@@ -243,6 +243,13 @@ def test_sequences_begin_anew_after_their_last() -> None:
     assert producers.judge(1, 0, "orders", 5, 1).error == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_of_records_with_the_same_sequence_the_latest_count() -> None:
+    producers, quarter = Producers(), SEQUENCES // 4
+    runs = [Run(index * quarter % SEQUENCES, quarter, 1 + index * (quarter + 1)) for index in range(8)]
+    producers.restore(1, "orders", 0, runs)
+    assert producers.judge(1, 0, "orders", SEQUENCES - 1, 1) == (0, runs[-1].number + quarter - 1, 1)
+
+
 def test_a_batch_of_long_ago_is_a_duplicate_without_a_number() -> None:
     producers = Producers()
     for index in range(20):
