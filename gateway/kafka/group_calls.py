@@ -45,7 +45,7 @@ class GroupCalls:
         rebalance = getattr(request, "rebalance_timeout", request.session_timeout)
         join = Join(
             request.member_id,
-            getattr(request, "group_instance_id", None),
+            _instance_of(request),
             request.protocol_type,
             [(one.name, one.metadata) for one in request.protocols],
             session_s,
@@ -63,13 +63,15 @@ class GroupCalls:
         now_s, group_id = self._loop.time(), request.group_id
         return await self._answer(
             lambda reply: self._groups.sync(
-                group_id, request.member_id, request.generation_id, assignments, now_s, reply
+                group_id, request.member_id, request.generation_id, assignments, now_s, reply, _instance_of(request)
             )
         )
 
     def heartbeat(self, request: Any) -> Values:
         """Keep a member."""
-        error = self._groups.heartbeat(request.group_id, request.member_id, request.generation_id, self._loop.time())
+        error = self._groups.heartbeat(
+            request.group_id, request.member_id, request.generation_id, self._loop.time(), _instance_of(request)
+        )
         return {"error_code": error}
 
     def leave(self, request: Any) -> Values:
@@ -92,7 +94,11 @@ class GroupCalls:
         """Keep in the cluster what a group has read."""
         wanted = [(topic, one) for topic in request.topics for one in topic.partitions]
         error = self._groups.commit_error(
-            request.group_id, request.member_id, request.generation_id_or_member_epoch, self._loop.time()
+            request.group_id,
+            request.member_id,
+            request.generation_id_or_member_epoch,
+            self._loop.time(),
+            _instance_of(request),
         )
         offsets = [
             [topic.name, one.committed_offset, one.committed_metadata or ""]
@@ -164,6 +170,11 @@ class GroupCalls:
                     error = error_of_group(trouble)
             results.append({"group_id": name, "error_code": error})
         return {"results": results}
+
+
+def _instance_of(request: Any) -> str | None:
+    """Return the instance id of a static member; older versions of requests have none."""
+    return getattr(request, "group_instance_id", None)
 
 
 def _offsets_of(name: str, indexes: Any, kept: Any, error: int = KafkaError.NONE) -> Values:

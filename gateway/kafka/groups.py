@@ -114,7 +114,7 @@ class Groups:
                 return
         elif join.member_id not in group.members and join.member_id not in group.expected:
             self._drop_unused(group)
-            reply(_join_failure(KafkaError.UNKNOWN_MEMBER_ID, join.member_id))
+            reply(_join_failure(_stranger_error(group, join.instance_id), join.member_id))
             return
         self._take(group, join, now_s, reply)
 
@@ -144,7 +144,7 @@ class Groups:
         """Take out the member that a static one was before it started again."""
         for name, one in list(group.members.items()):
             if instance_id is not None and one.join.instance_id == instance_id:
-                self._answer_waiting(one, KafkaError.UNKNOWN_MEMBER_ID)
+                self._answer_waiting(one, KafkaError.FENCED_INSTANCE_ID)
                 del group.members[name]
 
     def _take(self, group: Group, join: Join, now_s: float, reply: Reply) -> None:
@@ -226,10 +226,10 @@ class Groups:
 
     # Members
 
-    def _error_of(self, group_id: str, member_id: str, generation: int) -> int:
+    def _error_of(self, group_id: str, member_id: str, generation: int, instance_id: str | None) -> int:
         group = self._groups.get(group_id)
         if group is None or member_id not in group.members:
-            return KafkaError.UNKNOWN_MEMBER_ID
+            return _stranger_error(group, instance_id)
         return KafkaError.NONE if generation == group.generation else KafkaError.ILLEGAL_GENERATION
 
     def sync(
@@ -240,9 +240,10 @@ class Groups:
         assignments: Mapping[str, bytes],
         now_s: float,
         reply: Reply,
+        instance_id: str | None = None,
     ) -> None:
         """Give a member its assignment, once the leader has said what it is."""
-        error = self._error_of(group_id, member_id, generation)
+        error = self._error_of(group_id, member_id, generation, instance_id)
         group = self._groups.get(group_id)
         if not error and group is not None and group.state is GroupState.PREPARING:
             error = KafkaError.REBALANCE_IN_PROGRESS
@@ -277,9 +278,11 @@ class Groups:
             on_joined(_join_failure(error, member.join.member_id))
         self._answer_sync(member, error)
 
-    def heartbeat(self, group_id: str, member_id: str, generation: int, now_s: float) -> int:
+    def heartbeat(
+        self, group_id: str, member_id: str, generation: int, now_s: float, instance_id: str | None = None
+    ) -> int:
         """Keep a member, and return what it has to know."""
-        error = self._error_of(group_id, member_id, generation)
+        error = self._error_of(group_id, member_id, generation, instance_id)
         if error:
             return error
         group = self._groups[group_id]
@@ -304,12 +307,14 @@ class Groups:
         self._drop_unused(group)
         return KafkaError.NONE
 
-    def commit_error(self, group_id: str, member_id: str, generation: int, now_s: float) -> int:
+    def commit_error(
+        self, group_id: str, member_id: str, generation: int, now_s: float, instance_id: str | None = None
+    ) -> int:
         """Return why a member must not commit; a consumer that is in no group may where nobody is."""
         group = self._groups.get(group_id)
         if generation < 0 and (group is None or not group.members):
             return KafkaError.NONE
-        error = self._error_of(group_id, member_id, generation)
+        error = self._error_of(group_id, member_id, generation, instance_id)
         if error or group is None:
             return error
         member = group.members[member_id]
@@ -344,6 +349,16 @@ class Groups:
 
 def _join_failure(error: int, member_id: str) -> Mapping[str, object]:
     return {"error_code": error, "generation_id": -1, "protocol_name": "", "leader": "", "member_id": member_id}
+
+
+def _stranger_error(group: Group | None, instance_id: str | None) -> int:
+    """Return what one that is no member is told: a static one, whose place another process has taken, must not return.
+
+    Two processes with one instance id would otherwise drive each other out for ever.
+    """
+    members = () if group is None or instance_id is None else group.members.values()
+    is_taken = any(one.join.instance_id == instance_id for one in members)
+    return KafkaError.FENCED_INSTANCE_ID if is_taken else KafkaError.UNKNOWN_MEMBER_ID
 
 
 def _choose_protocol(offers: Sequence[Sequence[tuple[str, bytes]]]) -> str:

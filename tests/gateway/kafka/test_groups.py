@@ -155,6 +155,25 @@ def test_a_static_member_that_starts_again_takes_its_own_place() -> None:
     assert len(first) == 1
 
 
+def test_a_static_member_whose_place_is_taken_is_told_so_and_does_not_come_back() -> None:
+    group = Coordinator()
+    group.join(instance_id="i")
+    group.pass_time(FIRST_WAIT_S)
+    first = group.join("c-1", instance_id="i", protocols=("range", "sticky"))
+    second = group.join(instance_id="i")
+    assert error_of(first) == KafkaError.NONE and error_of(second) == KafkaError.NONE
+    waiting, third = group.join("c-2", instance_id="i"), group.join(instance_id="i")
+    codes = [
+        group.groups.heartbeat("g", "c-2", 2, group.now_s, "i"),
+        group.groups.commit_error("g", "c-2", 2, group.now_s, "i"),
+        error_of(group.join("c-2", instance_id="i")),
+    ]
+    group.groups.sync("g", "c-2", 2, {}, group.now_s, lambda values: codes.append(values["error_code"]), "i")
+    assert set(codes) == {KafkaError.FENCED_INSTANCE_ID}, "or it would drive out the one that took its place"
+    assert error_of(waiting) == KafkaError.NONE and error_of(third) == KafkaError.NONE
+    assert group.groups.heartbeat("g", "c-9", 2, group.now_s, "other") == KafkaError.UNKNOWN_MEMBER_ID
+
+
 def test_a_follower_that_asks_again_is_told_the_same_and_disturbs_nobody() -> None:
     group = Coordinator()
     first, second = group.stable()
