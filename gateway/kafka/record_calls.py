@@ -12,13 +12,22 @@ from ordo.gateway.kafka.service.producers import SEQUENCES
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import TopicReaders, error_of
 from ordo.gateway.kafka.topic_table import TopicTable
-from ordo.gateway.kafka.wire.records import Batch, CompressionError, decode_batch, encode_batch
+from ordo.gateway.kafka.wire.records import (
+    Batch,
+    CompressionError,
+    TooLongError,
+    decode_batch,
+    encode_batch,
+    is_compressed,
+)
 from ordo.runtime.errors import DecodeError, OrdoError
 from ordo.service_api.feeds import PAYLOAD_BYTES_MAX
 
 Values = Mapping[str, object]
 ORDER_BYTES_MAX = 64 << 10
 """So much of a batch goes into the log as one request, which is far below what a message may have by default."""
+COMPRESSED_MAX = 32
+"""So many compressed batches are under way at a time, over all connections: each may become far longer than it came."""
 FETCH_BYTES_MAX = 4 << 20
 """So much one response carries, whatever its client allows."""
 WAIT_S_MAX = 30.0
@@ -37,6 +46,7 @@ class RecordCalls:
         self._topics = topics
         self._readers = readers
         self._loop = asyncio.get_running_loop()
+        self._compressed = asyncio.Semaphore(COMPRESSED_MAX)
 
     # Produce
 
@@ -64,8 +74,17 @@ class RecordCalls:
         """Append one batch, and return the error and the number of its first record."""
         if partition.index != PARTITION:
             return KafkaError.UNKNOWN_TOPIC_OR_PARTITION, -1
+        data = partition.records or b""
+        if not is_compressed(data):
+            return await self._append_batch(caller, topic, data)
+        async with self._compressed:
+            return await self._append_batch(caller, topic, data)
+
+    async def _append_batch(self, caller: Caller, topic: str, data: bytes) -> tuple[int, int]:
         try:
-            batch = decode_batch(partition.records or b"")
+            batch = decode_batch(data)
+        except TooLongError:  # clients that can make shorter batches of it do so
+            return KafkaError.MESSAGE_TOO_LARGE, -1
         except CompressionError:
             return KafkaError.UNSUPPORTED_COMPRESSION_TYPE, -1
         except DecodeError:

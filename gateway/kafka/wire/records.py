@@ -27,12 +27,17 @@ _CRC_END = _HEAD.size
 MAGIC = 2
 COMPRESSION_MASK, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
 GZIP = 1
-UNCOMPRESSED_BYTES_MAX = 16 << 20
+UNCOMPRESSED_BYTES_MAX = 4 << 20
+"""So long the records of a compressed batch may be, which is far more than clients put into one by default."""
 VARINT_BYTES_MAX = 5
 
 
 class CompressionError(DecodeError):
     """A batch is compressed in a way that is not read here."""
+
+
+class TooLongError(DecodeError):
+    """A batch has more than UNCOMPRESSED_BYTES_MAX bytes."""
 
 
 class Batch(NamedTuple):
@@ -54,7 +59,7 @@ class Stored(NamedTuple):
 
 
 def decode_batch(data: bytes) -> Batch:
-    """Decode the one batch of a produce request. Raises DecodeError, CompressionError."""
+    """Decode the one batch of a produce request. Raises DecodeError, CompressionError, TooLongError."""
     if len(data) < _HEAD.size + _BODY.size:
         raise DecodeError(f"a batch of {len(data)} bytes")
     _, batch_length, _, magic, crc = _HEAD.unpack_from(data)
@@ -77,6 +82,11 @@ def decode_batch(data: bytes) -> Batch:
     return Batch(producer_id, epoch, sequence, bool(attributes & TRANSACTIONAL), payloads)
 
 
+def is_compressed(data: bytes) -> bool:
+    """Return whether a batch, which need not be whole, is compressed."""
+    return len(data) > _CRC_END + 1 and bool(data[_CRC_END + 1] & COMPRESSION_MASK)
+
+
 def _uncompressed(attributes: int, data: bytes) -> bytes:
     """Return `data` itself where it is not compressed, else the records alone."""
     kind = attributes & COMPRESSION_MASK
@@ -89,9 +99,11 @@ def _uncompressed(attributes: int, data: bytes) -> bytes:
         body = inflate.decompress(memoryview(data)[_HEAD.size + _BODY.size :], UNCOMPRESSED_BYTES_MAX)
     except zlib.error as error:
         raise DecodeError(f"a batch is not compressed with gzip: {error}") from None
-    if not inflate.eof:
-        raise DecodeError(f"a compressed batch is cut off, or has more than {UNCOMPRESSED_BYTES_MAX} bytes")
-    return body
+    if inflate.eof:
+        return body
+    if len(body) >= UNCOMPRESSED_BYTES_MAX:
+        raise TooLongError(f"a compressed batch has more than {UNCOMPRESSED_BYTES_MAX} bytes")
+    raise DecodeError("a compressed batch is cut off")
 
 
 def _payloads_of(body: bytes, offset: int, count: int) -> list[bytes]:

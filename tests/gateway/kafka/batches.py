@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import io
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 import kio.index
+from crc32c import crc32c
 from kio.records.schema import NewRecordBatch, Record, RecordHeader
 from kio.records.writers import write_new_batch
 from kio.serial import entity_reader, entity_writer
@@ -42,6 +44,18 @@ def batch_of(contents: Sequence[Content], producer: tuple[int, int, int] = (-1, 
     buffer = io.BytesIO()
     write_new_batch(buffer, batch)
     return buffer.getvalue()
+
+
+def damaged(batch: bytes, at: int, value: bytes) -> bytes:
+    """Return a batch with other bytes and the checksum that fits."""
+    changed = batch[:at] + value + batch[at + len(value) :]
+    return changed[:17] + struct.pack(">I", crc32c(changed[21:])) + changed[21:]
+
+
+def compressed(kind: int, body: bytes) -> bytes:
+    """Return a batch of one record whose records are `body`."""
+    batch = damaged(batch_of([(None, b"x", [])]), 21, struct.pack(">h", kind))[:61] + body
+    return damaged(batch[:8] + struct.pack(">i", len(batch) - 12) + batch[12:], 21, struct.pack(">h", kind))
 
 
 def request_of(api: int, version: int, correlation_id: int, **values: object) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gzip
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,11 +22,12 @@ from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.produce.v8.request import PartitionProduceData, TopicProduceData
 
 from ordo.gateway.kafka.connection import ByteBudget
-from ordo.gateway.kafka.service.orders import KafkaError
+from ordo.gateway.kafka.record_calls import COMPRESSED_MAX
+from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
-from tests.gateway.kafka.batches import Content, batch_of, request_of, response_of
-from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, framed, run
+from tests.gateway.kafka.batches import Content, batch_of, compressed, request_of, response_of
+from tests.gateway.kafka.memory import SETTINGS, TOKEN, MemoryDoor, MemoryWriter, framed, run
 
 SECOND = datetime.timedelta(seconds=1)
 METADATA = request_of(
@@ -133,6 +135,29 @@ def test_a_batch_longer_than_an_order_is_split_and_told_its_first_number() -> No
 
     frames, orders = run(work())
     assert produced(frames[1]) == (0, 1) and orders == 1 + 5
+
+
+def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
+    packed = compressed(1, gzip.compress(batch_of([(None, bytes(30_000), [])])[61:]))
+    partitions = (PartitionProduceData(index=0, records=packed),) * 100
+    topics = (TopicProduceData(name="orders", partition_data=partitions),)
+    request = request_of(Api.PRODUCE, 8, 2, transactional_id=None, acks=-1, timeout=SECOND, topic_data=topics)
+    counts = [0]
+
+    async def work() -> MemoryWriter:
+        door = MemoryDoor()
+
+        async def order(payload: bytes) -> OrderAnswer:
+            counts.append(counts[-1] + 1)
+            await asyncio.sleep(1)
+            counts.append(counts[-1] - 1)
+            return OrderAnswer(0, 1)
+
+        door.session.order = order  # type: ignore[method-assign]
+        return await door.serve(framed(request))
+
+    found = response_of(Api.PRODUCE, 8, run(work()).frames()[0])[1].responses[0].partition_responses
+    assert [one.error_code for one in found] == [0] * 100 and max(counts) == COMPRESSED_MAX
 
 
 @pytest.mark.parametrize(
