@@ -109,7 +109,8 @@ class Connection:
         while (frame := await self._frame()) is not None:
             try:
                 request = self._decode(frame)
-                if not (request is not None and request.api is last is Api.PRODUCE):
+                is_next = request is not None and request.api is last is Api.PRODUCE
+                if not is_next or self._caller is None:  # the first one lets the client in, once
                     await self._queue.join()
                 work = self._refuse_version(frame) if request is None else self._begin(request)
             except BaseException:

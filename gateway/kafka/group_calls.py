@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from ordo.gateway.kafka.caller import PARTITION, Caller, error_of_group
 from ordo.gateway.kafka.groups import GROUPS_MAX, Group, Groups, GroupState, Join, Reply
-from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
+from ordo.gateway.kafka.service.orders import METADATA_LENGTH_MAX, KafkaError, OrderKind, encode_order
 from ordo.runtime.errors import OrdoError
 
 Values = Mapping[str, object]
@@ -100,6 +100,8 @@ class GroupCalls:
             self._loop.time(),
             _instance_of(request),
         )
+        if any(len(one.committed_metadata or "") > METADATA_LENGTH_MAX for _, one in wanted):
+            error = error or KafkaError.OFFSET_METADATA_TOO_LARGE
         offsets = [
             [topic.name, one.committed_offset, one.committed_metadata or ""]
             for topic, one in wanted

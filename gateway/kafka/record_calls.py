@@ -193,10 +193,11 @@ class RecordCalls:
 
     async def list_offsets(self, caller: Caller, request: Any) -> Values:
         """Return where topics begin or end, or where a time is in them."""
-        topics = []
+        topics, left = [], PARTITIONS_MAX
         for topic in request.topics[:PARTITIONS_MAX]:
             partitions = []
-            for one in topic.partitions[:PARTITIONS_MAX]:
+            for one in topic.partitions[:left]:
+                left -= 1
                 error, number, timestamp = await self._find(caller, topic.name, one)
                 partitions.append(
                     {

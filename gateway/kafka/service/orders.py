@@ -26,6 +26,8 @@ _APPEND = struct.Struct("<qhiiB")
 _LENGTH = struct.Struct("<I")
 _ANSWER = struct.Struct("<hq")
 LENGTH_BYTES = _LENGTH.size
+METADATA_LENGTH_MAX = 1_024
+"""Characters that a group may keep with an offset."""
 OTHER_SERVICE = "the cluster's service does not answer the door: it must be ordo:Topics, or made of it"
 
 

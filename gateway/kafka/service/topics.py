@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 
 from ordo.gateway.kafka.service.orders import (
+    METADATA_LENGTH_MAX,
     NO_PRODUCER,
     Append,
     KafkaError,
@@ -28,7 +29,6 @@ from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 
 GROUPS_MAX = 1_024
 GROUP_LENGTH_MAX = 255
-METADATA_LENGTH_MAX = 1_024
 COMMITS_MAX = TOPICS_MAX
 Offsets = dict[str, tuple[int, str]]
 

@@ -65,6 +65,7 @@ class MemorySession:
     async def open(self) -> None:
         if isinstance(self.trouble, NoQuorumError):
             raise self.trouble
+        await asyncio.sleep(0)
 
     async def order(self, payload: bytes) -> OrderAnswer:
         self._meet_trouble()

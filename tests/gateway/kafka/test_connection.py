@@ -22,7 +22,7 @@ from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.produce.v8.request import PartitionProduceData, TopicProduceData
 
 from ordo.gateway.kafka.connection import ByteBudget
-from ordo.gateway.kafka.record_calls import COMPRESSED_MAX
+from ordo.gateway.kafka.record_calls import COMPRESSED_MAX, PARTITIONS_MAX
 from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api
@@ -197,6 +197,25 @@ def test_responses_come_in_the_order_of_the_requests() -> None:
     frames = exchange(METADATA, *requests, METADATA)
     assert [response_of(Api.PRODUCE, 8, one)[0] for one in frames[1:-1]] == list(range(2, 40))
     assert [produced(one)[1] for one in frames[1:-1]] == list(range(1, 39))
+
+
+def test_a_client_that_begins_with_many_requests_is_let_in_once() -> None:
+    async def work() -> tuple[list[bytes], int]:
+        door = MemoryDoor()
+        await door.serve(framed(METADATA))
+        frames = (await door.serve(*(framed(produce([(None, b"x", [])], index)) for index in range(4)))).frames()
+        return frames, door.sessions.in_use
+
+    frames, in_use = run(work())
+    assert [produced(one) for one in frames] == [(0, 1), (0, 2), (0, 3), (0, 4)] and in_use == 0
+
+
+def test_a_client_asks_for_so_many_partitions_at_a_time() -> None:
+    partitions = (ListOffsetsPartition(partition_index=0, timestamp=-1),) * 5
+    topics = (ListOffsetsTopic(name="orders", partitions=partitions),) * 300
+    many = request_of(Api.LIST_OFFSETS, 5, 2, replica_id=-1, isolation_level=0, topics=topics)
+    found = response_of(Api.LIST_OFFSETS, 5, exchange(METADATA, many)[1])[1].topics
+    assert sum(len(one.partitions) for one in found) == PARTITIONS_MAX
 
 
 def test_who_shows_a_token_is_let_in_and_others_are_not() -> None:

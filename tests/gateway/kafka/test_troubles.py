@@ -30,20 +30,21 @@ from tests.gateway.kafka.test_connection import HANDSHAKE, METADATA, SECOND, aut
 ASIDE = ClusterTimeoutError("no leader in time")
 CLOSED = SessionClosedError("the session is closed", outcome=RequestOutcome.UNKNOWN)
 NOT_SENT = ClusterError("no room for a request", outcome=RequestOutcome.NOT_EXECUTED)
-OFFSET = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
-COMMIT = request_of(
-    Api.OFFSET_COMMIT,
-    7,
-    2,
-    group_id="g",
-    generation_id_or_member_epoch=-1,
-    member_id="",
-    group_instance_id=None,
-    topics=(OffsetCommitRequestTopic(name="orders", partitions=(OFFSET,)),),
-)
 OFFSETS = request_of(
     Api.OFFSET_FETCH, 5, 2, group_id="g", topics=(OffsetFetchRequestTopic(name="orders", partition_indexes=(0,)),)
 )
+
+
+def commit(metadata: str) -> bytes:
+    offset = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=metadata)
+    topics = (OffsetCommitRequestTopic(name="orders", partitions=(offset,)),)
+    return request_of(
+        Api.OFFSET_COMMIT, 7, 2, group_id="g", generation_id_or_member_epoch=-1, member_id="",
+        group_instance_id=None, topics=topics,
+    )  # fmt: skip
+
+
+COMMIT = commit("")
 NEW_PRODUCER = request_of(Api.INIT_PRODUCER_ID, 1, 2, transactional_id=None, transaction_timeout=SECOND)
 PRODUCE = produce([(None, b"x", [])], 2)
 
@@ -90,6 +91,10 @@ def _codes(found: object) -> list[int]:
 )
 def test_a_client_is_told_whether_to_ask_again(request_bytes: bytes, trouble: OrdoError, code: int) -> None:
     assert told(request_bytes, trouble) - {KafkaError.NONE} == {code}
+
+
+def test_metadata_that_no_order_can_carry_is_told_so() -> None:
+    assert told(commit("m" * 32_000), ASIDE) == {KafkaError.OFFSET_METADATA_TOO_LARGE}
 
 
 def test_a_cluster_that_does_not_answer_is_no_wrong_token() -> None:
