@@ -10,6 +10,7 @@ import pytest
 from ordo import Topics
 from ordo.gateway.kafka.service.orders import (
     MAGIC,
+    METADATA_LENGTH_MAX,
     Append,
     KafkaError,
     OrderAnswer,
@@ -19,7 +20,6 @@ from ordo.gateway.kafka.service.orders import (
     encode_order,
 )
 from ordo.gateway.kafka.service.producers import SEQUENCES, Producers, Run, Verdict
-from ordo.gateway.kafka.service.topics import METADATA_LENGTH_MAX
 from ordo.service_api.feeds import TOPICS_MAX
 from ordo.service_api.testing.harness import Input, Message, OpenSession, ServiceHarness, check_service
 
