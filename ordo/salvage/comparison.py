@@ -29,7 +29,7 @@ class Loss(NamedTuple):
     seen_position: int
     """Up to here a member was seen to have the log, committed or not."""
     at_most_position: int | None
-    """Nothing beyond was committed; None where that cannot be known."""
+    """Nothing beyond was committed by the voters that the log names; None where that cannot be known."""
 
 
 class Comparison(NamedTuple):
@@ -72,12 +72,18 @@ class Comparison(NamedTuple):
         yield f"member {self.best.member_id} has the most: everything committed that is left is in its log"
         yield self._describe_loss()
 
+    def _unless_changed(self) -> str:
+        """Without a quorum here, the others may have become a quorum of other voters, by one change of the members."""
+        if len(self.able) >= self.quorum:
+            return ""
+        return f", unless a member was removed or promoted behind position={self.best.end_position}"
+
     def _describe_loss(self) -> str:
         loss = self.loss
         if loss.at_most_position == loss.from_position and loss.known_position <= loss.from_position:
             return (
-                "nothing that was acknowledged is lost: every quorum had one of the members that are here, and all "
-                f"that they have ends at position={loss.from_position}"
+                f"nothing that was acknowledged is lost{self._unless_changed()}: every quorum of these voters had one "
+                f"of the members that are here, and all that they have ends at position={loss.from_position}"
             )
         time = _time(self.best.timestamp_ms)
         known = "nothing of it is known to have been committed"
