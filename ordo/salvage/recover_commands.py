@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,8 @@ SILENCE_S = 3.0
 
 if TYPE_CHECKING:
     from ordo.cluster.settings.config import NodeSettings
+    from ordo.cluster.wire.configuration import NamedConfiguration
+    from ordo.cluster.wire.members import Member
     from ordo.salvage.comparison import Comparison
 
 
@@ -79,7 +82,7 @@ def _go_on(config: NodeSettings, findings: object, comparison: Comparison, as_js
     assert isinstance(findings, Findings)
     if refusal := find_refusal(comparison, config.node.member_id):
         raise ClusterError(refusal)
-    _demand_silence(config, comparison)
+    _demand_silence(endpoints_to_ask(config.member_list, findings.survey.configuration, comparison))
     done = begin_epoch(config, findings, comparison)
     if as_json:
         print(json.dumps({"comparison": comparison.describe(), "recovered": done.describe()}, indent=1))
@@ -87,16 +90,23 @@ def _go_on(config: NodeSettings, findings: object, comparison: Comparison, as_js
     print("\n".join([*comparison.lines(), *done.lines()]))
 
 
-def _demand_silence(config: NodeSettings, comparison: Comparison) -> None:
+def endpoints_to_ask(
+    configured: Iterable[Member], logged: NamedConfiguration | None, comparison: Comparison
+) -> list[str]:
+    """Return the ingress of each member that the file or the log names, and that is not compared."""
+    compared = {one.member_id for one in comparison.holdings}
+    members = [*configured, *(() if logged is None else (*logged.voters, *logged.learners))]
+    return sorted({one.ingress for one in members if one.id not in compared})
+
+
+def _demand_silence(endpoints: Sequence[str]) -> None:
     """Refuse while one of the members answers that are taken as gone: it may be one of a quorum."""
     from ordo.cluster.admin.remote import RemoteCluster
     from ordo.runtime.errors import ClusterTimeoutError
 
-    compared = {one.member_id for one in comparison.holdings}
-    asked = [one for one in config.member_list if one.id not in compared]
-    if not asked:
+    if not endpoints:
         return
-    with RemoteCluster(",".join(one.ingress for one in asked)) as cluster:
+    with RemoteCluster(",".join(endpoints)) as cluster:
         for endpoint, look in cluster.look(SILENCE_S).items():
             if not isinstance(look, ClusterTimeoutError):
                 raise ClusterError(

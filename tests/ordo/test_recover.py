@@ -10,12 +10,15 @@ import pytest
 
 from ordo.cli import run
 from ordo.cluster.module.state.folder_rows import Owner, Start
+from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.log_identity import Origin
+from ordo.cluster.wire.members import Member
 from ordo.consensus.state.distrust import Distrust
 from ordo.runtime.errors import ClusterError, ConfigurationError
 from ordo.salvage.comparison import compare, find_refusal
 from ordo.salvage.holding_rows import encode_holding, read_report
 from ordo.salvage.holdings import Holding, Stretch
+from ordo.salvage.recover_commands import endpoints_to_ask
 
 ONE, OTHER = Origin(b"1" * 16, 0), Origin(b"2" * 16, 0)
 
@@ -151,3 +154,12 @@ def test_a_file_that_is_no_report_is_one_line(text: str, tmp_path: Path) -> None
 def test_the_two_options_go_together(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cluster", "recover", "--config", "node.toml", *more]) == 2
     assert "give --from ID together with --i-accept-loss" in capsys.readouterr().err
+
+
+def test_members_that_only_the_log_names_are_asked_whether_they_are_gone() -> None:
+    configured = [Member(one, f"10.0.0.{one}:20000", "", "", "", "") for one in range(3)]
+    added = [Member(one, f"10.0.0.{one}:20000", "", "", "", "") for one in (0, 5, 6)]
+    logged = NamedConfiguration(tuple(added[:2]), (added[2],))
+    found = compare([holding(0), holding(1, distrust=Distrust.VOTE)])
+    assert endpoints_to_ask(configured, None, found) == ["10.0.0.2:20000"]
+    assert endpoints_to_ask(configured, logged, found) == ["10.0.0.2:20000", "10.0.0.5:20000", "10.0.0.6:20000"]
