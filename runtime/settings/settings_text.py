@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BeforeValidator
@@ -116,7 +116,10 @@ def _kind(field: FieldInfo) -> str:
     unit = unit_of(field)
     if unit:
         return unit
-    annotation = _without_none(field.annotation)
+    annotation, metadata = _without_none(field.annotation), field.metadata
+    if get_origin(annotation) is Annotated:
+        annotation, *notes = get_args(annotation)
+        metadata = [*metadata, *(bound for one in notes if isinstance(one, FieldInfo) for bound in one.metadata)]
     if get_origin(annotation) is list:
         (one,) = get_args(annotation)
         return "list of " + (", ".join(f'"{choice}"' for choice in get_args(one)) or "texts")
@@ -127,9 +130,9 @@ def _kind(field: FieldInfo) -> str:
     if annotation is bool:
         return "true or false"
     if annotation is int:
-        return "whole number" + _bounds(field.metadata)
+        return "whole number" + _bounds(metadata)
     if annotation is float:
-        return "number" + _bounds(field.metadata)
+        return "number" + _bounds(metadata)
     return "path" if getattr(annotation, "__name__", "") == "Path" else "text"
 
 

@@ -144,3 +144,10 @@ def test_a_service_of_the_users_needs_no_starter(tmp_path: Path) -> None:
     ]
     config = written(tmp_path)[2]
     assert (config.service.class_, config.own_member.ingress) == ("mine.counter:Counter", "127.0.0.1:9020")
+
+
+def test_the_reference_says_what_an_optional_number_may_be() -> None:
+    (keys,) = (table.keys for table in tables_of(NodeSettings) if table.header == "[[principals]]")
+    kinds = {key.name: key.kind for key in keys}
+    assert kinds["messages"] == "whole number from 0 to 100000000"
+    assert (kinds["weight"], kinds["bytes"]) == ("whole number from 1 to 64", "size")
