@@ -73,6 +73,7 @@ class LogReader(RecordingReader[LogEntry]):
         Raises ConfigurationError, TransportError; nodes are looked for later, in `poll`.
         """
         check_list("addresses", addresses)
+        check_beginning(from_position)
         known = None if cluster is None else KnownCluster(parse_identity(cluster), "the kept position")
         if not addresses:
             raise ConfigurationError("addresses: give the archive endpoint of at least one member")
@@ -85,7 +86,6 @@ class LogReader(RecordingReader[LogEntry]):
         transport = (
             ClientTransport.connect(aeron_dir, "log-reader") if aeron_dir else ClientTransport.embedded("log-reader")
         )
-        check_beginning(from_position)
         begin = None if from_position == "live" else from_position
         position = begin if isinstance(begin, int) else None
         self._awaited = begin.sequence if isinstance(begin, AtSequence) else 0

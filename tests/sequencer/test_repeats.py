@@ -19,6 +19,7 @@ from ordo.follow.reader import LogReader
 from ordo.follow.start_search import StartSearch
 from ordo.runtime.errors import ArchiveError, ConfigurationError
 from ordo.service_api.service import TimeUnit
+from ordo.transport.client.client_transport import ClientTransport
 from tests.sequencer.request_log import RequestLog
 from tests.sequencer.test_log_follower import LogWorld
 from tests.transport.driver_world import MS
@@ -289,6 +290,8 @@ def test_a_reader_begins_with_the_first_entry_of_a_time(world: RepeatingWorld, r
 
 
 @pytest.mark.parametrize("begin", [AtSequence(0), AtTime(-1)])
-def test_a_beginning_that_cannot_be_one_is_refused(begin: AtSequence | AtTime) -> None:
+def test_a_beginning_that_cannot_be_one_is_refused(begin: AtSequence | AtTime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a driver is begun, which nobody would end."""
+    monkeypatch.setattr(ClientTransport, "embedded", None)
     with pytest.raises(ConfigurationError, match="allowed are"):
         LogReader(["localhost:1"], from_position=begin)
