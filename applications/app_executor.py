@@ -28,6 +28,8 @@ SCHEMA_ID = 902
 """The schema of the data that only an instance writes and reads: its checkpoint."""
 SCHEMA_VERSION = 5
 MESSAGE_BYTES_MAX = 8 << 20
+NO_NUMBERS = -2
+"""In a checkpoint, in place of the last number: messages have none before the log has the level of such numbers."""
 APP_STATE = Message(
     "AppState",
     1,
@@ -361,7 +363,7 @@ class AppExecutor:
                 tuple(self._requests.snapshot()),
                 request_ids=tuple(self._requests.ids.snapshot()),
                 takes_ids=len(self._requests.ids) > 0,
-                sequence=last if self._knows_sequence else NULL_VALUE,
+                sequence=NULL_VALUE if not self._knows_sequence else last if last >= 0 else NO_NUMBERS,
                 keeps_sequence=is_kept,
             )
         )
@@ -420,7 +422,7 @@ class AppExecutor:
         self._requests.restore(found.requests)
         self._requests.ids.restore(found.request_ids, found.takes_ids)
         self._sequence.restore(found.sequence, found.keeps_sequence)
-        self._knows_sequence = found.sequence >= 0
+        self._knows_sequence = found.sequence != NULL_VALUE
         self.identity = next((one for one in self._requests if one.identity == self.identity_name), None)
         cluster.outputs_made, self.outputs_accepted = state.outputs_made, state.outputs_accepted
         self.outputs_before_identity = state.outputs_before_identity

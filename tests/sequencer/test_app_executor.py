@@ -458,3 +458,18 @@ def test_an_instance_that_does_not_know_how_many_messages_there_were_tells_no_nu
         assert service.numbers[0] == 0 and (service.numbers[1] > 0) is is_known
         held = [message for message in again.take_snapshot() if says_sequence(message)]
         assert bool(held) is is_known
+
+
+def test_an_instance_that_begins_again_before_the_level_counts_from_it_as_the_members_do() -> None:
+    """Its checkpoint has no number since nobody has one, which is not what one of an earlier release says."""
+    level = ordo_codecs.LEVEL_EVENT.encode(leadership_term_id=1, timestamp=1, level=SEQUENCE_LEVEL, member_id=0)
+    action = codecs.CLUSTER_ACTION_REQUEST.encode(leadership_term_id=1, log_position=0, timestamp=1, action=2, flags=0)
+    log = Log(one := AppExecutor(Sequenced(), "tested"))
+    log.message(b"first")
+    log.append(action)
+    again = AppExecutor(service := Sequenced(), "tested", snapshot=list(one.take_snapshot()))
+    log.executors = [again]
+    log.message(b"without")
+    position = log.append(level)
+    log.message(b"next")
+    assert service.numbers == [0, position + 1]

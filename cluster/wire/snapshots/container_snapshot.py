@@ -57,7 +57,7 @@ class ServiceSnapshot(NamedTuple):
     takes_output_ids: bool = False
     """The same of applications' outputs with ids."""
     sequence: int = NULL_VALUE
-    """The number of the last message; -1 where messages have none."""
+    """The number of the last message; -1 where messages have none, or nothing is known of them."""
     keeps_sequence: bool = False
     """The log up to here has the protocol level of such numbers."""
 
@@ -84,7 +84,7 @@ def encode(snapshot: ServiceSnapshot) -> Iterator[bytes]:
     yield from snapshot.differences
     if snapshot.takes_ids:
         yield from _encode_ids(snapshot.request_ids, snapshot.takes_output_ids)
-    if snapshot.sequence >= 0:
+    if snapshot.sequence != NULL_VALUE:
         yield ordo_codecs.MESSAGE_SEQUENCE.encode(last=snapshot.sequence, is_kept=int(snapshot.keeps_sequence))
     yield _marker(snapshot, SnapshotMark.END)
 
