@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ordo.cluster.client.settings import ClientSettings
+from ordo.gateway.callers.settings import LISTEN
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.reporting.logging import configure_program
@@ -58,6 +59,8 @@ def kafka(
     timeout: Timeout = DEFAULTS.timeout_s,
 ) -> None:
     """Serve Kafka's protocol in front of a cluster until SIGTERM or SIGINT."""
+    if LISTEN.fullmatch(egress) is None:
+        raise ConfigurationError(f"--egress {egress}: must be host:port")
     settings = KafkaSettings(
         endpoints=_split(endpoints),
         listen=listen,

@@ -83,8 +83,9 @@ class KafkaDoor:
         """host:port that it listens on."""
 
     async def start(self) -> None:
-        """Listen. Raises ConfigurationError for an address that cannot be listened on, or TLS files that are wrong."""
+        """Listen. Raises ConfigurationError for an address that cannot be listened on, or files that are wrong."""
         settings = self._settings
+        settings.client.read_credentials()  # a file that cannot be read is told now, not to the first client
         self._connections_max = min(settings.connections_max, _connections_left(settings, raise_open_files()))
         context = None if not settings.certificate else _tls_context(settings)
         self._readers = TopicReaders(settings)

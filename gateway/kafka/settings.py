@@ -54,6 +54,8 @@ class KafkaSettings:
             is_unset = name == "advertise" and not self.advertise
             if not is_unset and (found is None or int(found[1]) > 65_535):
                 raise ConfigurationError(f"--{name} {getattr(self, name)}: must be host:port, with a port to 65535")
+        for one in self.archives:
+            archive_endpoint(one)  # it is one of host and port
         if bool(self.certificate) != bool(self.key):
             raise ConfigurationError("TLS needs both: a certificate and its key")
         if self.client_ca and not self.certificate:
