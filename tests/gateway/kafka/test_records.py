@@ -52,6 +52,14 @@ def test_what_a_producer_sends_is_what_a_consumer_gets(contents: list[Content]) 
     assert [round(one.timestamp.timestamp() * 1000) for one in got.records] == [one.timestamp for one in stored]
 
 
+def test_times_are_told_to_the_millisecond() -> None:
+    """As kafka-python reads them: kio reads times of records to the second."""
+    record = pytest.importorskip("kafka.record", reason="needs kafka-python")
+    told = [(7 + index, TIME_MS + after) for index, after in enumerate((123, 123, 999, 1_500))]
+    batch = record.MemoryRecords(encode_batch([Stored(number, time, b"x") for number, time in told])).next_batch()
+    assert batch.validate_crc() and [(one.offset, one.timestamp) for one in batch] == told
+
+
 def test_a_value_alone_is_the_payload() -> None:
     assert decode_batch(batch_of([(None, b"buy 40", [])])).payloads == [b"buy 40"]
 
