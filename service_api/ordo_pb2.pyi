@@ -368,18 +368,20 @@ class Snapshot(_message.Message):
     def __init__(self, member_id: _Optional[int] = ..., log_position: _Optional[int] = ..., leadership_term_id: _Optional[int] = ..., timestamp: _Optional[int] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("session_id", "opened_log_position", "principal", "address", "active_ms")
+    __slots__ = ("session_id", "opened_log_position", "principal", "address", "active_ms", "is_held")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     OPENED_LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_HELD_FIELD_NUMBER: _ClassVar[int]
     session_id: int
     opened_log_position: int
     principal: str
     address: str
     active_ms: int
-    def __init__(self, session_id: _Optional[int] = ..., opened_log_position: _Optional[int] = ..., principal: _Optional[str] = ..., address: _Optional[str] = ..., active_ms: _Optional[int] = ...) -> None: ...
+    is_held: bool
+    def __init__(self, session_id: _Optional[int] = ..., opened_log_position: _Optional[int] = ..., principal: _Optional[str] = ..., address: _Optional[str] = ..., active_ms: _Optional[int] = ..., is_held: _Optional[bool] = ...) -> None: ...
 
 class MemberError(_message.Message):
     __slots__ = ("observation_count", "last_ms", "text")

@@ -106,6 +106,9 @@ class Visit(Generic[T]):
         self._has_ended.set()
 
 
+CLOSE_TIMEOUT_S = 1.0
+"""The end of a call is told by then, whether or not the archive has answered that its session is closed."""
+
 Look = Callable[[Visit[T]], Generator[T]]
 """Yields what it finds, on the thread of a visit."""
 
@@ -173,7 +176,8 @@ class ArchiveVisits:
     async def _carry_out(self, visit: Visit[T], give: Callable[[T, Keep], Awaitable[None]], bounds: Bounds) -> bool:
         """Return whether all was found.
 
-        False where the gateway stops before. The room is free again when the visit's thread has ended.
+        False where the gateway stops before. The room is free again when the visit's thread has ended; who is not gone
+        before that hears the end of the call after it, and may call again.
         """
         loop = asyncio.get_running_loop()
         thread = ThreadPoolExecutor(1, "ordo-archive")
@@ -187,6 +191,7 @@ class ArchiveVisits:
             bounds.give(1, 0)
 
         fetching: asyncio.Future[T | None] | None = None
+        is_gone = False
         try:
             while not self._stopping.is_set():
                 fetching = loop.run_in_executor(thread, visit.fetch)
@@ -198,10 +203,16 @@ class ArchiveVisits:
                     return True
                 await give(one, keep)
             return False
+        except asyncio.CancelledError:
+            is_gone = True
+            raise
         finally:
             visit.end()
             stopping.cancel()
             if fetching is not None:
                 fetching.cancel()
-            loop.run_in_executor(thread, visit.close).add_done_callback(leave)
+            closing = loop.run_in_executor(thread, visit.close)
+            closing.add_done_callback(leave)
             thread.shutdown(wait=False)
+            if not is_gone:
+                await asyncio.wait((closing,), timeout=CLOSE_TIMEOUT_S)

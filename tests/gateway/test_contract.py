@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
+from ordo.cluster.admin.member_details import HeldError, HeldSession, HeldSnapshot, HeldTerm
 from ordo.deploy.launcher import ROOT
 from ordo.service_api import ordo_pb2, ordo_pb2_grpc
 from tests.cli.test_every_command import HERE_ONLY, all_commands
@@ -68,6 +71,19 @@ def test_the_generated_modules_are_current(tmp_path: Path) -> None:
     for service in wanted.service:
         servicer = getattr(ordo_pb2_grpc, f"{service.name}Servicer")
         assert {method.name for method in service.method} <= set(vars(servicer))
+
+
+@pytest.mark.parametrize(
+    ("message", "held", "more"),
+    [
+        (ordo_pb2.Term, HeldTerm, set()),
+        (ordo_pb2.Snapshot, HeldSnapshot, {"member_id"}),
+        (ordo_pb2.Session, HeldSession, set()),
+        (ordo_pb2.MemberError, HeldError, set()),
+    ],
+)
+def test_what_a_member_tells_has_its_fields(message: Any, held: type[Any], more: set[str]) -> None:
+    assert {field.name for field in message.DESCRIPTOR.fields} == set(held._fields) | more
 
 
 def test_every_command_for_another_machine_has_its_call() -> None:
