@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from ordo.service_api.messages.codec import codec_of
-from ordo.service_api.messages.layout import DataLayout, FieldLayout, GroupLayout, Layout
+from ordo.service_api.messages.layout import (
+    COMPOSITE,
+    FLAGS,
+    NAMED_CHARACTER,
+    NAMED_NUMBER,
+    DataLayout,
+    FieldLayout,
+    GroupLayout,
+    Layout,
+)
 from ordo.service_api.messages.message import Schema, layout_of_message
 
 
@@ -14,7 +24,8 @@ def breaks(old: Schema, new: Schema) -> list[str]:
     """Return what keeps programs with the old schema and with the new one from reading each other, a line each.
 
     Fields, groups and data may be added after those that are there, with `since` above the old version. Nothing may be
-    moved, removed or get another type. Values of enumerations may be added; old programs refuse messages with them.
+    moved, removed, get another type, or become optional or not. Members of enumerations may be added, and renamed; old
+    programs refuse messages with new ones.
     """
     return list(_breaks(old, new))
 
@@ -63,6 +74,11 @@ class _Comparison:
                 yield f"{name}.{one.name} is missing: keep what old messages have"
             elif _travels(found) != _travels(one):
                 yield f"{name}.{one.name} is {_describe(found)}, it was {_describe(one)}"
+            elif one.kind == COMPOSITE:
+                parts = layout_of_message(one.of).fields, layout_of_message(found.of).fields
+                yield from self._fields(f"{name}.{one.name}", *parts)
+            elif one.kind in (NAMED_NUMBER, NAMED_CHARACTER, FLAGS):
+                yield from _values(f"{name}.{one.name}", one.of, found.of)
         for one in after.values():
             if one.since <= self.version:
                 yield f"{name}.{one.name} is new: it needs field(since=...) above {self.version}"
@@ -88,11 +104,22 @@ class _Comparison:
                 yield f"{name}.{one.name} is new: it needs field(since=...) above {self.version}"
 
 
+def _values(name: str, old: type[Enum], new: type[Enum]) -> Iterator[str]:
+    """Compare enumerations: a member that was renamed is the same, one with another value is not."""
+    after, kept = {one.name: one.value for one in new}, {one.value for one in new}
+    for one in old:
+        if after.get(one.name, one.value) != one.value:
+            yield f"{name}: {one.name} is {after[one.name]}, it was {one.value}"
+        elif one.value not in kept:
+            yield f"{name}: {one.name} ({one.value}) is missing: keep what old messages have"
+
+
 def _travels(part: FieldLayout | GroupLayout | DataLayout) -> tuple[object, ...]:
     """Return what must stay as it is."""
     if isinstance(part, FieldLayout):
         scale = part.of if isinstance(part.of, int) else None
-        return part.place, part.length_bytes, part.kind, part.primitive.name, part.primitive.null, scale
+        null = part.primitive.null if part.is_optional or part.since else None  # what came later may be None on import
+        return part.place, part.length_bytes, part.kind, part.primitive.name, null, scale
     if isinstance(part, GroupLayout):
         return part.rows.count, part.rows.dimension, part.rows.length
     return part.is_text, part.length.name

@@ -207,12 +207,21 @@ def test_what_was_added_breaks_nothing() -> None:
         ([("littleEndian", "bigEndian")], "the byte order is another"),
         ([('name="Order" id="1"', 'name="Order" id="7"')], "Order: the message of id 1 is missing"),
         ([('type="uint32" offset="9"', 'type="int32" offset="9"')], "Order.quantity is 4 bytes at 9"),
+        ([('<validValue name="SELL">2<', '<validValue name="SELL">3<')], "Order.side: SELL is 3, it was 2"),
+        ([('<validValue name="SELL">2</validValue>', "")], "Order.side: SELL (2) is missing: keep what old messages"),
+        ([('name="HIDDEN">9', 'name="HIDDEN">8')], "Everything.flags: HIDDEN is 256, it was 512"),
+        ([(' presence="optional" sinceVersion="1"', "")], "Order.quantity is 4 bytes at 9 (0 to 4294967294), it was"),
+        ([('name="units"', 'name="cash"')], "Everything.money.units is missing: keep what old messages have"),
         ([('name="legs"', 'name="arms"')], "Order.arms is where legs was: add a group after those that are there"),
     ],
 )
 def test_what_breaks_old_programs_is_named(replacements: list[tuple[str, str]], text: str, tmp_path: Path) -> None:
     found = breaks(NEW, changed(tmp_path, *replacements))
     assert any(line.startswith(text) for line in found), found
+
+
+def test_a_renamed_member_of_an_enumeration_breaks_nothing(tmp_path: Path) -> None:
+    assert breaks(NEW, changed(tmp_path, ('name="SELL"', 'name="ASK"'))) == []
 
 
 def test_an_older_version_and_what_is_new_without_a_version(tmp_path: Path) -> None:
