@@ -16,7 +16,7 @@ from libc.string cimport memcpy, memset
 
 import struct
 from collections.abc import Sequence
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
 
 from ordo.runtime.errors import MessageError
 
@@ -46,7 +46,7 @@ cdef extern from "Python.h":
 cdef enum:
     FLAGS_KEPT_MAX = 4_096     # combinations of flags that are made once
 
-EXACT = Context(prec=60)       # a context of the program's own may round
+EXACT = Context(prec=60, traps=[Inexact, InvalidOperation, Overflow])   # a context of the program's own may round
 
 
 cdef Py_ssize_t slot_of(object of_class, str name) except -1:

@@ -176,6 +176,7 @@ def test_rows_without_bytes_are_bounded() -> None:
         ("digest", b"123", "bytes, 4 of them"),
         ("levels", (1, 2), "3 numbers, each -32767 to 32767"),
         ("levels", (1, 2, 40_000), "3 numbers, each -32767 to 32767"),
+        ("price", Decimal("12.5" + "0" * 80 + "1"), "decimals with up to 4 digits after the point"),
         ("price", Decimal("0.00001"), "decimals with up to 4 digits after the point"),
         ("price", Decimal("1e20"), "decimals with up to 4 digits after the point"),
         ("price", Decimal("NaN"), "decimals with up to 4 digits after the point"),
