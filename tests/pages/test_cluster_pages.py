@@ -29,6 +29,7 @@ from ordo.cluster.container.service_loader import load_service
 from ordo.consumers.consumer_orders import ConsumerOrders
 from ordo.deploy.launcher import LocalCluster, find_ports
 from ordo.errors import ClusterTimeoutError, OrdoError
+from ordo.runtime.security.tokens import hash_token
 from ordo.testing import Input, Message, OpenSession, check_service
 from tests.cluster.integration.agreement import await_that
 from tests.clusters import ready_cluster
@@ -316,7 +317,12 @@ def test_the_operations_page(cluster: LocalCluster, folder: Path) -> None:
         page.run_by(
             "tests/cli/test_log_settings.py::test_the_log_follows_its_settings_while_the_node_runs", "kill -USR1 PID"
         )
-        loaded = [load_with(folder, text) for text in page.take_all("toml")]
+        tokens = "".join(
+            f'[[tokens]]\nprincipal = "{one}"\nhash = "{hash_token(one * 8)}"\nroles = ["ingress"]\n'
+            for one in ("risk", "market-maker")
+        )
+        texts = page.take_all("toml")
+        loaded = [load_with(folder, text + tokens if "[[principals]]" in text else text) for text in texts]
         assert [one.metrics.port for one in loaded if one.metrics.port] == [20009]
         page.run_by("tests/deploy/test_prometheus.py::test_health_and_metrics_of_real_nodes")
         page.run_by(f"{TRACING}::test_every_span_of_every_request_comes_with_the_clients_as_its_parent")
