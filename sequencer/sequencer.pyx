@@ -420,7 +420,9 @@ cdef class Sequencer:
             work += self._poll_ingress_source(source, now_ns, cluster_time)
             if self.quotas.is_full and cut < 0:
                 cut = number
-        self._ingress.end_turn(cut)
+        # Where nothing was taken it is still the same one's turn: of those who wait for one quota each gets it in turn.
+        if work or cut >= 0:
+            self._ingress.end_turn(cut)
         for i in range(self._ingress.stranger_count(now_ns)):
             source = self._ingress.next_stranger()
             if source is None:

@@ -95,3 +95,31 @@ def test_a_flood_of_long_messages_has_no_more_of_a_round_than_one_of_short_ones(
         leader.turn()
     assert leader.log.publication.position - begun < 5 << 20
     assert not is_taken(flood)
+
+
+class OnePrincipal(AnyClient):
+    """All sessions are of one principal, which may send ten messages a second."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self.quotas = quotas
+        self.principal = quotas.open(10, 0)
+
+    def open_account(self, session_id: int, image: Image) -> int:
+        return self.quotas.open(0, 0, self.principal)
+
+
+def test_sessions_of_one_principal_take_turns_at_what_it_has() -> None:
+    """However many turns without a message lie between two: with an even number, one of two sessions had all of it."""
+    leader = Leader(1 << 20)
+    quotas = Quotas(MS)
+    quotas.count_sessions()
+    leader.sequencer.attach(LogHost(), IngressHost(), OnePrincipal(quotas), ConsensusHost(), ServiceHost())
+    leader.sequencer.bound_ingress(quotas)
+    clients = [leader.connect() for _ in range(2)]
+    for client in clients:
+        leader.send(client, 32, 100)
+    for _ in range(4000):
+        leader.turn()
+    taken = [client.image.position for client in clients]
+    assert sum(taken) == leader.log.publication.position > 0
+    assert max(taken) - min(taken) <= max(taken) // 10, taken
