@@ -62,7 +62,11 @@ class BrokerCalls:
         for name in names:
             error = KafkaError.NONE if name in self._topics else KafkaError.UNKNOWN_TOPIC_OR_PARTITION
             if error and may_create:
-                created = await self._topics.create(caller.session, name)
+                try:
+                    created = await self._topics.create(caller.session, name)
+                except OrdoError as trouble:  # the client may have no right to; others of the topics may be there
+                    created = KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.LEADER_NOT_AVAILABLE
+                    may_create = False
                 error = KafkaError(created if created != KafkaError.TOPIC_ALREADY_EXISTS else 0)
             topics.append({"error_code": error, "name": name, "partitions": [] if error else [PARTITION_VALUES]})
         host, port = caller.door

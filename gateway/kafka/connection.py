@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from ordo.gateway.kafka.broker_calls import api_versions
 from ordo.gateway.kafka.caller import Caller
 from ordo.gateway.kafka.service.orders import KafkaError
-from ordo.gateway.kafka.sessions import ClusterSession, ClusterSessions, SessionsFullError
+from ordo.gateway.kafka.sessions import ClusterSession, ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.messages import Api, Request, UnknownVersionError, decode_request, encode_response
 from ordo.runtime.errors import DecodeError, SessionRejectedError
@@ -193,7 +193,7 @@ class Connection:
             return failed | {"error_message": "PLAIN takes a user name and, as the password, a token of the cluster"}
         try:
             await self._let_in(parts[2])
-        except (SessionRejectedError, SessionsFullError) as error:  # others pass: clients take this answer for final
+        except SessionRejectedError as error:  # others pass: clients take this answer for final
             return failed | {"error_message": error.message}
         return {"error_code": KafkaError.NONE, "error_message": None, "auth_bytes": b""}
 

@@ -15,7 +15,7 @@ from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_ans
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
 from ordo.gateway.kafka.wire.records import Stored
-from ordo.runtime.errors import NoQuorumError, OrdoError, RejectedError, SessionRejectedError
+from ordo.runtime.errors import OrdoError, RejectedError, SessionRejectedError
 from ordo.service_api.testing.harness import Message, OpenSession, ServiceHarness
 
 T = TypeVar("T")
@@ -56,15 +56,17 @@ class MemorySession:
         self.orders = 0
         self.queries = 0
         self.trouble: OrdoError | None = None
-        """What everything that is asked ends with; without a quorum it cannot be opened, either."""
+        """What everything that is asked ends with."""
+        self.refusal: OrdoError | None = None
+        """Why it cannot be opened."""
 
     def _meet_trouble(self) -> None:
         if self.trouble is not None:
             raise self.trouble
 
     async def open(self) -> None:
-        if isinstance(self.trouble, NoQuorumError):
-            raise self.trouble
+        if self.refusal is not None:
+            raise self.refusal
         await asyncio.sleep(0)
 
     async def order(self, payload: bytes) -> OrderAnswer:

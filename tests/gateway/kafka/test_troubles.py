@@ -17,10 +17,13 @@ from ordo.runtime.errors import (
 
 pytest.importorskip("kio", reason="needs the extra kafka")
 
+from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kio.schema.offset_fetch.v5.request import OffsetFetchRequestTopic
 
-from ordo.gateway.kafka.service.orders import KafkaError, decode_reply
+from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer, decode_reply
+from ordo.gateway.kafka.sessions import ClusterSessions, SessionsFullError
+from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import NoReaderError
 from ordo.gateway.kafka.wire.messages import Api
 from tests.gateway.kafka.batches import request_of, response_of
@@ -93,17 +96,46 @@ def test_a_client_is_told_whether_to_ask_again(request_bytes: bytes, trouble: Or
     assert told(request_bytes, trouble) - {KafkaError.NONE} == {code}
 
 
+def test_a_topic_that_cannot_be_created_hides_no_other() -> None:
+    names = [MetadataRequestTopic(name=one) for one in ("unknown", "orders", "another")]
+    more = request_of(
+        Api.METADATA, 8, 2, topics=tuple(names), allow_auto_topic_creation=True,
+        include_cluster_authorized_operations=False, include_topic_authorized_operations=False,
+    )  # fmt: skip
+    asked: list[bytes] = []
+
+    async def work() -> bytes:
+        door = MemoryDoor()
+        await door.serve(framed(METADATA))
+
+        async def order(payload: bytes) -> OrderAnswer:
+            asked.append(payload)
+            raise ASIDE
+
+        door.session.order = order  # type: ignore[method-assign]
+        return (await door.serve(framed(more))).frames()[0]
+
+    found = response_of(Api.METADATA, 8, run(work()))[1].topics
+    assert [(one.name, one.error_code) for one in found] == [
+        ("unknown", KafkaError.LEADER_NOT_AVAILABLE),
+        ("orders", KafkaError.NONE),
+        ("another", KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert len(asked) == 1, "each waits for as long as the cluster is waited for"
+
+
 def test_metadata_that_no_order_can_carry_is_told_so() -> None:
     assert told(commit("m" * 32_000), ASIDE) == {KafkaError.OFFSET_METADATA_TOO_LARGE}
 
 
-def test_a_cluster_that_does_not_answer_is_no_wrong_token() -> None:
+@pytest.mark.parametrize("trouble", [NoQuorumError("no member leads"), SessionsFullError("64 sessions are open")])
+def test_what_passes_is_no_wrong_token(trouble: OrdoError) -> None:
     async def work() -> list[bytes]:
         door = MemoryDoor()
-        door.session.trouble = NoQuorumError("no member leads")
-        with pytest.raises(NoQuorumError):
+        door.session.refusal = trouble
+        with pytest.raises(type(trouble)):
             await door.serve(framed(HANDSHAKE), framed(authenticate(TOKEN)))
-        door.session.trouble = None
+        door.session.refusal = None
         return (await door.serve(framed(HANDSHAKE), framed(authenticate(TOKEN)))).frames()
 
     assert response_of(Api.SASL_AUTHENTICATE, 1, run(work())[1])[1].error_code == KafkaError.NONE
@@ -113,3 +145,19 @@ def test_a_cluster_that_does_not_answer_is_no_wrong_token() -> None:
 def test_what_another_service_answers_is_no_reply(payload: bytes) -> None:
     with pytest.raises(DecodeError, match="it must be ordo:Topics"):
         decode_reply(payload)
+
+
+def test_so_many_tokens_have_a_session_and_unused_ones_make_room() -> None:
+    sessions = ClusterSessions(KafkaSettings(endpoints=["127.0.0.1:9"], sessions_max=2))
+    first, second = sessions.take(b"first"), sessions.take(b"second")
+    assert sessions.take(b"first") is first
+    with pytest.raises(SessionsFullError, match="2 sessions are open"):
+        sessions.take(b"third")
+    sessions.give_back(first)
+    with pytest.raises(SessionsFullError):
+        sessions.take(b"third")
+    sessions.give_back(second, is_refused=True)
+    assert sessions.take(b"third") is not second
+    sessions.give_back(first)
+    assert sessions.take(b"second").users == 1, "that of the first token has made room"
+    assert sessions.take(b"second").users == 2
