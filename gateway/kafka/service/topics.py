@@ -30,6 +30,7 @@ from ordo.service_api.snapshot import SnapshotReader, SnapshotWriter
 GROUPS_MAX = 1_024
 GROUP_LENGTH_MAX = 255
 COMMITS_MAX = TOPICS_MAX
+SNAPSHOT_END = b'["end"]'
 Offsets = dict[str, tuple[int, str]]
 
 
@@ -42,7 +43,7 @@ class Topics(ClusteredService):
     cluster: Cluster
 
     def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
-        """Begin, from a snapshot if there is one."""
+        """Begin, from a snapshot if there is one: what was written to it after `on_take_snapshot` is left to read."""
         self.cluster = cluster
         self._last: dict[str, int] = {}
         self._producers = Producers()
@@ -50,6 +51,8 @@ class Topics(ClusteredService):
         self._groups: dict[str, Offsets] = {}
         if snapshot is not None:
             for one in snapshot.messages():
+                if one == SNAPSHOT_END:
+                    break  # what follows is that of a service made of this one
                 self._restore(json.loads(one))
 
     def take_record(self, topic: str, payload: bytes) -> int:
@@ -170,7 +173,7 @@ class Topics(ClusteredService):
         return json.dumps(found, separators=(",", ":")).encode()
 
     def on_take_snapshot(self, writer: SnapshotWriter) -> None:
-        """Write one line of JSON for each part of the state."""
+        """Write one line of JSON for each part of the state, and one that ends them."""
 
         def write(kind: str, *values: object) -> None:
             writer.write_message(json.dumps([kind, *values], separators=(",", ":")).encode())
@@ -184,6 +187,7 @@ class Topics(ClusteredService):
             write("group", group)
             for topic, (offset, metadata) in offsets.items():
                 write("offset", group, topic, offset, metadata)
+        writer.write_message(SNAPSHOT_END)
 
     def _restore(self, line: list[object]) -> None:
         match line:

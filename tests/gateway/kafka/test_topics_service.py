@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from ordo import Topics
+from ordo import Cluster, SnapshotReader, SnapshotWriter, Topics
 from ordo.gateway.kafka.service.orders import (
     MAGIC,
     METADATA_LENGTH_MAX,
@@ -161,6 +161,33 @@ def test_a_service_of_one_s_own_takes_the_records() -> None:
     assert answers(harness, CREATE, append(b"a")) == [(0, -1), (0, -1)]
     assert harness.feed("trades") == [b"traded a"] and harness.feed("orders") == []
     assert json.loads(harness.query(encode_order(OrderKind.TOPICS))) == {"orders": 0, "trades": 1}
+
+
+class Counting(Topics):
+    """A service of one's own with state: it numbers what it takes."""
+
+    def on_start(self, cluster: Cluster, snapshot: SnapshotReader | None) -> None:
+        super().on_start(cluster, snapshot)
+        self.taken = 0 if snapshot is None else int.from_bytes(snapshot.read_exactly(3), "big")
+
+    def on_take_snapshot(self, writer: SnapshotWriter) -> None:
+        super().on_take_snapshot(writer)
+        writer.write_message(self.taken.to_bytes(3, "big"))
+
+    def take_record(self, topic: str, payload: bytes) -> int:
+        self.taken += 1
+        return self.publish(topic, b"%d: %s" % (self.taken, payload))
+
+
+def test_a_service_of_one_s_own_keeps_its_state_behind_that_of_topics() -> None:
+    inputs: list[Input] = [
+        OpenSession(1, 1),
+        *(Message(1, 5, one) for one in (CREATE, append(b"a"), append(b"b"), append(b"c"))),
+    ]
+    harness = check_service(Counting, inputs)
+    assert harness.feed("orders") == [b"1: a", b"2: b", b"3: c"]
+    restored = ServiceHarness(Counting, snapshot=harness.take_snapshot())
+    assert answers(restored, append(b"d")) == [(0, 4)] and restored.feed("orders")[-1] == b"4: d"
 
 
 class Client:
