@@ -33,7 +33,8 @@ cdef class Sources:
     """
     cdef list proven                      # [Source]; those of the first lane lead
     cdef Py_ssize_t first_count           # of the first lane
-    cdef Py_ssize_t _turn                 # of the others, who goes first in this turn
+    cdef Py_ssize_t _first_turn           # of these, who goes first in this turn
+    cdef Py_ssize_t _turn                 # of the others
     cdef list _strangers                  # [Source]
     cdef Py_ssize_t _next
     cdef int64_t _looked_ns

@@ -76,11 +76,13 @@ cdef class Sources:
     cdef Py_ssize_t place(self, Py_ssize_t number, Py_ssize_t count) noexcept:
         cdef Py_ssize_t others = count - self.first_count
         if number < self.first_count:
-            return number
+            return (number + self._first_turn) % self.first_count
         return self.first_count + (number - self.first_count + self._turn) % others
 
     cdef void end_turn(self, Py_ssize_t cut) noexcept:
         cdef Py_ssize_t others = len(self.proven) - self.first_count
+        self._first_turn += cut if 0 <= cut < self.first_count else 1
+        self._first_turn = self._first_turn % self.first_count if self.first_count > 0 else 0
         if cut < 0:
             self._turn += 1
         elif cut > self.first_count:

@@ -60,6 +60,20 @@ def test_each_turn_begins_with_another_source_and_the_first_lane_goes_before_all
     ]  # fmt: skip
 
 
+def test_sources_of_the_first_lane_take_turns_among_themselves() -> None:
+    """One that sends more than its principal's quota, or than there is room for, left nothing for the one behind it."""
+    sources, (one, first, second) = Sources(), [Source(Stream().image) for _ in range(3)]
+    for source in (one, second, first):
+        sources.set_lane(source, 1, source is not one)
+        sources.promote(source)
+    assert [sources.end_round() for _ in range(3)] == [
+        [first, second, one], [second, first, one], [first, second, one]
+    ]  # fmt: skip
+    assert sources.end_round(cut=0) == [second, first, one], "it is still its turn"
+    assert sources.end_round(cut=1) == [second, first, one]
+    assert sources.end_round() == [first, second, one]
+
+
 def test_who_found_no_room_begins_the_next_turn() -> None:
     """A light client would otherwise wait for its turn to come round while floods take what room there is."""
     sources, known = Sources(), [Source(Stream().image) for _ in range(3)]
