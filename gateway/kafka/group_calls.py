@@ -174,7 +174,7 @@ class GroupCalls:
         return {"results": results}
 
 
-def _instance_of(request: Any) -> str | None:
+def _instance_of(request: object) -> str | None:
     """Return the instance id of a static member; older versions of requests have none."""
     return getattr(request, "group_instance_id", None)
 

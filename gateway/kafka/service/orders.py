@@ -181,7 +181,7 @@ def decode_answer(payload: bytes) -> OrderAnswer:
     return OrderAnswer(*_ANSWER.unpack(payload))
 
 
-def decode_reply(payload: bytes) -> Any:
+def decode_reply(payload: bytes) -> object:
     """Decode the answer to a query. Raises DecodeError where the service is none that takes orders."""
     try:
         return json.loads(payload)

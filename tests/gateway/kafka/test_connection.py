@@ -150,7 +150,9 @@ def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
 
         async def order(payload: bytes) -> OrderAnswer:
             counts.append(counts[-1] + 1)
-            await asyncio.sleep(1)
+            answered = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(1, answered.set_result, OrderAnswer(0, 1))
+            await answered
             counts.append(counts[-1] - 1)
             return OrderAnswer(0, 1)
 
