@@ -15,6 +15,7 @@ from tests.simulation import run
 from tests.simulation.__main__ import main
 from tests.simulation.options import Options, draw
 from tests.simulation.run import run_seed
+from tests.simulation.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
 CHUNK = 3
@@ -150,6 +151,15 @@ def test_members_that_come_back_behind_the_log_fetch_a_snapshot(seed: int) -> No
     assert outcome.violation is None
     assert outcome.faults["log purged"] > 0
     assert outcome.faults["started again by itself"] > 0
+
+
+def test_a_member_that_starts_again_does_so_where_nothing_else_happens() -> None:
+    """Its process has ended, and nobody else runs: virtual time must not go on to the end at once."""
+    world = World(1, Options(nodes=1, clients=0))
+    world.nodes[0].starts_again = True
+    assert world.run(10_000_000_000, lambda: world.nodes[0].is_alive)
+    assert world.now_ns < 1_000_000_000
+    world.forget()
 
 
 def test_a_quiet_cluster_answers_everything() -> None:

@@ -108,7 +108,8 @@ class World(Timeline):
         end_ns = self.now_ns + duration_ns
         asked_ns = NEVER_NS if is_done is None else 0
         while self.now_ns < end_ns:
-            self.run_until(end_ns, min(self._next_checkpoint_ns, asked_ns))
+            latest_ns = self._next_checkpoint_ns + CHECKPOINT_INTERVAL_NS  # where nothing is due for long
+            self.run_until(min(end_ns, latest_ns), min(self._next_checkpoint_ns, asked_ns))
             if self.violation is not None:
                 raise self.violation
             if self.now_ns >= self._next_checkpoint_ns:
