@@ -25,7 +25,7 @@ from tests.simulation.trace import Trace
 from tests.simulation.writers import WriterWatch
 
 if TYPE_CHECKING:
-    from tests.simulation.lost_for_good import NewEpochContinues
+    from tests.simulation.invariants.new_epoch_continues import NewEpochContinues
 
 MS = 1_000_000
 CHECKPOINT_INTERVAL_NS = 200 * MS
