@@ -11,9 +11,11 @@ from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import ARCHIVE, BackupFolder
 from ordo.backup.plan import Plan, Target, find_plan
 from ordo.backup.report import verify_backup
-from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
 from ordo.runtime.errors import OrdoError
 from ordo.runtime.io.storage import FileStorage
+
+pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
+from ordo.pipeline.generate import RecordingBuilder, new_term, session_message
 
 MTU = 1408
 LENGTH_BYTES = 5_000
