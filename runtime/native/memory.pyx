@@ -305,7 +305,8 @@ cdef class FileMemoryProvider(MemoryProvider):
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise StorageError(f"cannot remove folder: path={directory}: {error.strerror or error}{whose(directory)}") from error
+            why = error.strerror or next(iter(error.args), error)  # of a link, of which the system was not asked
+            raise StorageError(f"cannot remove folder: path={directory}: {why}{whose(directory)}") from error
 
 
 cdef class HeapMemoryProvider(MemoryProvider):
