@@ -309,7 +309,7 @@ def test_faults_of_logs_and_disks_fire(tmp_path: Path) -> None:
         prometheus = ScrapingPrometheus(tmp_path, ports)
         try:
             await_that(lambda: len(prometheus.query("ordo_log_position_bytes > 192 * 1024")) == 3, "three members")
-            assert not prometheus.firing()
+            await_that(lambda: not prometheus.firing(), "nothing of the start is left")
             flip(log_files(nodes, follower)[1], 40)
             await_that(lambda: ("OrdoErrors", str(follower)) in prometheus.firing(), "what the scrubber found")
             await_that(lambda: "OrdoDamaged" not in names_of(prometheus.firing()), "it is mended")
@@ -341,4 +341,4 @@ def check_follower_behind(nodes: LocalCluster, prometheus: ScrapingPrometheus, f
         "ordo:log_lag_bytes == 0 and on (member) ordo_service_lag_bytes == 0 and on (member) ordo_has_quorum == 1"
     )
     await_that(lambda: len(prometheus.query(caught_up)) == 3, "it has caught up")
-    assert "OrdoFollowerBehind" not in names_of(prometheus.firing())
+    await_that(lambda: "OrdoFollowerBehind" not in names_of(prometheus.firing()), "the alert ends, too")
