@@ -15,7 +15,7 @@ from ordo.cluster.wire.members import ENDPOINT_NAMES, Member, parse_member
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.security.authentication import TOPIC_ROLE, check_topic_role
 from ordo.runtime.security.token_table import TokenTable
-from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes
+from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes, duration_within
 from ordo.transport.driver.channels.settings import MediaDriverSettings
 
 
@@ -357,7 +357,7 @@ class EncryptionSection(Settings):
         description="Keys of the members and clients that may take part (`ordo keys trust`); read again when changed.",
         examples=["/etc/ordo/trusted.keys"],
     )
-    rekey_ns: Annotated[DurationNs, Field(ge=1_000_000_000)] = Field(
+    rekey_ns: Annotated[DurationNs, duration_within("1s")] = Field(
         default=MediaDriverSettings.encryption_rekey_ns,
         alias="rekey",
         description="How long keys are used that two sockets agreed on, before they agree on others.",

@@ -7,13 +7,15 @@
 A key nobody knows is an error, never ignored.
 """
 
+import math
 import re
 import tomllib
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from ordo.runtime.errors import ConfigurationError
@@ -24,7 +26,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
 
 
 def _quantity(value: object, units: dict[str, int], allowed: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     match = _QUANTITY.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or match[2].lower() not in units:
@@ -47,6 +49,29 @@ def parse_size_bytes(value: object) -> int:
 
 DurationNs = Annotated[int, BeforeValidator(parse_duration_ns)]
 SizeBytes = Annotated[int, BeforeValidator(parse_size_bytes)]
+
+
+def duration_within(low: str, high: str = "") -> AfterValidator:
+    """Return the bounds of a duration, both included, as they are written in a file; without `high` there is none."""
+    return _within(parse_duration_ns, low, high, "")
+
+
+def size_within(low: str, high: str = "", per: str = "", *, or_zero: bool = False) -> AfterValidator:
+    """Return the bounds of a size, as duration_within; `per` is what the error says after them, as "a second"."""
+    return _within(parse_size_bytes, low, high, per, or_zero=or_zero)
+
+
+def _within(parse: Callable[[object], int], low: str, high: str, per: str, *, or_zero: bool = False) -> AfterValidator:
+    least, most = parse(low), parse(high) if high else math.inf
+    bounds = f"{low} to {high}" if high else f"at least {low}"
+    allowed = " ".join(word for word in ("allowed:", "0, or" if or_zero else "", bounds, per) if word)
+
+    def check(value: int) -> int:
+        if least <= value <= most or (or_zero and not value):
+            return value
+        raise ValueError(allowed)
+
+    return AfterValidator(check)
 
 
 class Settings(BaseModel):
@@ -91,5 +116,7 @@ def _line(details: ErrorDetails, prefix: str) -> str:
         return f"{prefix}{key}: unknown key; remove it or correct its spelling"
     if details["type"] == "missing":
         return f"{prefix}{key}: missing; give it a value"
+    if details["type"] == "list_type" and isinstance(details["input"], dict):
+        return f"{prefix}{key}: a list of tables; write [[{key}]] in place of [{key}]"
     subject = f"{prefix}{key} = {details['input']!r}" if key else f"{prefix.removesuffix(': ')}"
     return f"{subject}: {reason}".removeprefix(": ")

@@ -3,6 +3,7 @@
 import io
 import json
 from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
 from pydantic import Field
@@ -10,7 +11,15 @@ from pydantic import Field
 from ordo.runtime.errors import Category, ConfigurationError
 from ordo.runtime.random import RandomSource
 from ordo.runtime.reporting.logging import configure_logging, get_logger
-from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes, parse_duration_ns, parse_size_bytes
+from ordo.runtime.settings.config import (
+    DurationNs,
+    Settings,
+    SizeBytes,
+    duration_within,
+    parse_duration_ns,
+    parse_size_bytes,
+    size_within,
+)
 
 
 class Log(Settings):
@@ -46,7 +55,7 @@ def test_sizes(text: str | int, expected: int) -> None:
     assert parse_size_bytes(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "5", "ms", "-1s", "5 parsecs", "1.5ns", None, True, 1.5, "1,5s"])
+@pytest.mark.parametrize("text", ["", "5", "ms", "-1s", "5 parsecs", "1.5ns", None, True, 1.5, -1, "1,5s"])
 def test_bad_durations_name_what_is_allowed(text: object) -> None:
     with pytest.raises(ValueError, match='as "500ms"'):
         parse_duration_ns(text)
@@ -72,6 +81,35 @@ def test_each_wrong_key_is_one_line_with_key_value_and_what_is_allowed(tmp_path:
         f"{path}: log.term_length_bytes = 1024: Input should be greater than or equal to 65536",
         f"{path}: member_idd: unknown key; remove it or correct its spelling",
     ]
+
+
+class Bounded(Settings):
+    pause_ns: Annotated[DurationNs, duration_within("1ms", "60s")] = 10**6
+    rate_bytes: Annotated[SizeBytes, size_within("1k", "1m", "a second", or_zero=True)] = 0
+    backlog_bytes: Annotated[SizeBytes, size_within("4k")] = 4096
+    logs: list[Log] = []
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"pause_ns": "2m"}, "pause_ns = '2m': allowed: 1ms to 60s"),
+        ({"pause_ns": 0}, "pause_ns = 0: allowed: 1ms to 60s"),
+        ({"rate_bytes": "2m"}, "rate_bytes = '2m': allowed: 0, or 1k to 1m a second"),
+        ({"backlog_bytes": 0}, "backlog_bytes = 0: allowed: at least 4k"),
+        ({"logs": {"term_length_bytes": 65536}}, "logs: a list of tables; write [[logs]] in place of [logs]"),
+    ],
+)
+def test_bounds_are_told_as_they_are_written(values: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Bounded.from_mapping(values, "node.toml")
+    assert caught.value.message == f"node.toml: {line}"
+
+
+def test_bounds_are_included() -> None:
+    bounded = Bounded.from_mapping({"pause_ns": "60s", "rate_bytes": "1m", "backlog_bytes": "4k"})
+    assert (bounded.pause_ns, bounded.rate_bytes, bounded.backlog_bytes) == (60 * 10**9, 1 << 20, 4096)
+    assert Bounded.from_mapping({"pause_ns": "1ms", "rate_bytes": 0}).rate_bytes == 0
 
 
 def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:

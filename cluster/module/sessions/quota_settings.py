@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from ordo.runtime.native.time_units import SECOND_NS
-from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes
+from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes, duration_within, size_within
 
-BYTE_RATE_MIN, BYTE_RATE_MAX = 1024, 64 << 30
 Rate = Annotated[int, Field(ge=0, le=100_000_000)]
 """So many a second."""
-
-
-def _check_byte_rate(value: int) -> int:
-    if value and not BYTE_RATE_MIN <= value <= BYTE_RATE_MAX:
-        raise ValueError("allowed: 0, or 1k to 64g a second")
-    return value
-
-
-ByteRate = Annotated[SizeBytes, AfterValidator(_check_byte_rate)]
+ByteRate = Annotated[SizeBytes, size_within("1k", "64g", "a second", or_zero=True)]
 """So many bytes a second."""
 
 
@@ -36,7 +26,7 @@ class QuotaSettings(Settings):
         default=0, description="Messages and requests of all sessions of one principal; clients must be authenticated."
     )
     principal_bytes: ByteRate = Field(default=0, description="Bytes of them.")
-    burst_ns: Annotated[DurationNs, Field(ge=1_000_000, le=60 * SECOND_NS)] = Field(
+    burst_ns: Annotated[DurationNs, duration_within("1ms", "60s")] = Field(
         default=100_000_000,
         alias="burst",
         description="What was not used for so long may be used at once: 1ms to 60s.",

@@ -12,7 +12,7 @@ from ordo.cluster.wire.members import Member
 from ordo.consensus.state.settings import ConsensusSettings
 from ordo.runtime.errors import ChannelError
 from ordo.runtime.native.time_units import SECOND_NS
-from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes
+from ordo.runtime.settings.config import DurationNs, Settings, SizeBytes, duration_within, size_within
 from ordo.sequencer.leader_ingress import check_group
 
 MEBIBYTE = 1024 * 1024
@@ -63,7 +63,7 @@ class ClusterSettings(Settings):
         alias="termination_timeout",
         description="How long a shutdown of the cluster waits for the members before it ends without them.",
     )
-    session_timeout_ns: DurationNs = Field(
+    session_timeout_ns: Annotated[DurationNs, duration_within("1ms")] = Field(
         default=10 * SECOND_NS,
         alias="session_timeout",
         description="The session of a client that was silent for so long is closed.",
@@ -107,13 +107,13 @@ class ClusterSettings(Settings):
         alias="egress_buffer_total",
         description="Kept for all of them together. At least egress_buffer.",
     )
-    service_timeout_ns: DurationNs = Field(
+    service_timeout_ns: Annotated[DurationNs, duration_within("1ms")] = Field(
         default=10 * SECOND_NS,
         alias="service_timeout",
         description="A leader whose service has executed nothing for so long, though there is something to execute,"
         " hands over to a member whose service is level.",
     )
-    service_backlog_bytes: SizeBytes = Field(
+    service_backlog_bytes: Annotated[SizeBytes, size_within("4k")] = Field(
         default=4 * MEBIBYTE,
         alias="service_backlog",
         description="So much of the log may wait for the leader's service; beyond it the messages of clients wait in"
@@ -258,7 +258,7 @@ class ArchiveSettings(Settings):
         description="Everything is read once in so long, and what is damaged of the log is fetched from another"
         " member; 0: never.",
     )
-    scrub_rate_bytes: Annotated[SizeBytes, Field(ge=64 * 1024)] = Field(
+    scrub_rate_bytes: Annotated[SizeBytes, size_within("64k")] = Field(
         default=4 * MEBIBYTE, alias="scrub_rate", description="So much is read in a second at most."
     )
     disk_low_bytes: SizeBytes = Field(
