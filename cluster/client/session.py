@@ -113,6 +113,8 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
     """What the leader said when it opened the session."""
     _service_failure = ""
     """Where the service of the leader has failed, and at what."""
+    _earlier_failure = ""
+    """The same of the newest leader before it whose service has."""
     offer: Callable[[Payload], int]
     """`offer(payload)` sends one message (bytes or anything with a buffer) and never blocks.
 
@@ -399,7 +401,7 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
 
     def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
         self._current.enter_term(leadership_term_id, session_id)
-        self._service_failure = ""
+        self._earlier_failure, self._service_failure = self._service_failure or self._earlier_failure, ""
         self._note_room("")
         self._note_quota("")  # who leads now counts anew
 
@@ -459,15 +461,19 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         if is_there and self._keep_alive.send() and self._become_connected(now_ns):
             return
         if now_ns > self._deadline_ns:
-            self._become_closed(self._describe_loss(now_ns))
+            self._become_closed(self._describe_loss())
 
-    def _describe_loss(self, now_ns: int) -> str:
-        """Say what is known of the loss.
-
-        A member that can be reached need not lead any more: all members hear clients.
-        """
+    def _describe_loss(self) -> str:
+        """Say what is known of the loss. The service fails at each leader in turn, and the last one may tell nobody."""
         if self._service_failure:
             return f"{self._service_failure}; the log of the members says where (`ordo errors`)"
+        why = self._describe_lost_leader()
+        return (
+            f"{why}; under an earlier leader {self._earlier_failure} (`ordo errors`)" if self._earlier_failure else why
+        )
+
+    def _describe_lost_leader(self) -> str:
+        """Say how the leader is lost. A member that can be reached need not lead any more: all members hear clients."""
         if self.leader_member_id not in self._current.publications.connected:
             return "the leader is gone and no new one was announced in time"
         why = "the session was closed, no leader was elected in time, or the way from the leader is cut"

@@ -375,6 +375,23 @@ def test_a_session_that_is_over_because_the_service_failed_says_so(world: Sessio
         world.run(client, lambda: False)
 
 
+def test_the_failure_of_the_service_is_told_when_the_next_leader_is_lost_too(world: SessionWorld) -> None:
+    details: list[str] = []
+    client = world.client(new_leader_timeout_s=3, on_session_event=lambda code, detail: details.append(detail))
+    (request,) = world.sessions.values()
+    told = encode_failure(448, "ZeroDivisionError")
+    world.leader.send_event(request.response_channel, 1, request.correlation_id, EventCode.OK, told)
+    world.run(client, lambda: told in details)
+    world.fail_over(1)
+    world.run(client, lambda: client.leader_member_id == 1 and client.is_connected)
+    world.fail_over(2, announce=False)
+    with pytest.raises(
+        SessionClosedError,
+        match="no new one was announced in time; under an earlier leader the service failed at record 448: Zero",
+    ):
+        world.run(client, lambda: False)
+
+
 def test_a_quota_of_the_leader_that_is_gone_is_forgotten(world: SessionWorld) -> None:
     """The next one counts anew, and says nothing of a quota that is not used up."""
     events: list[ClientEvent] = []
