@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ordo.cluster.client.settings import ClientSettings
 from ordo.gateway.callers.settings import MESSAGE_BYTES_DEFAULT, GatewaySettings
-from ordo.runtime.errors import ConfigurationError
-from ordo.runtime.reporting.logging import configure_program
-from ordo.runtime.security.credentials import credentials_from_file
+from ordo.gateway.doors.options import (
+    EGRESS_DEFAULT,
+    Archives,
+    Certificate,
+    CertificateKey,
+    ClientCa,
+    Egress,
+    Endpoints,
+    KeyFile,
+    SessionsMax,
+    TokenFile,
+    TrustedFile,
+    common_options,
+    run_door,
+    split,
+)
 
 DEFAULTS = GatewaySettings
 OPERATOR_HOSTS = ",".join(GatewaySettings.operator_hosts)
-Archives = Annotated[
-    str, typer.Option(help="where members serve the log: host:port,...; else four above their ingress")
-]
-Egress = Annotated[str, typer.Option(help="address of this host that the members reach; port 0 for any")]
-TokenFile = Annotated[
-    Path | None, typer.Option(help="token of callers that show none; without it the cluster sees them as nobody")
-]
-ClientCa = Annotated[Path | None, typer.Option(help="PEM file: only callers with a certificate that it signed (mTLS)")]
+Listen = Annotated[str, typer.Option(help="host:port of the gRPC server; port 0 for any")]
 ConsoleAddress = Annotated[
     str, typer.Option(help="host:port, or a port of 127.0.0.1, of a web page to watch the cluster; else none")
 ]
@@ -40,7 +43,6 @@ OperatorHosts = Annotated[
 ]
 RequestsMax = Annotated[int, typer.Option(help="requests and queries under way in all")]
 StreamRequestsMax = Annotated[int, typer.Option(help="requests under way of one stream")]
-SessionsMax = Annotated[int, typer.Option(help="sessions with the cluster: one for each token")]
 OperatorSessions = Annotated[int, typer.Option(help="of them, kept for operators; -1: a sixteenth of them")]
 SubscriptionsMax = Annotated[int, typer.Option(help="subscriptions to the log")]
 ArchiveCallsMax = Annotated[int, typer.Option(help="calls that read or verify recordings")]
@@ -52,16 +54,16 @@ DecoderName = Annotated[
 
 
 def gateway(
-    endpoints: Annotated[str, typer.Option(help="the members' ingress: host:port,host:port,...")],
-    listen: Annotated[str, typer.Option(help="host:port of the gRPC server; port 0 for any")] = DEFAULTS.listen,
+    endpoints: Endpoints,
+    listen: Listen = DEFAULTS.listen,
     archives: Archives = "",
-    egress: Egress = "127.0.0.1:0",
+    egress: Egress = EGRESS_DEFAULT,
     token_file: TokenFile = None,
-    certificate: Annotated[Path | None, typer.Option(help="PEM file of the server's chain: TLS")] = None,
-    key: Annotated[Path | None, typer.Option(help="PEM file of its key")] = None,
+    certificate: Certificate = None,
+    key: CertificateKey = None,
     client_ca: ClientCa = None,
-    key_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the gateway's key")] = None,
-    trusted_file: Annotated[Path | None, typer.Option(help="with encryption in the cluster: the members' keys")] = None,
+    key_file: KeyFile = None,
+    trusted_file: TrustedFile = None,
     requests_max: RequestsMax = DEFAULTS.requests_max,
     stream_requests_max: StreamRequestsMax = DEFAULTS.stream_requests_max,
     message_bytes_max: MessageBytes = MESSAGE_BYTES_DEFAULT,
@@ -80,11 +82,8 @@ def gateway(
 ) -> None:
     """Serve gRPC in front of a cluster until SIGTERM or SIGINT."""
     settings = GatewaySettings(
-        endpoints=_split(endpoints),
+        **common_options(endpoints, archives, egress, token_file, key_file, trusted_file, certificate, key, client_ca),
         listen=listen,
-        archives=_split(archives),
-        client=_client(egress, token_file, key_file, trusted_file),
-        **_tls(certificate, key, client_ca),
         requests_max=requests_max,
         stream_requests_max=stream_requests_max,
         message_bytes_max=message_bytes_max,
@@ -92,7 +91,7 @@ def gateway(
         sessions_per_host=sessions_per_host,
         sessions_per_principal=sessions_per_principal,
         operator_sessions=operator_sessions,
-        operator_hosts=_split(operator_hosts),
+        operator_hosts=split(operator_hosts),
         subscriptions_max=subscriptions_max,
         archive_calls_max=archive_calls_max,
         timeout_s=timeout,
@@ -101,30 +100,4 @@ def gateway(
         console_names=console_name or (),
         decoder=decoder,
     )
-    _run(settings)
-
-
-def _tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> dict[str, Any]:
-    return {"certificate": str(certificate or ""), "key": str(key or ""), "client_ca": str(client_ca or "")}
-
-
-def _client(egress: str, token_file: Path | None, key_file: Path | None, trusted_file: Path | None) -> ClientSettings:
-    return ClientSettings(
-        egress_channel=f"aeron:udp?endpoint={egress}",
-        credentials=b"" if token_file is None else credentials_from_file(token_file),
-        key_file=str(key_file or ""),
-        trusted_file=str(trusted_file or ""),
-    )
-
-
-def _run(settings: GatewaySettings) -> None:
-    try:
-        from ordo.gateway.server import run
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(f"{error.name} is not installed: pip install 'ordo-sequencer[gateway]'") from error
-    configure_program()
-    asyncio.run(run(settings))
-
-
-def _split(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
+    run_door("ordo.gateway.server", "gateway", settings)

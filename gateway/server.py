@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import signal
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from ordo.gateway.callers.bounds import Bounds
-from ordo.gateway.callers.descriptors import WATCHES_MAX, share_out
 from ordo.gateway.callers.round_trips import RoundTrips
 from ordo.gateway.callers.sessions import GatewaySessions
-from ordo.gateway.callers.settings import GatewaySettings, read_file
+from ordo.gateway.callers.settings import GatewaySettings
+from ordo.gateway.doors.descriptors import WATCHES_MAX, share_out
+from ordo.gateway.doors.door import Door
+from ordo.gateway.doors.settings import read_file
 from ordo.gateway.services.administration import AdministrationCalls
 from ordo.gateway.services.archive_calls import ArchiveCalls
 from ordo.gateway.services.archive_visits import ArchiveVisits
 from ordo.gateway.services.consumer_calls import ConsumerCalls
 from ordo.gateway.services.operations import Operations
 from ordo.gateway.services.sequencer_calls import SequencerCalls
-from ordo.runtime.agents.use import Origin
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.open_files import raise_open_files
 from ordo.runtime.reporting.logging import get_logger
@@ -38,19 +37,18 @@ PING_INTERVAL_MS = 30_000
 PING_TIMEOUT_MS = 20_000
 HANDSHAKE_TIMEOUT_MS = 10_000
 """A connection that has not said by then that it speaks HTTP/2 is closed."""
-GC_THRESHOLD = 100_000
-"""Thousands of requests are under way and none of them is garbage: a collection every 700 objects, Python's default,
-walks over them again and again, which took a seventh of a gateway's time."""
 SERVICES = tuple(service.full_name for service in ordo_pb2.DESCRIPTOR.services_by_name.values())
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
-class Gateway:
+class Gateway(Door):
     """`async with Gateway(settings) as gateway`; belongs to one event loop."""
 
+    name = "gateway"
+
     def __init__(self, settings: GatewaySettings) -> None:
-        self._origin = Origin("gateway")
+        super().__init__(settings)
         self._settings = settings
         self._stopping = asyncio.Event()
         self._health = health.aio.HealthServicer()
@@ -58,12 +56,9 @@ class Gateway:
         self._sessions: GatewaySessions | None = None
         self._watch: asyncio.Task[None] | None = None
         self._console: Console | None = None
-        self.address = settings.listen
-        """host:port that it listens on."""
 
-    async def start(self) -> None:
-        """Listen, and connect to the cluster. Raises ConfigurationError for an address that cannot be listened on."""
-        self._origin.check()
+    async def open(self) -> None:
+        """See Door.open."""
         settings = self._settings
         visits = settings.subscriptions_max + settings.archive_calls_max + (WATCHES_MAX if settings.console else 0)
         shares = share_out(raise_open_files(), settings.sessions_max + 1, visits)
@@ -117,13 +112,8 @@ class Gateway:
         for service in ("", *SERVICES):
             await self._health.set(service, status)
 
-    async def stop(self) -> None:
-        """Refuse new calls, wait `grace_s` for those under way, and close the sessions. Idempotent.
-
-        In a process that was forked from the gateway's it does nothing.
-        """
-        if self._origin.is_forked:
-            return
+    async def close(self) -> None:
+        """Refuse new calls, wait `grace_s` for those under way, and close the sessions. Idempotent."""
         server, self._server = self._server, None
         self._stopping.set()
         if self._watch is not None:
@@ -137,17 +127,6 @@ class Gateway:
             await server.stop(self._settings.grace_s)
         if self._sessions is not None:
             self._sessions.close()
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.stop()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
 
 
 def _server_options(settings: GatewaySettings, connections_max: int) -> list[tuple[str, int]]:
@@ -177,14 +156,4 @@ def _server_credentials(settings: GatewaySettings) -> grpc.ServerCredentials:
 
 async def run(settings: GatewaySettings) -> None:
     """Run a gateway until SIGTERM or SIGINT."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    async with Gateway(settings) as gateway:
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD)
-        get_logger().info("gateway.started", address=gateway.address, endpoints=list(settings.endpoints))
-        await stopped.wait()
-        get_logger().info("gateway.stopping")
-    get_logger().info("gateway.ended", address=gateway.address)
+    await Gateway(settings).run_until_signal()

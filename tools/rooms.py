@@ -72,6 +72,7 @@ ROOMS: dict[str, str] = {
     "consumers": "durable consumers of the log, alone and shared",
     "applications": "services that run outside the cluster, over its log",
     "applications/commands": "`ordo app`, `ordo apps`",
+    "gateway/doors": "what every door in front of a cluster has: settings, options, TLS, tokens, its beginning and end",
     "gateway/callers": "who calls the gateway, with which bounds",
     "gateway/services": "the calls of the gRPC services",
     "gateway/console": "the web console",

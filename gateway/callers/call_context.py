@@ -9,9 +9,10 @@ from urllib.parse import unquote
 
 import grpc
 
-from ordo.gateway.callers.sessions import CallerSession, GatewaySessions, SessionsFullError
+from ordo.gateway.callers.sessions import CallerSession, GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.callers.statuses import status_of
+from ordo.gateway.doors.settings import SessionsFullError
 from ordo.runtime.errors import ClusterTimeoutError, OrdoError, RequestOutcome
 from ordo.service_api.request_ids import ID_BYTES_MAX, digest_request_id
 

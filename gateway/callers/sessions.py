@@ -17,29 +17,22 @@ from ordo.cluster.client.session import relay_of
 from ordo.cluster.client.session_states import ClientState
 from ordo.gateway.callers.caller_client import CallerClient
 from ordo.gateway.callers.settings import GatewaySettings
+from ordo.gateway.doors.loop_transport import BUSY_INTERVAL_S, CYCLE_INTERVAL_S, LoopTransport
+from ordo.gateway.doors.settings import SessionsFullError
 from ordo.runtime.errors import ClusterTimeoutError, OrdoError, SessionRejectedError
 from ordo.runtime.reporting.logging import get_logger
-from ordo.transport.client.client_transport import ClientTransport
-from ordo.transport.secure.settings import Encryption
 
 POLL_LIMIT = 256
 POLLS_MAX = 16
-CYCLE_INTERVAL_S = 0.010
-BUSY_INTERVAL_S = 0.001
 UPKEEP_INTERVAL_S = 0.5
 EVICTED_IDLE_S = 1.0
 """Where no more sessions may be, one makes room that nobody has called through for so long."""
 REFUSED_PAUSE_S = 5.0
 """Where the cluster lets in nobody without a token, it is asked so often, which also says whether it leads."""
 
-
 CROWDED_S = 60.0
 """So long it is remembered whose a refused token is; then the cluster is asked again, which may know it anew."""
 CROWDED_PER_SESSION = 16
-
-
-class SessionsFullError(OrdoError):
-    """Callers show as many tokens as the gateway has sessions for, in all, of one host, or of one principal."""
 
 
 class CallerSession:
@@ -66,20 +59,15 @@ class GatewaySessions:
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        encryption = Encryption.chosen(settings.client.key_file, settings.client.trusted_file)
-        self._transport = ClientTransport.embedded("gateway", settings.sessions_max + 1, encryption)
+        self._link = LoopTransport("gateway", settings.sessions_max + 1, settings, self._cycle)
+        self._transport = self._link.transport
         self._sessions: dict[bytes, CallerSession] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._will_flush = False
-        self._is_closed = False
         self._crowded: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
         """Hashes of tokens that were refused for their principal: which one, and how long it is remembered."""
         self._own_again_s = 0.0
         self._was_refused = False
         self._upkeep_s = 0.0
-        assert self._transport.descriptor is not None, "an embedded driver says when there is something to receive"
-        self._loop.add_reader(self._transport.descriptor, self._cycle)
-        self._cycle()
+        self._link.run_soon()
 
     @property
     def is_leader_reachable(self) -> bool:
@@ -188,14 +176,9 @@ class GatewaySessions:
 
     def flush(self) -> None:
         """Send what was passed to a session, at the end of this turn of the loop."""
-        if not self._will_flush and not self._is_closed:
-            self._will_flush = True
-            self._loop.call_soon(self._cycle)
+        self._link.run_soon()
 
-    def _cycle(self) -> None:
-        self._will_flush = False
-        if self._is_closed:
-            return
+    def _cycle(self) -> float:
         if self._loop.time() >= self._upkeep_s:
             self._upkeep_s = self._loop.time() + UPKEEP_INTERVAL_S
             self._keep_up()
@@ -205,9 +188,7 @@ class GatewaySessions:
             is_busy = is_busy or session.relay.has_unsent or session.client.state is not ClientState.CONNECTED
         if not self._sessions:
             self._transport.drive()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(BUSY_INTERVAL_S if is_busy else CYCLE_INTERVAL_S, self._cycle)
+        return BUSY_INTERVAL_S if is_busy else CYCLE_INTERVAL_S
 
     def _run(self, key: bytes, session: CallerSession) -> None:
         try:
@@ -262,17 +243,12 @@ class GatewaySessions:
 
     def close(self) -> None:
         """Close all sessions. Idempotent."""
-        if self._is_closed or self._transport.use.is_forked:  # the loop's selector is the parent's, too
-            return
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        assert self._transport.descriptor is not None
-        self._loop.remove_reader(self._transport.descriptor)
+        self._link.close(before=self._close_all)
+
+    def _close_all(self) -> None:
         for session in self._sessions.values():
             session.client.close()
         self._sessions.clear()
-        self._transport.close()
 
 
 def _hash(key: bytes) -> bytes:

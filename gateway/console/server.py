@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from importlib.resources import files
@@ -25,7 +24,6 @@ from typing import Any
 from aiohttp import web
 
 from ordo.follow.entries import EntryKind
-from ordo.gateway.callers.descriptors import WATCHES_MAX
 from ordo.gateway.callers.round_trips import NOTHING, RoundTrips, Second
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.console.access import HEADERS, Login, Logins, why_foreign
@@ -34,6 +32,8 @@ from ordo.gateway.console.connections import BACKLOG, Connections
 from ordo.gateway.console.messages import ENTRIES_MAX, MessageBrowser, Wanted, load_decoder
 from ordo.gateway.console.orders import Consumers, give_order
 from ordo.gateway.console.watch import Watch
+from ordo.gateway.doors.descriptors import WATCHES_MAX
+from ordo.gateway.doors.tls import tls_context
 from ordo.runtime.errors import (
     ClusterTimeoutError,
     ConfigurationError,
@@ -116,7 +116,7 @@ class Console:
         app.router.add_post("/api/orders", self._take_order)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=STOP_TIMEOUT_S)
         await self._runner.setup()
-        tls = _tls(self._settings)
+        tls = tls_context(self._settings)
         listener = await self._listen()
         assert self._runner.server is not None
         self._connections = Connections(listener, self._runner.server, self._connections_max)
@@ -322,20 +322,6 @@ class Console:
             finally:
                 get_logger().info("console.order", order=name[:40], address=request.remote, outcome=outcome)
         return web.json_response({"done": done})
-
-
-def _tls(settings: GatewaySettings) -> ssl.SSLContext | None:
-    if not settings.certificate:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(settings.certificate, settings.key)
-        if settings.client_ca:
-            context.load_verify_locations(settings.client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"--certificate, --key or --client-ca: {error}") from None
-    return context
 
 
 def _refusal(status: int, text: str) -> web.Response:

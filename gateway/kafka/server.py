@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import signal
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Self
+from typing import Any
 
+from ordo.gateway.doors.descriptors import connections_left
+from ordo.gateway.doors.door import Door
+from ordo.gateway.doors.tls import tls_context
 from ordo.gateway.kafka.broker_calls import BrokerCalls
 from ordo.gateway.kafka.caller import Caller
 from ordo.gateway.kafka.connection import ByteBudget, Connection
@@ -25,9 +25,7 @@ from ordo.runtime.reporting.logging import get_logger
 
 Values = Mapping[str, object]
 TICK_S = 0.1
-GC_THRESHOLD = 100_000
 DESCRIPTORS_OF_DOOR, DESCRIPTORS_OF_SESSION, DESCRIPTORS_OF_READER = 128, 16, 8
-CONNECTIONS_MIN = 16
 Answer = Callable[[Caller, Request], Awaitable[Values]]
 
 
@@ -66,10 +64,13 @@ async def _now(values: Values) -> Values:
     return values
 
 
-class KafkaDoor:
+class KafkaDoor(Door):
     """`async with KafkaDoor(settings) as door`; belongs to one event loop."""
 
+    name = "kafka"
+
     def __init__(self, settings: KafkaSettings) -> None:
+        super().__init__(settings)
         self._settings = settings
         self._sessions = ClusterSessions(settings)
         self._budget = ByteBudget(settings.requests_bytes_max)
@@ -79,15 +80,12 @@ class KafkaDoor:
         self._readers: TopicReaders | None = None
         self._calls: RequestCalls | None = None
         self._ticks: asyncio.Task[None] | None = None
-        self.address = settings.listen
-        """host:port that it listens on."""
 
-    async def start(self) -> None:
-        """Listen. Raises ConfigurationError for an address that cannot be listened on, or files that are wrong."""
+    async def open(self) -> None:
+        """See Door.open."""
         settings = self._settings
-        settings.client.read_credentials()  # a file that cannot be read is told now, not to the first client
         self._connections_max = min(settings.connections_max, _connections_left(settings, raise_open_files()))
-        context = None if not settings.certificate else _tls_context(settings)
+        context = tls_context(settings)
         self._readers = TopicReaders(settings)
         self._calls = RequestCalls(settings, TopicTable(), self._readers)
         host, _, port = settings.listen.rpartition(":")
@@ -122,8 +120,8 @@ class KafkaDoor:
             self._connections.discard(task)
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 
-    async def stop(self) -> None:
-        """End all connections, and the sessions with the cluster. Idempotent."""
+    async def close(self) -> None:
+        """See Door.close."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -137,53 +135,14 @@ class KafkaDoor:
             self._readers.close()
         self._sessions.close()
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.stop()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.stop()
-
 
 def _connections_left(settings: KafkaSettings, limit: int) -> int:
     """Return how many connections this process may have. Raises ConfigurationError where it is too few."""
     own = DESCRIPTORS_OF_DOOR + DESCRIPTORS_OF_SESSION * settings.sessions_max
     own += DESCRIPTORS_OF_READER * settings.readers_max
-    if limit - own < CONNECTIONS_MIN:
-        raise ConfigurationError(
-            f"this process may open {limit} files, and its sessions and readers may need {own} of them: raise the "
-            "limit (ulimit -n), or lower --sessions-max or --readers-max"
-        )
-    return limit - own
-
-
-def _tls_context(settings: KafkaSettings) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(settings.certificate, settings.key)
-        if settings.client_ca:
-            context.load_verify_locations(settings.client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except OSError as error:
-        files = ", ".join(filter(None, (settings.certificate, settings.key, settings.client_ca)))
-        raise ConfigurationError(f"TLS with {files}: {error.strerror or error}") from None
-    return context
+    return connections_left(limit, own, "sessions and readers", "--sessions-max or --readers-max")
 
 
 async def run(settings: KafkaSettings) -> None:
     """Run a door until SIGTERM or SIGINT."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    async with KafkaDoor(settings) as door:
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD)
-        get_logger().info("kafka.started", address=door.address, endpoints=list(settings.endpoints))
-        await stopped.wait()
-    get_logger().info("kafka.stopped", address=door.address)
+    await KafkaDoor(settings).run_until_signal()

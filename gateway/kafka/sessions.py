@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ordo.cluster.client.async_client import AsyncClusterClient
+from ordo.gateway.doors.settings import SessionsFullError
 from ordo.gateway.kafka.service.orders import OrderAnswer, OrderKind, decode_answer, decode_reply, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.runtime.errors import OrdoError, SessionClosedError, SessionRejectedError
@@ -76,10 +77,6 @@ class ClusterSession:
             self._client = None
 
 
-class SessionsFullError(OrdoError):
-    """Clients show as many tokens as the door has sessions for."""
-
-
 class ClusterSessions:
     """All of them. One that no connection uses is closed when another one needs its place."""
 
@@ -89,7 +86,7 @@ class ClusterSessions:
 
     def take(self, credentials: bytes | None) -> ClusterSession:
         """Return the session for a token, None for that of the door itself. Raises SessionsFullError."""
-        key = self._settings.client.read_credentials() if credentials is None else credentials
+        key = self._settings.credentials_for(credentials)
         session = self._sessions.get(key)
         if session is None:
             if len(self._sessions) >= self._settings.sessions_max:

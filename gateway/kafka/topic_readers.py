@@ -9,18 +9,16 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.follow.topics.feeds import FeedFollower
 from ordo.follow.topics.timed_follower import TimedFollower
+from ordo.gateway.doors.loop_transport import CYCLE_INTERVAL_S, LoopTransport
 from ordo.gateway.kafka.cursors import Cursor, Follower
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.records import Stored
 from ordo.runtime.errors import ArchiveError, OrdoError
-from ordo.transport.client.client_transport import ClientTransport
-from ordo.transport.secure.settings import Encryption
 
 SILENCE_S = 2.0
 IDLE_S = 60.0
 """A cursor that nobody has asked for so long is closed."""
-CYCLE_INTERVAL_S = 0.010
 ROUNDS_MAX = 16
 """So often in a row cursors work while there is more, before others have a turn."""
 Key = tuple[bytes, str]
@@ -37,15 +35,11 @@ class TopicReaders:
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._addresses = settings.archive_endpoints()
-        encryption = Encryption.chosen(settings.client.key_file, settings.client.trusted_file)
-        self._transport = ClientTransport.embedded("kafka", settings.readers_max, encryption)
+        self._link = LoopTransport("kafka", settings.readers_max, settings, self._cycle)
+        self._transport = self._link.transport
         self._cursors: dict[Key, list[Cursor]] = {}
         self._changed = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_closed = False
-        assert self._transport.descriptor is not None, "an embedded driver says when there is something to receive"
-        self._loop.add_reader(self._transport.descriptor, self._cycle)
-        self._cycle()
+        self._link.run_soon()
 
     # Reading
 
@@ -137,7 +131,7 @@ class TopicReaders:
         cursor = Cursor(follow(nodes), number)
         cursor.used_s = self._loop.time()
         self._cursors.setdefault((credentials, topic), []).append(cursor)
-        self._loop.call_soon(self._cycle)
+        self._link.run_soon()
         return cursor
 
     def _make_room(self) -> None:
@@ -156,9 +150,7 @@ class TopicReaders:
 
     # The event loop's
 
-    def _cycle(self) -> None:
-        if self._is_closed:
-            return
+    def _cycle(self) -> float:
         for _ in range(ROUNDS_MAX):
             now_ns = self._transport.drive()
             changes = [one.work(now_ns) for found in list(self._cursors.values()) for one in list(found)]
@@ -167,11 +159,9 @@ class TopicReaders:
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
         else:
-            self._loop.call_soon(self._cycle)
+            self._link.run_soon()
         self._keep_up()
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(CYCLE_INTERVAL_S, self._cycle)
+        return CYCLE_INTERVAL_S
 
     def _keep_up(self) -> None:
         """Close cursors that have ended, or that nobody uses."""
@@ -183,19 +173,14 @@ class TopicReaders:
 
     def close(self) -> None:
         """End all reading. Idempotent."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        assert self._transport.descriptor is not None
-        self._loop.remove_reader(self._transport.descriptor)
+        self._link.close(before=self._close_all)
+
+    def _close_all(self) -> None:
         for found in self._cursors.values():
             for one in found:
                 one.close()
         self._cursors.clear()
         self._changed.set()
-        self._transport.close()
 
 
 def error_of(error: OrdoError) -> int:

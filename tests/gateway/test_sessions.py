@@ -11,8 +11,9 @@ import pytest
 from ordo.cluster.client.session_states import ClientState
 from ordo.cluster.wire.sessions.principal_mark import decode_mark, encode_mark
 from ordo.gateway.callers.call_context import host_of
-from ordo.gateway.callers.sessions import EVICTED_IDLE_S, GatewaySessions, SessionsFullError
+from ordo.gateway.callers.sessions import EVICTED_IDLE_S, GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
+from ordo.gateway.doors.settings import SessionsFullError
 from ordo.gateway.services.operations import Operations
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError
 

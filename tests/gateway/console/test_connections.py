@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from ordo.gateway.callers.descriptors import CALLER_CONNECTIONS_MAX, CONSOLE_CONNECTIONS_MAX, share_out
 from ordo.gateway.console.connections import Connections
+from ordo.gateway.doors.descriptors import CALLER_CONNECTIONS_MAX, CONSOLE_CONNECTIONS_MAX, share_out
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.open_files import raise_open_files
 from tests.patience import patient

@@ -21,8 +21,9 @@ from kio.schema.metadata.v8.request import MetadataRequestTopic
 from kio.schema.offset_commit.v7.request import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kio.schema.offset_fetch.v5.request import OffsetFetchRequestTopic
 
+from ordo.gateway.doors.settings import SessionsFullError
 from ordo.gateway.kafka.service.orders import KafkaError, OrderAnswer, decode_reply
-from ordo.gateway.kafka.sessions import ClusterSessions, SessionsFullError
+from ordo.gateway.kafka.sessions import ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import NoReaderError
 from ordo.gateway.kafka.wire.messages import Api

@@ -1,4 +1,4 @@
-"""A gateway's file descriptors, shared out by purpose, so that one of its doors does not take those of another."""
+"""A door's file descriptors, shared out by purpose, so that callers do not take those of sessions and readers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ CALLER_CONNECTIONS_MAX = 16_384
 CALLER_CONNECTIONS_MIN = 16
 
 
+def connections_left(limit: int, own: int, reserved: str, options: str) -> int:
+    """Return how many connections a process may have that may open `limit` files and itself needs `own` of them.
+
+    Raises ConfigurationError where too few are left, saying for what they are reserved and which options lower it.
+    """
+    if limit - own < CALLER_CONNECTIONS_MIN:
+        raise ConfigurationError(
+            f"this process may open {limit} files, and its {reserved} may need {own} of them: raise the limit "
+            f"(ulimit -n), or lower {options}"
+        )
+    return limit - own
+
+
 class DescriptorShares(NamedTuple):
     """How many connections each door takes."""
 
@@ -32,12 +45,7 @@ def share_out(limit: int, sessions: int, visits: int) -> DescriptorShares:
     Raises ConfigurationError where too few are left for callers.
     """
     own = DESCRIPTORS_OF_GATEWAY + DESCRIPTORS_OF_SESSION * sessions + DESCRIPTORS_OF_VISIT * visits
-    left = limit - own
-    console = min(CONSOLE_CONNECTIONS_MAX, max(left, 0) // 4)
-    callers = min(CALLER_CONNECTIONS_MAX, left - console)
-    if callers < CALLER_CONNECTIONS_MIN:
-        raise ConfigurationError(
-            f"this process may open {limit} files, and its sessions and subscriptions may need {own} of them: raise "
-            "the limit (ulimit -n), or lower --sessions-max, --subscriptions-max or --archive-calls-max"
-        )
-    return DescriptorShares(callers, console)
+    options = "--sessions-max, --subscriptions-max or --archive-calls-max"
+    left = connections_left(limit, own, "sessions and subscriptions", options)
+    console = min(CONSOLE_CONNECTIONS_MAX, left // 4)
+    return DescriptorShares(min(CALLER_CONNECTIONS_MAX, left - console), console)

@@ -1,0 +1,1 @@
+"""What every door in front of a cluster has: settings, options, TLS, tokens, descriptors, beginning and end."""
