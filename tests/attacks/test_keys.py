@@ -35,7 +35,6 @@ def trusted_key(cluster: LocalCluster, name: str, *roles: str) -> dict[str, str]
     assert (
         run(["keys", "trust", trusted_file, public_text(read_secret(key_file).public), "--name", name, *options]) == 0
     )
-    time.sleep(1.5)  # who runs reads the file again within a second
     return {"key_file": key_file, "trusted_file": trusted_file}
 
 
