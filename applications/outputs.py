@@ -179,13 +179,15 @@ class GroupRequests(ClientRequests):
         self.note_executed(values.number)
         self._rewind()
 
-    def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
+    def on_answer(
+        self, open_position: int, number: int, log_position: int, status: int, payload: bytes, sequence: int = 0
+    ) -> None:
         if open_position == self._open_position and status not in (AnswerStatus.WAIT, AnswerStatus.UNKNOWN):
             if status in (AnswerStatus.REJECTED, AnswerStatus.ID_CONFLICT):
                 self._note_refused(number, log_position, payload)
             self.note_executed(number)
         else:
-            super().on_answer(open_position, number, log_position, status, payload)
+            super().on_answer(open_position, number, log_position, status, payload, sequence)
 
 
 class OutputClient(ClusterClient):

@@ -36,7 +36,7 @@
     |  |- SessionClosedError       the session is closed
     |  |- SessionRejectedError     the cluster refused the session
     |  |- QueryFailedError         the service answers no such query, or failed at it
-    |  |- RejectedError            the service refused a request, and changed nothing (has its `log_position`)
+    |  |- RejectedError            the service refused a request, and changed nothing (has `log_position`, `sequence`)
     |  |- AnswerTooLongError       a request was executed, its answer is too long (has its `log_position`)
     |  |- AnswerForgottenError     a request was executed, its answer is not kept any more (has its `log_position`)
     |  |- RequestIdError           the id of a request was used for another payload (has its `log_position`)
@@ -432,9 +432,17 @@ class RejectedError(ClusterError):
 
     default_outcome = RequestOutcome.EXECUTED
 
-    def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        log_position: int = -1,
+        sequence: int | None = None,
+        category: Category | None = None,
+    ) -> None:
         super().__init__(message, category=category)
         self.log_position = log_position
+        self.sequence = sequence
 
 
 class AnswerTooLongError(ClusterError):
@@ -446,9 +454,17 @@ class AnswerTooLongError(ClusterError):
 
     default_outcome = RequestOutcome.EXECUTED
 
-    def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        log_position: int = -1,
+        sequence: int | None = None,
+        category: Category | None = None,
+    ) -> None:
         super().__init__(message, category=category)
         self.log_position = log_position
+        self.sequence = sequence
 
 
 class AnswerForgottenError(ClusterError):
@@ -459,9 +475,17 @@ class AnswerForgottenError(ClusterError):
 
     default_outcome = RequestOutcome.EXECUTED
 
-    def __init__(self, message: str, *, log_position: int = -1, category: Category | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        log_position: int = -1,
+        sequence: int | None = None,
+        category: Category | None = None,
+    ) -> None:
         super().__init__(message, category=category)
         self.log_position = log_position
+        self.sequence = sequence
 
 
 class RequestIdError(ClusterError):

@@ -42,14 +42,16 @@ class SubmitRequest(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., number: _Optional[int] = ..., payload: _Optional[bytes] = ..., confirmed: _Optional[int] = ..., identity_position: _Optional[int] = ..., id: _Optional[bytes] = ...) -> None: ...
 
 class SubmitResponse(_message.Message):
-    __slots__ = ("payload", "log_position", "identity_position")
+    __slots__ = ("payload", "log_position", "identity_position", "sequence")
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     LOG_POSITION_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_POSITION_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     payload: bytes
     log_position: int
     identity_position: int
-    def __init__(self, payload: _Optional[bytes] = ..., log_position: _Optional[int] = ..., identity_position: _Optional[int] = ...) -> None: ...
+    sequence: int
+    def __init__(self, payload: _Optional[bytes] = ..., log_position: _Optional[int] = ..., identity_position: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class SubmitBatch(_message.Message):
     __slots__ = ("identity", "number", "payloads", "confirmed", "identity_position", "ids")
@@ -68,7 +70,7 @@ class SubmitBatch(_message.Message):
     def __init__(self, identity: _Optional[bytes] = ..., number: _Optional[int] = ..., payloads: _Optional[_Iterable[bytes]] = ..., confirmed: _Optional[int] = ..., identity_position: _Optional[int] = ..., ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AnswerBatch(_message.Message):
-    __slots__ = ("number", "payloads", "log_positions", "outcomes", "identity_position")
+    __slots__ = ("number", "payloads", "log_positions", "outcomes", "identity_position", "sequences")
     class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         EXECUTED: _ClassVar[AnswerBatch.Outcome]
@@ -86,12 +88,14 @@ class AnswerBatch(_message.Message):
     LOG_POSITIONS_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_POSITION_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCES_FIELD_NUMBER: _ClassVar[int]
     number: int
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     log_positions: _containers.RepeatedScalarFieldContainer[int]
     outcomes: _containers.RepeatedScalarFieldContainer[AnswerBatch.Outcome]
     identity_position: int
-    def __init__(self, number: _Optional[int] = ..., payloads: _Optional[_Iterable[bytes]] = ..., log_positions: _Optional[_Iterable[int]] = ..., outcomes: _Optional[_Iterable[_Union[AnswerBatch.Outcome, str]]] = ..., identity_position: _Optional[int] = ...) -> None: ...
+    sequences: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, number: _Optional[int] = ..., payloads: _Optional[_Iterable[bytes]] = ..., log_positions: _Optional[_Iterable[int]] = ..., outcomes: _Optional[_Iterable[_Union[AnswerBatch.Outcome, str]]] = ..., identity_position: _Optional[int] = ..., sequences: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class QueryRequest(_message.Message):
     __slots__ = ("payload", "consistency", "member_id", "min_position", "group")

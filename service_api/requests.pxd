@@ -26,7 +26,7 @@ cdef class Identity:
     cdef PrincipalAnswers _of_principal    # set while a table has the identity
     cdef int64_t _payload_bytes            # of these, what `RequestTable._shed` may free
     cdef int64_t _shed_number              # nothing up to here has a payload that may go
-    cdef dict _answers                     # number -> (log position, status, payload), confirmed < number
+    cdef dict _answers                     # number -> (log position, status, payload, sequence), confirmed < number
 
 cdef class RequestTable:
     cdef readonly object limits
@@ -48,7 +48,8 @@ cdef class RequestTable:
     cdef Identity find(self, int64_t open_position, bytes principal, int64_t time)
     cdef int admit(self, Identity identity, int64_t number, int64_t confirmed, int64_t time) except -1
     cdef int admit_by_id(self, Identity identity, bytes request_id, bytes payload) except -1
-    cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1
+    cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload,
+                  int64_t sequence=*) except -1
     cdef bint _has_expired(self, Identity identity, int64_t time)
     cdef bint _is_full(self, Identity identity) except -1
     cdef int _shed_oldest(self, Identity identity) except -1

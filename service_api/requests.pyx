@@ -100,12 +100,18 @@ cdef class Identity:
         """Return (log position, status, payload) of a request; None when nothing is kept of it."""
         answer = self._answers.get(number)
         if answer is None or answer[2]:
-            return answer
+            return None if answer is None else answer[:3]
         text = FORGOTTEN_TEXT if answer[1] == FORGOTTEN else REJECTED_TEXT if answer[1] == REJECTED else b""
         return answer[0], answer[1], text
 
+    def get_sequence(self, int64_t number):
+        """Return the number that an executed request has among the messages of the log; 0 where it is not known any more:
+        snapshots do not hold it."""
+        answer = self._answers.get(number)
+        return 0 if answer is None else answer[3]
+
     def _state(self):
-        answers = [(number, *answer) for number, answer in sorted(self._answers.items())]
+        answers = [(number, *answer[:3]) for number, answer in sorted(self._answers.items())]
         return IdentityState(self.identity, self.principal, self.incarnation, self.open_position, self.number,
                              self.confirmed, self.last_time, answers)
 
@@ -255,9 +261,10 @@ cdef class RequestTable:
         """Return the identity whose requests name this open position, or None when it is nobody's any more."""
         return self._by_position.get(open_position)
 
-    def note(self, Identity identity not None, int64_t log_position, int32_t status, bytes payload not None):
-        """Keep the answer of a request that `judge` let through, after its execution."""
-        self.keep(identity, log_position, status, payload)
+    def note(self, Identity identity not None, int64_t log_position, int32_t status, bytes payload not None,
+             int64_t sequence=0):
+        """Keep the answer of a request that `judge` let through, after its execution, and its number in the log."""
+        self.keep(identity, log_position, status, payload, sequence)
 
     cdef int _confirm(self, Identity identity, int64_t number) except -1:
         cdef int64_t length_bytes
@@ -271,10 +278,12 @@ cdef class RequestTable:
             identity._of_principal.answer_count -= 1
         return 0
 
-    cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload) except -1:
-        """Note that the next request of an identity was executed, or that its answer is that of its id."""
+    cdef int keep(self, Identity identity, int64_t log_position, int32_t status, bytes payload,
+                  int64_t sequence=0) except -1:
+        """Note that the next request of an identity was executed, or that its answer is that of its id. `sequence`: its
+        number among the messages of the log; 0 where it is not known."""
         identity.number += 1
-        self._keep(identity, identity.number, log_position, status, payload)
+        self._keep(identity, identity.number, log_position, status, payload, sequence)
         if self._request_id is not None:
             request_id, self._request_id = self._request_id, None
             self.ids.keep(identity.principal, request_id, self._payload_digest, identity.last_time, log_position, status,
@@ -283,9 +292,9 @@ cdef class RequestTable:
             self._shed()
         return 0
 
-    def _keep(self, Identity identity, number, log_position, status, bytes payload not None):
+    def _keep(self, Identity identity, number, log_position, status, bytes payload not None, sequence=0):
         cdef int64_t length_bytes = len(payload)
-        identity._answers[number] = (log_position, status, payload)
+        identity._answers[number] = (log_position, status, payload, sequence)
         identity._payload_bytes += length_bytes
         identity.kept_bytes += length_bytes + ANSWER_OVERHEAD_BYTES
         self.kept_bytes += length_bytes + ANSWER_OVERHEAD_BYTES
@@ -313,7 +322,7 @@ cdef class RequestTable:
             identity._shed_number += 1
             answer = identity._answers[identity._shed_number]
             length_bytes = len(answer[2])
-        identity._answers[identity._shed_number] = (answer[0], shed_status(answer[1]), b"")
+        identity._answers[identity._shed_number] = (answer[0], shed_status(answer[1]), b"", answer[3])
         identity._payload_bytes -= length_bytes
         identity.kept_bytes -= length_bytes
         self.kept_bytes -= length_bytes

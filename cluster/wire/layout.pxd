@@ -104,12 +104,15 @@ cdef enum:  # OpenIdentity, Request, Answer, MessageMark, ConsumerCommand, AppRe
     APP_REPORT_BLOCK = 64
     LONG_APP_REPORT_BLOCK = 72             # an AppReport with a count of refused outputs
     APP_DIFFERENCE_BLOCK = 80
-    ANSWER_BLOCK = 52
-    ANSWER_LENGTH = 60                     # then the payload
+    ANSWER_VERSION = 2
+    ANSWER_FIRST_BLOCK = 52                # of releases before the sequence number
+    ANSWER_BLOCK = 60
+    ANSWER_LENGTH = 68                     # then the payload
     ANSWER_OPEN_POSITION = 32              # i64
     ANSWER_NUMBER = 40                     # i64
     ANSWER_LOG_POSITION = 48               # i64
     ANSWER_STATUS = 56                     # i32
+    ANSWER_SEQUENCE = 60                   # i64; 0: not known
 
 cdef enum:  # status of an Answer
     ANSWER_OK = 0
@@ -243,9 +246,10 @@ cdef inline bint is_for_container(const uint8_t* message, int64_t length_bytes) 
         return ordo_get_u16(message) >= APP_DIFFERENCE_BLOCK
     return template == OPEN_IDENTITY_ID and ordo_get_u16(message) >= OPEN_IDENTITY_BLOCK
 
-cdef inline void put_ordo_header(uint8_t* message, int block_length, int template) noexcept nogil:
+cdef inline void put_ordo_header(uint8_t* message, int block_length, int template,
+                                 int version=ORDO_SCHEMA_VERSION) noexcept nogil:
     ordo_put_i64(message, <int64_t> (<uint64_t> block_length | (<uint64_t> template << 16)
-                                     | (<uint64_t> ORDO_SCHEMA_ID << 32) | (<uint64_t> ORDO_SCHEMA_VERSION << 48)))
+                                     | (<uint64_t> ORDO_SCHEMA_ID << 32) | (<uint64_t> version << 48)))
 
 cdef inline void put_stamp(uint8_t* message, int64_t leadership_term_id, int64_t session_id,
                            int64_t timestamp) noexcept nogil:

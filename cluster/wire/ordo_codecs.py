@@ -433,9 +433,11 @@ ANSWER: Message[records.Answer] = _message(
     "Answer",
     43,
     "leadership_term_id i64; cluster_session_id i64; timestamp i64;"
-    "open_position i64; number i64; log_position i64; status i32",
+    "open_position i64; number i64; log_position i64; status i32; sequence i64 2",
+    version=2,
 )
-"""Egress; the payload follows to the end."""
+"""Egress; the payload follows to the end. `sequence`: the number of the request among the messages of the log; 0 where
+it is not known."""
 IDENTITY: Message[records.Identity] = _message(
     "Identity",
     44,

@@ -1019,6 +1019,7 @@ class Answer(NamedTuple):
     number: int
     log_position: int
     status: int
+    sequence: int
 
 
 class Identity(NamedTuple):

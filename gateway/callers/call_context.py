@@ -21,6 +21,7 @@ MARGIN_S = 0.25
 AUTHORIZATION = "authorization"
 BEARER = "bearer "
 LOG_POSITION = "ordo-log-position"
+SEQUENCE = "ordo-sequence"
 OUTCOME = "ordo-outcome"
 IDENTITY_BYTES = 16
 NUMBER_MAX = (1 << 62) - 1
@@ -79,9 +80,12 @@ async def refuse(
     text: str,
     log_position: int = -1,
     outcome: RequestOutcome | None = None,
+    sequence: int = 0,
 ) -> NoReturn:
-    """End a call. `outcome`: what became of the request that it was for."""
+    """End a call. `outcome`: what became of the request that it was for; `sequence`: its number, 0 without one."""
     metadata = [(LOG_POSITION, str(log_position))] if log_position >= 0 else []
+    if sequence > 0:
+        metadata.append((SEQUENCE, str(sequence)))
     if outcome is not None:
         metadata.append((OUTCOME, outcome.value))
         if code is not grpc.StatusCode.FAILED_PRECONDITION and outcome.value not in text:

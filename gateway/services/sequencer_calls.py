@@ -109,7 +109,10 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         await self._await_outcome(context, session, relayed, done, deadline, len(payload))
         self._round_trips.end(1, sent_s)
         return pb.SubmitResponse(
-            payload=relayed.payload, log_position=relayed.log_position, identity_position=relayed.line.open_position
+            payload=relayed.payload,
+            log_position=relayed.log_position,
+            identity_position=relayed.line.open_position,
+            sequence=relayed.sequence or None,
         )
 
     async def SubmitStream(self, request_iterator: AsyncIterable[pb.SubmitBatch], context: CallContext) -> None:
@@ -155,7 +158,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         if outcome is not Outcome.EXECUTED:
             assert outcome is not None
             text = text or relayed.payload.decode(errors="replace")
-            await refuse(context, OUTCOMES[outcome], text, relayed.log_position, SAID[outcome])
+            await refuse(context, OUTCOMES[outcome], text, relayed.log_position, SAID[outcome], relayed.sequence)
 
     async def Query(self, request: pb.QueryRequest, context: CallContext) -> pb.QueryResponse:
         deadline = Deadline(context, self._settings.timeout_s)

@@ -244,6 +244,7 @@ def _encode(run: AnswerRun) -> pb.AnswerBatch:
         number=run.number,
         payloads=run.payloads,
         log_positions=run.log_positions,
+        sequences=run.sequences,
         outcomes=[ANSWERS[one] for one in run.outcomes],
         identity_position=run.identity_position,
     )

@@ -69,10 +69,10 @@ class Cluster:
         if identity is not None:
             self.executed.append((identity.identity, number, payload))
             status = AnswerStatus.REJECTED if payload == b"refuse" else AnswerStatus.OK
-            self.table.note(identity, self.position, status, payload + b" done")
+            self.table.note(identity, self.position, status, payload + b" done", len(self.executed))
         answer = known.get_answer(number)
         if answer is not None:
-            return "answer", (open_position, number, *answer)
+            return "answer", (open_position, number, *answer, known.get_sequence(number))
         if number == known.number + 1:
             return "answer", (open_position, number, self.position, AnswerStatus.WAIT, b"")
         return None
@@ -342,6 +342,7 @@ def test_a_stream_is_answered_in_its_order_and_says_once_that_it_is(link: Link) 
     )
     assert run.outcomes == [Outcome.EXECUTED, Outcome.REJECTED, Outcome.EXECUTED]
     assert run.log_positions == sorted(run.log_positions) and len(stream) == 0
+    assert run.sequences == [1, 2, 3]
     link.relay.submit_many(stream, A, 4, [b"z"], confirmed=3)
     link.exchange(turns=2)
     assert len(told) == 2 and take(stream).outcomes == []

@@ -39,6 +39,7 @@ def test_a_request_is_executed_once_however_often_it_is_sent(
             pb.SubmitRequest(identity=identity, number=2, payload=ADD, confirmed=1), timeout=patient(20)
         )
         assert (balance(first), balance(second)) == (1, 2)
+        assert second.sequence == first.sequence + 1
         asked = sequencer.Query(pb.QueryRequest(payload=b""), timeout=patient(20))
         assert json.loads(asked.payload) == [{identity.hex(): 2}, 2]
     assert gateway.stop() == 0
@@ -69,8 +70,8 @@ def test_an_id_is_executed_once_whatever_its_identity_and_says_what_became_of_it
         ):
             with pytest.raises(grpc.RpcError) as refused:
                 submit(payload, request_id)
-            said = dict(refused.value.trailing_metadata())["ordo-outcome"]
-            assert (refused.value.code(), said) == (code, outcome)
+            said = dict(refused.value.trailing_metadata())
+            assert (refused.value.code(), said["ordo-outcome"]) == (code, outcome)
         stream = sequencer.SubmitStream(
             iter(
                 [pb.SubmitBatch(identity=os.urandom(16), number=1, payloads=[ADD] * 3, ids=[b"payment 1", b"", b"s"])]

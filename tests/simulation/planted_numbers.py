@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.wire.snapshots import container_snapshot
 from tests.simulation.planted import Patch
@@ -32,3 +33,13 @@ def numbers_go_on_after_snapshots_that_hold_none(patch: Patch) -> None:
 
     original = ServiceContainer._on_action
     patch(ServiceContainer, "_on_action", on_action)
+
+
+def answers_tell_the_number_that_their_client_counts(patch: Patch) -> None:
+    """An answer has the request's number of its identity in the place of that of the log."""
+
+    def on_answer(self: Any, open_position: int, number: int, *answer: Any) -> None:
+        original(self, open_position, number, *answer[:3], sequence=number)
+
+    original = ClientRequests.on_answer
+    patch(ClientRequests, "on_answer", on_answer)

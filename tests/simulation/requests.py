@@ -158,8 +158,9 @@ class Requesting:
             client.world.fail(f"{client.name}: request {request.number} failed: {pending.error}")
             return
         reply = decode_reply(payload)
-        position = pending.answer.log_position if pending.answer is not None else pending.error.log_position  # type: ignore[union-attr]
-        self._check(request, reply, position)
+        answer: Any = pending.answer if pending.answer is not None else pending.error
+        client.world.on_answer_numbered(answer.log_position, answer.sequence)
+        self._check(request, reply, answer.log_position)
 
     def _take_forgotten(self, request: Request, position: int) -> None:
         """The request was executed; its answer is one of those for which there was no room."""

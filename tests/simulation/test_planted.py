@@ -258,6 +258,7 @@ OPTIONS = {
     "snapshots_forget_ids": REPEATING,
     "snapshots_forget_the_numbers_of_messages": REPEATING,
     "numbers_go_on_after_snapshots_that_hold_none": ASKING,
+    "answers_tell_the_number_that_their_client_counts": ASKING,
     "ids_expire_too_early": REPEATING,
     "snapshots_forget_how_many_messages_came": replace(
         ASKING, requests="", tracks=True, client_mean_ns=0, nodes=1, kill_mean_ns=200 * MS, snapshot_mean_ns=30 * MS

@@ -211,6 +211,11 @@ class World(Timeline):
             if isinstance(invariant, MessagesAreNumbered):
                 invariant.on_numbered(member_id, position, sequence)
 
+    def on_answer_numbered(self, position: int, sequence: int | None) -> None:
+        for invariant in self.invariants:
+            if isinstance(invariant, MessagesAreNumbered):
+                invariant.on_answer_numbered(position, sequence)
+
     def on_started(self, member_id: int, position: int, digest: str) -> None:
         self.nodes[member_id].started_position = position
         for invariant in self.invariants:

@@ -5,11 +5,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from ordo.cluster.wire.layout cimport (
-    ANSWER_BLOCK,
+    ANSWER_FIRST_BLOCK,
     ANSWER_ID,
+    ANSWER_LENGTH,
     ANSWER_LOG_POSITION,
     ANSWER_NUMBER,
     ANSWER_OPEN_POSITION,
+    ANSWER_SEQUENCE,
     ANSWER_STATUS,
     SBE_HEADER_LENGTH,
     SESSION_HEADER_LENGTH,
@@ -101,7 +103,8 @@ cdef class ClientLoop:
         put_session_header(self._header, leadership_term_id, session_id, 0)
 
     def set_on_answer(self, on_answer):
-        """`on_answer(open_position, number, log_position, status, payload)` gets the answers to requests."""
+        """`on_answer(open_position, number, log_position, status, payload, sequence)` gets the answers to requests;
+        `sequence` is 0 where it is not known."""
         self._on_answer = on_answer
 
     def keep_messages(self, kept, int64_t bytes_max):
@@ -416,7 +419,7 @@ cdef class ClientLoop:
             if self._lengths.count:
                 self._hand_out()             # what came before it is handed out before it
             if self._on_answer is not None and ordo_template_id(message, length_bytes) == ANSWER_ID \
-                    and ordo_get_u16(message) >= ANSWER_BLOCK:
+                    and ordo_get_u16(message) >= ANSWER_FIRST_BLOCK:
                 return self._take_answer(message, length_bytes)
             self._on_event(PyBytes_FromStringAndSize(<const char*> message, length_bytes), image)
             return 0
@@ -457,14 +460,19 @@ cdef class ClientLoop:
     cdef int _take_answer(self, const uint8_t* message, int64_t length_bytes) except -1:
         cdef int64_t prefix = SBE_HEADER_LENGTH + ordo_get_u16(message)
         cdef int64_t log_position = ordo_get_i64(message + ANSWER_LOG_POSITION)
+        cdef int64_t sequence = 0           # members of earlier releases do not tell it
         if ordo_get_i64(message + SESSION_HEADER_SESSION_ID) != self._session_id:
             return 0
         if log_position > self.answered_position:
             self.answered_position = log_position
+        if prefix > length_bytes:
+            return 0
+        if prefix >= ANSWER_LENGTH:
+            sequence = ordo_get_i64(message + ANSWER_SEQUENCE)
         self._on_answer(
             ordo_get_i64(message + ANSWER_OPEN_POSITION), ordo_get_i64(message + ANSWER_NUMBER),
             log_position, ordo_get_i32(message + ANSWER_STATUS),
-            PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix))
+            PyBytes_FromStringAndSize(<const char*> message + prefix, length_bytes - prefix), sequence)
         return 0
 
 

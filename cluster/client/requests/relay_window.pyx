@@ -52,6 +52,7 @@ class AnswerRun(NamedTuple):
     number: int
     payloads: list
     log_positions: list
+    sequences: list
     outcomes: list
     identity_position: int
     request_bytes: int
@@ -143,6 +144,7 @@ cdef class RelayedRequest:
     cdef readonly int64_t open_position    # what the caller says
     cdef readonly object outcome           # None: under way
     cdef readonly int64_t log_position
+    cdef readonly int64_t sequence         # among the messages of the log; 0: not known
     cdef readonly Py_ssize_t length_bytes  # of the payload that is sent
     cdef readonly bytes digest             # of the id that its caller chose, or None
     cdef public bint is_sent
@@ -159,9 +161,9 @@ cdef class RelayedRequest:
         self.log_position = NULL_POSITION
         self._on_done = on_done
 
-    cpdef int finish(self, outcome, bytes payload, int64_t log_position=NULL_POSITION) except -1:
+    cpdef int finish(self, outcome, bytes payload, int64_t log_position=NULL_POSITION, int64_t sequence=0) except -1:
         """Sets the outcome, and tells who waits for it."""
-        self.outcome, self.payload, self.log_position = outcome, payload, log_position
+        self.outcome, self.payload, self.log_position, self.sequence = outcome, payload, log_position, sequence
         if type(self._on_done) is RelayedStream:
             (<RelayedStream> self._on_done).note_answer()
         else:
@@ -206,7 +208,7 @@ cdef class RelayedStream:
 
         It ends before a request that was not executed, or whose number does not follow.
         """
-        cdef list payloads = [], log_positions = [], outcomes = []
+        cdef list payloads = [], log_positions = [], sequences = [], outcomes = []
         cdef int64_t first = 0
         cdef Py_ssize_t length_bytes = 0, request_bytes = 0
         cdef bint all_executed = True
@@ -227,13 +229,14 @@ cdef class RelayedStream:
             requests.popleft()
             payloads.append(request.payload)
             log_positions.append(request.log_position)
+            sequences.append(request.sequence)
             outcomes.append(outcome)
             length_bytes += len(request.payload)
             request_bytes += request.length_bytes
             position = request.line.open_position
         if not payloads:
             return None
-        return AnswerRun(first, payloads, log_positions, [] if all_executed else outcomes, position, request_bytes)
+        return AnswerRun(first, payloads, log_positions, sequences, [] if all_executed else outcomes, position, request_bytes)
 
     def take_all(self):
         """Returns the requests without an answer that was taken, which nobody waits for any more."""
@@ -363,7 +366,7 @@ cdef class RelayWindow:
         return has_room
 
     def on_answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
-                  bytes payload not None):
+                  bytes payload not None, int64_t sequence=0):
         """An Answer of this session."""
         cdef IdentityLine line = self._by_position.get(open_position)
         cdef list same
@@ -389,6 +392,6 @@ cdef class RelayWindow:
         self._count -= len(same)
         outcome = OUTCOMES.get(status, ANSWER_TOO_LONG)
         for request in same:
-            (<RelayedRequest> request).finish(outcome, payload, log_position)
+            (<RelayedRequest> request).finish(outcome, payload, log_position, sequence)
         if not line.pending and not line.openers:
             self._retire(line)

@@ -38,10 +38,14 @@ cdef enum:
 
 
 class Answer(NamedTuple):
-    """What the service answered, and the log position at which the request was executed."""
+    """What the service answered, the log position at which the request was executed, and its number there.
+
+    `sequence` is what services and readers see as `header.sequence` and `LogEntry.sequence`: None where it is not known.
+    """
 
     payload: bytes
     log_position: int
+    sequence: int | None = None
 
 
 cdef object new_tuple = tuple.__new__
@@ -260,18 +264,18 @@ cdef class RequestWindow:
         return 0
 
     def on_answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
-                  bytes payload not None):
+                  bytes payload not None, int64_t sequence=0):
         """An Answer of this session."""
         cdef PendingRequest pending
         if open_position != self._open_position:
             return
         if status != ANSWER_OK:
-            self._on_other_answer(number, log_position, status, payload)
+            self._on_other_answer(number, log_position, status, payload, sequence if sequence > 0 else None)
             return
         pending = self._pending.pop(number, None)
         if pending is None:
             return
         self._doublings = self._retry_ns = 0
-        pending.answer = new_tuple(Answer, (payload, log_position))
+        pending.answer = new_tuple(Answer, (payload, log_position, sequence if sequence > 0 else None))
         if pending._on_done is not None:
             pending._on_done(pending)

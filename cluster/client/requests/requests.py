@@ -254,7 +254,9 @@ class ClientRequests(RequestWindow):
         for pending in lost:
             pending.finish(None, error.for_request(_outcome_of(pending)))
 
-    def _on_other_answer(self, number: int, log_position: int, status: int, payload: bytes) -> None:
+    def _on_other_answer(
+        self, number: int, log_position: int, status: int, payload: bytes, sequence: int | None
+    ) -> None:
         """Take an answer that is not the service's."""
         if status == AnswerStatus.WAIT:
             self.trouble = payload.decode(errors="replace")
@@ -268,7 +270,7 @@ class ClientRequests(RequestWindow):
             return
         self._doublings = 0
         self._retry_ns = 0
-        pending.finish(None, _error_of(status, payload.decode(errors="replace"), log_position))
+        pending.finish(None, _error_of(status, payload.decode(errors="replace"), log_position, sequence))
 
     def note_cluster(self, known: KnownCluster) -> None:
         """Note which cluster the session is of; the journal keeps it."""
@@ -311,12 +313,12 @@ def _outcome_of(pending: PendingRequest) -> RequestOutcome:
     return RequestOutcome.UNKNOWN if pending.was_sent else RequestOutcome.NOT_EXECUTED
 
 
-def _error_of(status: int, text: str, log_position: int) -> ClusterError:
+def _error_of(status: int, text: str, log_position: int, sequence: int | None) -> ClusterError:
     """Return the error for the status of an answer that is not the service's."""
     if status == AnswerStatus.REJECTED:
-        return RejectedError(text, log_position=log_position)
+        return RejectedError(text, log_position=log_position, sequence=sequence)
     if status == AnswerStatus.ID_CONFLICT:
         return RequestIdError(f"not executed: {text}", log_position=log_position)
     if status == AnswerStatus.FORGOTTEN:
-        return AnswerForgottenError(text, log_position=log_position)
-    return AnswerTooLongError(f"executed; {text}", log_position=log_position)
+        return AnswerForgottenError(text, log_position=log_position, sequence=sequence)
+    return AnswerTooLongError(f"executed; {text}", log_position=log_position, sequence=sequence)

@@ -72,8 +72,10 @@ class TracedRequests(ClientRequests):
             self._started[pending.number] = self._open_position, self._epoch_ns()
         return 0
 
-    def on_answer(self, open_position: int, number: int, log_position: int, status: int, payload: bytes) -> None:
-        super().on_answer(open_position, number, log_position, status, payload)
+    def on_answer(
+        self, open_position: int, number: int, log_position: int, status: int, payload: bytes, sequence: int = 0
+    ) -> None:
+        super().on_answer(open_position, number, log_position, status, payload, sequence)
         if number not in self._started or number in self._pending or open_position != self._open_position:
             return
         opened_at, started_ns = self._started.pop(number)

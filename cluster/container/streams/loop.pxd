@@ -121,8 +121,8 @@ cdef class ContainerSession(NativeSession):
     cdef readonly bytes identity
     cdef public int64_t next_number                # of the session's next message; -1: its client has not marked any
     cdef uint8_t _message_header[32]
-    cdef uint8_t _answer_header[60]
+    cdef uint8_t _answer_header[68]
     cdef int64_t offer_native(self, const uint8_t* payload, int64_t length_bytes) noexcept nogil
     cdef int reply_native(self, const uint8_t* payload, int64_t length_bytes) except -1
     cdef int answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
-                    bytes payload) except -1
+                    bytes payload, int64_t sequence=*) except -1

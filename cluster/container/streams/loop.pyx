@@ -13,9 +13,11 @@ from ordo.cluster.wire.layout cimport (
     ANSWER_OK,
     ANSWER_OPEN_POSITION,
     ANSWER_REJECTED,
+    ANSWER_SEQUENCE,
     ANSWER_STATUS,
     ANSWER_TOO_LONG,
     ANSWER_UNKNOWN,
+    ANSWER_VERSION,
     ANSWER_WAIT,
     REQUEST_CONFIRMED,
     REQUEST_DIGEST_LENGTH,
@@ -374,7 +376,7 @@ cdef class ContainerLoop(Agent):
         if verdict == REPEATED:
             self.requests_repeated += 1
             log_position, status, payload = identity.get_answer(number)
-            session.answer(open_position, number, log_position, status, payload)
+            session.answer(open_position, number, log_position, status, payload, identity.get_sequence(number))
         elif verdict == WAIT:
             session.answer(open_position, number, fragment.position, ANSWER_WAIT, why_wait)
         return False
@@ -428,8 +430,9 @@ cdef class ContainerLoop(Agent):
             payload = b""
         if PyBytes_GET_SIZE(payload) > self.requests.answer_bytes_max:
             status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes" % len(payload)
-        self.requests.keep(identity, self.log_position, status, payload)
-        self._current.answer(identity.open_position, identity.number, self.log_position, status, payload)
+        self.requests.keep(identity, self.log_position, status, payload, self._header.sequence)
+        self._current.answer(identity.open_position, identity.number, self.log_position, status, payload,
+                             self._header.sequence)
         return 0
 
     cdef int _forget_request(self) except -1:
@@ -667,19 +670,20 @@ cdef class ContainerSession(NativeSession):
         self._loop.set_reply(payload)
 
     cdef int answer(self, int64_t open_position, int64_t number, int64_t log_position, int32_t status,
-                    bytes payload) except -1:
+                    bytes payload, int64_t sequence=0) except -1:
         """Answers a request, if this member leads. Where the answer is lost, the client asks again."""
         cdef Publication publication = self._outbox.publication
         if publication is None or not self._loop.is_leading or not self._loop.answers:
             return 0
         if ANSWER_LENGTH + PyBytes_GET_SIZE(payload) > publication.max_message_length:
             status, payload = ANSWER_TOO_LONG, b"an answer of %d bytes: see egress_term_length_bytes" % len(payload)
-        put_ordo_header(self._answer_header, ANSWER_BLOCK, ANSWER_ID)
+        put_ordo_header(self._answer_header, ANSWER_BLOCK, ANSWER_ID, ANSWER_VERSION)
         put_stamp(self._answer_header, self._loop.leadership_term_id, self.id, self._loop.time)
         ordo_put_i64(self._answer_header + ANSWER_OPEN_POSITION, open_position)
         ordo_put_i64(self._answer_header + ANSWER_NUMBER, number)
         ordo_put_i64(self._answer_header + ANSWER_LOG_POSITION, log_position)
         ordo_put_i32(self._answer_header + ANSWER_STATUS, status)
+        ordo_put_i64(self._answer_header + ANSWER_SEQUENCE, sequence)
         self._loop._wrote = True
         self._outbox.send(self._answer_header, ANSWER_LENGTH, <const uint8_t*> PyBytes_AS_STRING(payload),
                           PyBytes_GET_SIZE(payload))

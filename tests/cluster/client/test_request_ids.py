@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.cluster.client.requests.request_window import Answer, PendingRequest
 from ordo.cluster.client.requests.requests import ID_PATIENCE_NS, OPEN_RETRY_NS
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import AnswerStatus
@@ -49,7 +49,7 @@ def test_the_digest_of_an_id_is_sent_and_sent_again() -> None:
     client.work()
     assert client.work(RETRY_NS) == [1, 2]
     client.answer(2)
-    assert by_id.result() == (b"yes", 1002)
+    assert by_id.result() == Answer(b"yes", 1002, 2)
 
 
 def test_many_may_have_ids() -> None:
@@ -197,7 +197,7 @@ def test_a_wait_that_was_too_short_has_the_request_that_goes_on() -> None:
     assert isinstance(error, ClusterTimeoutError) and error.outcome is UNKNOWN and "unknown" in error.message
     assert error.pending is pending and client.requests.under_way == [pending]
     client.answer(1)
-    assert error.pending.result() == (b"yes", 1001) and client.requests.under_way == []
+    assert error.pending.result() == Answer(b"yes", 1001, 1) and client.requests.under_way == []
 
 
 def test_an_error_for_one_request_leaves_the_others_as_they_are() -> None:

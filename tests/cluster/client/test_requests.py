@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ordo.cluster.client.requests.journal import Journal
-from ordo.cluster.client.requests.request_window import PendingRequest
+from ordo.cluster.client.requests.request_window import Answer, PendingRequest
 from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import AnswerStatus
@@ -111,7 +111,7 @@ class Client:
         self.requests.on_opened(ordo_codecs.IDENTITY_OPENED.decode(message), self.now_ns)
 
     def answer(self, number: int, status: int = AnswerStatus.OK, payload: bytes = b"yes", position: int = 640) -> None:
-        self.requests.on_answer(position, number, 1000 + number, status, payload)
+        self.requests.on_answer(position, number, 1000 + number, status, payload, number)
 
     def open(self, count: int = 0) -> list[PendingRequest]:
         """An open identity, and requests that were sent."""
@@ -155,7 +155,7 @@ def test_answers_may_come_in_any_order_and_confirm_what_is_whole() -> None:
     client = Client()
     first, second, third = client.open(3)
     client.answer(2)
-    assert (second.result(), first.is_done) == ((b"yes", 1002), False)
+    assert (second.result(), first.is_done) == (Answer(b"yes", 1002, 2), False)
     client.requests.submit(b"four")
     assert client.ingress.sent[-1][1].confirmed == 0
     client.answer(1)
@@ -208,7 +208,20 @@ def test_what_the_service_refuses_says_why_and_where(status: int, error: type[Or
     client.answer(1, status, b"no money")
     with pytest.raises(error, match="no money") as raised:
         pending.result()
-    assert getattr(raised.value, "log_position") == 1001  # noqa: B009
+    found: Any = raised.value
+    assert (found.log_position, found.sequence) == (1001, 1)
+
+
+@pytest.mark.parametrize("sequence", [0, -(1 << 63)])
+def test_an_answer_has_no_number_where_the_member_does_not_know_it(sequence: int) -> None:
+    client = Client()
+    pending, refused = client.open(2)
+    client.requests.on_answer(640, 1, 1001, AnswerStatus.OK, b"yes", sequence)
+    client.requests.on_answer(640, 2, 1002, AnswerStatus.REJECTED, b"no", sequence)
+    assert pending.result().sequence is None
+    with pytest.raises(RejectedError) as raised:
+        refused.result()
+    assert raised.value.sequence is None
 
 
 def test_a_cluster_that_keeps_too_much_is_asked_again() -> None:
@@ -275,7 +288,7 @@ def test_a_client_that_is_closed_leaves_in_its_journal_what_was_not_answered() -
     again.opened(number=2, confirmed=0)
     assert again.ingress.numbers() == [2, 3]
     again.answer(2)
-    assert again.requests.recovered[0].result() == (b"yes", 1002)
+    assert again.requests.recovered[0].result() == Answer(b"yes", 1002, 2)
     assert again.requests.submit(b"next").number == 4
 
 

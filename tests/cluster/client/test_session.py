@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import struct
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import fields
@@ -14,6 +15,7 @@ from ordo.cluster.client.async_client import AsyncClusterClient
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.session_states import ClientEvent, ClientState
 from ordo.cluster.client.settings import ClientSettings
+from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.codecs import EventCode
 from ordo.cluster.wire.sessions.ingress_notice import encode_failure, encode_held
 from ordo.cluster.wire.sessions.message_limit import encode_announcement
@@ -620,3 +622,22 @@ def test_with_the_driver_of_somebody_else(tmp_path: Path) -> None:
         world.stopping = True
         stepper.join()
         world.close()
+
+
+def test_answers_of_members_of_earlier_releases_have_no_number(world: SessionWorld) -> None:
+    """They end before it, and the payload follows."""
+    client = world.client()
+    found: list[tuple[int, bytes, int]] = []
+    client._loop.set_on_answer(lambda *answer: found.append((answer[1], *answer[4:])))
+    channel = world.sessions[client.session_id].response_channel
+    head = ordo_codecs.ANSWER.encode(
+        cluster_session_id=client.session_id, number=1, log_position=640, status=0, sequence=7
+    )
+    block_length, *ids, _ = struct.unpack_from("<4H", head)
+    shorter = struct.pack("<4H", block_length - 8, *ids, 1) + head[8:-8]
+    for message in (head + b"new", shorter + b"old", shorter, head[:-1]):
+        world.leader.send(channel, message)
+    world.leader.send(channel, head + b"end")
+    world.run(client, lambda: found[-1:] == [(1, b"end", 7)])
+    assert found[:3] == [(1, b"new", 7), (1, b"old", 0), (1, b"", 0)]
+    client.close()

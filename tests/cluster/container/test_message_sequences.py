@@ -11,6 +11,7 @@ import pytest
 from ordo.cluster.container.service_container import ServiceContainer
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.levels import OUTPUT_ID_LEVEL, SEQUENCE_LEVEL
+from ordo.cluster.wire.ordo_codecs import AnswerStatus
 from ordo.runtime.errors import Reject
 from ordo.service_api.native import Header, MessageSequence
 from ordo.service_api.service import ClusteredService, MessageRun
@@ -146,3 +147,36 @@ def test_a_sequence_says_where_it_is() -> None:
     sequence.pass_snapshot()
     assert (sequence.next(), sequence.last, sequence.snapshot()) == (97, 97, (97, True))
     assert repr(Header(64, 1, 97)) == "Header(position=64, leadership_term_id=1, sequence=97)"
+
+
+def answered(node: ServiceNode) -> list[tuple[int, int, int]]:
+    """The number, the status and the sequence of each answer that the leader has sent."""
+    found = []
+    for message in node.client.received(node.client.egress["aeron:udp?endpoint=client:1", 102]):
+        decoded: Any = ordo_codecs.decode_any(message)
+        if decoded[0] is ordo_codecs.ANSWER:
+            found.append((decoded[1].number, decoded[1].status, decoded[1].sequence))
+    return found
+
+
+def test_answers_tell_the_numbers_of_their_requests_as_long_as_they_are_known(node: ServiceNode) -> None:
+    """A snapshot does not hold those of kept answers: nothing is said then, rather than something wrong."""
+    container = node.container(Numbered())
+    raise_level(node, SEQUENCE_LEVEL)
+    requests = Requests(node)
+    requests.open()
+    node.message(1, b"one")
+    requests.send(1, b"two")
+    requests.send(2, b"refused")
+    requests.send(1, b"two")
+    requests.send(4, b"out of order")
+    requests.send(1, b"of nobody", open_position=32)
+    run(node, container)
+    ok, refused = AnswerStatus.OK, AnswerStatus.REJECTED
+    assert answered(node) == [(1, ok, 2), (2, refused, 3), (1, ok, 2), (1, AnswerStatus.UNKNOWN, 0)]
+    container = restore(node, container, Numbered())
+    requests.send(2, b"refused")
+    requests.send(3, b"four")
+    run(node, container)
+    assert answered(node) == [(2, refused, 0), (3, ok, 4)]
+    container.on_close()

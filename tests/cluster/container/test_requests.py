@@ -140,7 +140,7 @@ def sent(node: ServiceNode) -> list[Any]:
         assert decoded is not None
         table, values = decoded
         if table is ordo_codecs.ANSWER:
-            found.append(Answered(values.number, values.status, message[60:], values.log_position))
+            found.append(Answered(values.number, values.status, message[8 + table.block_length :], values.log_position))
         elif table is codecs.SESSION_MESSAGE_HEADER:
             found.append(message[32:])
         else:

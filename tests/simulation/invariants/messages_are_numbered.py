@@ -38,6 +38,12 @@ class MessagesAreNumbered(Invariant):
         self._end_position, self._last = position, number
         self._highest = max(self._highest, number)
 
+    def on_answer_numbered(self, position: int, number: int | None) -> None:
+        """A client was told the number of its request at a position, or that it is not known."""
+        known = self._numbers.get(position)
+        if number is not None and known is not None and number != known:
+            self.fail(f"the answer to the message at {position} tells the number {number}, services were told {known}")
+
     def _follows(self, number: int, position: int) -> bool:
         if number == self._last + 1 or self.world.options.on_error == "restore":
             return True
