@@ -30,7 +30,7 @@ from ordo.cluster.wire.sessions.consumer_codec import (
 from ordo.consumers.consumer_link import ConsumerClient
 from ordo.consumers.names import check_name
 from ordo.follow.entries import EntryKind, LogEntry
-from ordo.follow.executed_follower import filter_of, follow_executed
+from ordo.follow.executed_follower import filter_of, follow_executed, has_all_numbered
 from ordo.follow.executions import REQUESTS
 from ordo.follow.follower import LogFollower
 from ordo.follow.position_check import PositionCheck
@@ -361,6 +361,7 @@ class ConsumerMember(Generic[Item]):
             kinds=settings.kinds,
             record_filter=settings.record_filter(),
             repeats=settings.repeats,
+            numbers=not settings.repeats and has_all_numbered(settings.kinds, settings.session_ids or None),
             cluster=self._cluster,
         )
 

@@ -138,8 +138,9 @@ class LogEntry(NamedTuple):
     are known. With `request_number` it is what all copies of one request have in common."""
     sequence: int = 0
     """The number of a message, or of a request or an output that is executed, as services see it in `header.sequence`.
-    0 for all others, for readers that did not begin with a number (`AtSequence`), and where the log of an earlier
-    release has none."""
+    0 for all others, and where it is not known: for readers that are not sent all messages, requests and outputs,
+    unless they begin with a number (`AtSequence`); with `repeats`, but from position 0; where nothing is left of the
+    log or of snapshots before; and where the log of an earlier release has none."""
 
     @property
     def request_number(self) -> int:

@@ -10,8 +10,8 @@ from ordo.archive.protocol.codes import ErrorCode
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.beginnings import AtSequence, AtTime
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry, record_filter
-from ordo.follow.execution_search import ExecutionSearch
-from ordo.follow.executions import DECIDING_KINDS, NUMBERING_KINDS, REQUESTS, Executions
+from ordo.follow.execution_search import ExecutionSearch, NumberedSearch
+from ordo.follow.executions import DECIDING_KINDS, NUMBERED, NUMBERING_KINDS, REQUESTS, Executions
 from ordo.follow.follower import LogFollower
 from ordo.follow.sequence_search import SequenceSearch
 from ordo.follow.start_search import StartSearch
@@ -25,6 +25,9 @@ class ExecutedFollower(LogFollower):
     Where it begins in the middle of the log, it first finds out what was executed before (`ExecutionSearch`); with
     `repeats` it does not: everything is handed out, and what is not known is said to be unknown.
     """
+
+    tells_numbers = False
+    """Whether entries have the numbers of their messages, where they are known."""
 
     def __init__(
         self,
@@ -52,13 +55,15 @@ class ExecutedFollower(LogFollower):
         self._begin_position = position
         self._log_begin = -1
         self._later_snapshot: int | None = None
-        self._numbers = isinstance(begin, AtSequence)
-        self._executions = Executions(is_known=position == 0)
+        self._demands_numbers = isinstance(begin, AtSequence)
+        self._numbers = self._demands_numbers or self.tells_numbers
+        self._executions = Executions(is_known=position == 0, numbers=self._numbers)
         self._start: StartSearch | None = None
         self._search: ExecutionSearch | None = None
         self._search_count = 0
         self._finished: ExecutionSearch | None = None
-        self._make_search = partial(ExecutionSearch, client, nodes, silence_s=silence_s, cluster=self.cluster)
+        search = NumberedSearch if self._numbers else ExecutionSearch
+        self._make_search = partial(search, client, nodes, silence_s=silence_s, cluster=self.cluster)
         if isinstance(begin, AtSequence):
             self._search = SequenceSearch(client, nodes, begin.sequence, silence_s, self.cluster)
         elif isinstance(begin, AtTime):
@@ -107,7 +112,7 @@ class ExecutedFollower(LogFollower):
             if start.position != 0 and not self._repeats:
                 self._search = self._make_search(start.position)
             else:
-                self._executions = Executions(is_known=start.position == 0)
+                self._executions = Executions(is_known=start.position == 0, numbers=self._numbers)
         return count
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int) -> int:
@@ -125,7 +130,7 @@ class ExecutedFollower(LogFollower):
             entry = decode_entry(position, record)
             if entry is None:
                 return
-            if numbers and not self._executions.is_known:
+            if self._demands_numbers and not self._executions.is_known:
                 self._refuse(f"the number of messages at position={position}", "at a position")
             if numbers or entry.kind is not EntryKind.MESSAGE:
                 entry = mark(entry)
@@ -160,6 +165,20 @@ class ExecutedFollower(LogFollower):
         super().close()
 
 
+class NumberedFollower(ExecutedFollower):
+    """The same; entries have the numbers of their messages wherever it begins, where the log can tell them.
+
+    `record_filter` must admit what it takes to number messages (`filter_of`).
+    """
+
+    tells_numbers = True
+
+
+def has_all_numbered(kinds: Collection[EntryKind] | None, session_ids: Collection[int] | None) -> bool:
+    """Return whether a reader is sent everything that has a number, so that counting costs it little."""
+    return session_ids is None and (kinds is None or set(kinds) >= NUMBERED)
+
+
 def filter_of(
     kinds: Collection[EntryKind] | None,
     session_ids: Collection[int] | None,
@@ -187,15 +206,20 @@ def follow_executed(
     kinds: Collection[EntryKind] | None,
     record_filter: Mapping[str, str],
     repeats: bool,
+    numbers: bool,
     cluster: KnownCluster | None = None,
 ) -> LogFollower:
-    """Follow entries of these kinds. Without requests among them nothing needs to be decided."""
+    """Follow entries of these kinds. Without requests among them nothing needs to be decided.
+
+    `numbers`: entries have the numbers of their messages, where they are known.
+    """
     has_requests = kinds is None or bool(REQUESTS & set(kinds))
     if not has_requests and not isinstance(begin, AtSequence | AtTime):
         return LogFollower(
             client, nodes, begin, silence_s, record_filter=record_filter, goes_live=True, cluster=cluster
         )
-    return ExecutedFollower(
+    make = NumberedFollower if numbers else ExecutedFollower
+    return make(
         client,
         nodes,
         begin,

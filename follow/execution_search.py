@@ -13,7 +13,7 @@ from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.follow.entries import record_filter
-from ordo.follow.executions import DECIDING_KINDS, Executions
+from ordo.follow.executions import DECIDING_KINDS, NUMBERING_KINDS, Executions
 from ordo.follow.follower import LogFollower
 from ordo.follow.recordings.log_source import LogSource, SourceState
 from ordo.follow.recordings.position_verdict import PositionVerdict
@@ -41,6 +41,9 @@ class ExecutionSearch:
 
     Call `work` once per duty cycle until `executions` is set; it never waits.
     """
+
+    numbers = False
+    """Whether messages are to be numbered from there on."""
 
     def __init__(
         self,
@@ -164,7 +167,7 @@ class ExecutionSearch:
 
     def _make_table(self, snapshot: ServiceSnapshot | None, *, is_known: bool = True) -> Executions:
         """Return the table at a snapshot, or at the beginning of the log."""
-        return Executions(snapshot, is_known=is_known)
+        return Executions(snapshot, is_known=is_known, numbers=self.numbers)
 
     def _look(self, now_ns: int) -> int:
         assert self._snapshots is not None and self.position is not None
@@ -237,7 +240,7 @@ class ExecutionSearch:
             self._nodes,
             position,
             self._silence_s,
-            record_filter=record_filter(DECIDING_KINDS, None),
+            record_filter=record_filter(NUMBERING_KINDS if self.numbers else DECIDING_KINDS, None),
             cluster=self._cluster,
         )
 
@@ -291,3 +294,9 @@ class ExecutionSearch:
         self._drop_source()
         self._drop_snapshots()
         self._drop_follower()
+
+
+class NumberedSearch(ExecutionSearch):
+    """The same for a reader that numbers messages: the table says how many there were."""
+
+    numbers = True

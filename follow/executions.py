@@ -31,6 +31,8 @@ DECIDING_KINDS = (
 """All that it takes to decide."""
 NUMBERING_KINDS = (*DECIDING_KINDS, EntryKind.MESSAGE, EntryKind.CLUSTER_ACTION)
 """All that it takes to number messages."""
+NUMBERED = frozenset((EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT))
+"""What may have a number."""
 _TEMPLATE = slice(2, 6)
 _REQUEST_FIELDS = struct.Struct("<qqqqq")
 _REQUEST_AT = ordo_codecs.REQUEST.offset_of("cluster_session_id") or 0
@@ -43,6 +45,11 @@ def _template(message: Message) -> bytes:
 
 
 _REQUEST = _template(ordo_codecs.REQUEST)
+_MESSAGE = _template(codecs.SESSION_MESSAGE_HEADER)
+_MESSAGE_LENGTH = codecs.HEADER_LENGTH_BYTES + codecs.SESSION_MESSAGE_HEADER.block_length
+_SESSION_ID = struct.Struct("<q")
+_MESSAGE_AT = codecs.SESSION_MESSAGE_HEADER.offset_of("cluster_session_id") or 0
+_CLUSTER_ACTION = _template(codecs.CLUSTER_ACTION_REQUEST)
 _DECIDING = frozenset(
     map(
         _template,
@@ -137,7 +144,11 @@ class Executions:
         if template == _REQUEST and record[:2] == _PLAIN_LENGTH and len(record) >= _REQUEST_END:
             session_id, timestamp, open_position, number, confirmed = _REQUEST_FIELDS.unpack_from(record, _REQUEST_AT)
             return self._execute(session_id, timestamp, open_position, number, confirmed, position) is None
-        if template == _REQUEST or template in _DECIDING:
+        if template == _MESSAGE:
+            if self.numbers and len(record) >= _MESSAGE_LENGTH:
+                self._number(_SESSION_ID.unpack_from(record, _MESSAGE_AT)[0])
+            return False
+        if template == _REQUEST or template in _DECIDING or (self.numbers and template == _CLUSTER_ACTION):
             entry = decode_entry(position, record)
             return entry is not None and bool(self.mark(entry).is_repeat)
         return False

@@ -16,7 +16,7 @@ from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import identity_text, parse_identity
 from ordo.follow.beginnings import AtSequence, Beginning, check_beginning
 from ordo.follow.entries import EntryKind, LogEntry
-from ordo.follow.executed_follower import filter_of, follow_executed
+from ordo.follow.executed_follower import filter_of, follow_executed, has_all_numbered
 from ordo.follow.follower import LogFollower
 from ordo.follow.recordings.recording_reader import FRAGMENTS_PER_POLL, RecordingReader
 from ordo.runtime.errors import ArchiveError, ConfigurationError
@@ -37,8 +37,9 @@ class LogReader(RecordingReader[LogEntry]):
     message (`AtSequence`). `kinds` and `session_ids` choose entries; the others are not sent, but by nodes of earlier
     releases, and not handed out in any case.
 
-    A reader that begins with the number of a message tells the numbers of all that follow (`LogEntry.sequence`). Nodes
-    send it all messages then, and it begins to read at the newest snapshot before.
+    A reader of all messages, requests and outputs tells their numbers (`LogEntry.sequence`), where they are known. So
+    does one that begins with the number of a message, whatever it chooses: nodes send it all messages then, and it
+    begins to read at the newest snapshot before.
 
     A request that was sent again stands in the log twice and is executed once: the copies that are not executed are
     left out. `repeats` hands them out as well, with `LogEntry.is_repeat` True; a reader that begins in the middle of
@@ -89,7 +90,8 @@ class LogReader(RecordingReader[LogEntry]):
         begin = None if from_position == "live" else from_position
         position = begin if isinstance(begin, int) else None
         self._awaited = begin.sequence if isinstance(begin, AtSequence) else 0
-        decides, numbers = not repeats or position == 0, self._awaited > 0
+        decides = not repeats or position == 0
+        numbers = self._awaited > 0 or (decides and has_all_numbered(kinds, session_ids))
         chosen = filter_of(kinds, session_ids, decides=decides, numbers=numbers)
         follower = follow_executed(
             transport.client,
@@ -99,6 +101,7 @@ class LogReader(RecordingReader[LogEntry]):
             kinds=kinds,
             record_filter=chosen,
             repeats=repeats,
+            numbers=numbers,
             cluster=known,
         )
         super().__init__(transport, follower)

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
-from ordo.follow.execution_search import ExecutionSearch
+from ordo.follow.execution_search import NumberedSearch
 from ordo.follow.executions import Executions
 from ordo.follow.recordings.log_source import LogSource
 from ordo.transport.client.client import TransportClient
 
 
-class SequenceSearch(ExecutionSearch):
+class SequenceSearch(NumberedSearch):
     """A search among snapshots, from the newest to the oldest. `position` is where the reader is to begin."""
 
     def __init__(
@@ -41,9 +41,6 @@ class SequenceSearch(ExecutionSearch):
         """
         last = snapshot.sequence if snapshot.sequence >= 0 else snapshot.log_position
         return self._sequence <= last
-
-    def _make_table(self, snapshot: ServiceSnapshot | None, *, is_known: bool = True) -> Executions:
-        return Executions(snapshot, is_known=is_known, numbers=True)
 
     def _begin_roll(self, table: Executions, position: int) -> None:
         self.position = position

@@ -128,20 +128,22 @@ class QueryResponse(_message.Message):
     def __init__(self, payload: _Optional[bytes] = ..., log_position: _Optional[int] = ..., member_id: _Optional[int] = ...) -> None: ...
 
 class SubscribeRequest(_message.Message):
-    __slots__ = ("from_position", "live", "kinds", "session_ids", "until_position", "repeats")
+    __slots__ = ("from_position", "live", "kinds", "session_ids", "until_position", "repeats", "from_sequence")
     FROM_POSITION_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     SESSION_IDS_FIELD_NUMBER: _ClassVar[int]
     UNTIL_POSITION_FIELD_NUMBER: _ClassVar[int]
     REPEATS_FIELD_NUMBER: _ClassVar[int]
+    FROM_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     from_position: int
     live: bool
     kinds: _containers.RepeatedScalarFieldContainer[str]
     session_ids: _containers.RepeatedScalarFieldContainer[int]
     until_position: int
     repeats: bool
-    def __init__(self, from_position: _Optional[int] = ..., live: _Optional[bool] = ..., kinds: _Optional[_Iterable[str]] = ..., session_ids: _Optional[_Iterable[int]] = ..., until_position: _Optional[int] = ..., repeats: _Optional[bool] = ...) -> None: ...
+    from_sequence: int
+    def __init__(self, from_position: _Optional[int] = ..., live: _Optional[bool] = ..., kinds: _Optional[_Iterable[str]] = ..., session_ids: _Optional[_Iterable[int]] = ..., until_position: _Optional[int] = ..., repeats: _Optional[bool] = ..., from_sequence: _Optional[int] = ...) -> None: ...
 
 class LogBatch(_message.Message):
     __slots__ = ("entries", "position")
@@ -152,7 +154,7 @@ class LogBatch(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[LogEntry, _Mapping]]] = ..., position: _Optional[int] = ...) -> None: ...
 
 class LogEntry(_message.Message):
-    __slots__ = ("position", "kind", "timestamp", "leadership_term_id", "session_id", "payload", "number", "identity_position", "is_repeat", "identity")
+    __slots__ = ("position", "kind", "timestamp", "leadership_term_id", "session_id", "payload", "number", "identity_position", "is_repeat", "identity", "sequence")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
@@ -163,6 +165,7 @@ class LogEntry(_message.Message):
     IDENTITY_POSITION_FIELD_NUMBER: _ClassVar[int]
     IS_REPEAT_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     position: int
     kind: str
     timestamp: int
@@ -173,7 +176,8 @@ class LogEntry(_message.Message):
     identity_position: int
     is_repeat: bool
     identity: bytes
-    def __init__(self, position: _Optional[int] = ..., kind: _Optional[str] = ..., timestamp: _Optional[int] = ..., leadership_term_id: _Optional[int] = ..., session_id: _Optional[int] = ..., payload: _Optional[bytes] = ..., number: _Optional[int] = ..., identity_position: _Optional[int] = ..., is_repeat: _Optional[bool] = ..., identity: _Optional[bytes] = ...) -> None: ...
+    sequence: int
+    def __init__(self, position: _Optional[int] = ..., kind: _Optional[str] = ..., timestamp: _Optional[int] = ..., leadership_term_id: _Optional[int] = ..., session_id: _Optional[int] = ..., payload: _Optional[bytes] = ..., number: _Optional[int] = ..., identity_position: _Optional[int] = ..., is_repeat: _Optional[bool] = ..., identity: _Optional[bytes] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class SubscribeTopicRequest(_message.Message):
     __slots__ = ("topic", "from_position", "from_sequence", "oldest")

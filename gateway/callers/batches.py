@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from ordo.follow.beginnings import AtSequence, Beginning
 from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.executions import REQUESTS
 from ordo.follow.reader import LogReader
 from ordo.follow.topics.feeds import FeedMessage, FeedReader, FeedStart
 from ordo.service_api import ordo_pb2 as pb
@@ -15,7 +17,6 @@ POLL_LIMIT = 256
 POLLS_MAX = 4
 BATCH_BYTES_MAX = 1 << 20
 ITEM_OVERHEAD_BYTES = 64
-NUMBERED = (EntryKind.REQUEST, EntryKind.OUTPUT)
 KINDS = {kind.value: kind for kind in EntryKind}
 
 
@@ -118,7 +119,7 @@ class LogBatches:
         """Raise ConfigurationError, TransportError."""
         self.reader = LogReader(
             addresses,
-            from_position="live" if request.live else request.from_position,
+            from_position=beginning_of(request),
             kinds=[KINDS[kind] for kind in request.kinds] or None,
             session_ids=list(request.session_ids) or None,
             repeats=request.repeats,
@@ -126,7 +127,8 @@ class LogBatches:
         )
         self._until_position = request.until_position
         self._filler = _Filler(self.reader, self._is_wanted)
-        self._sent_position: int | None = None if request.live else request.from_position
+        begins_elsewhere = request.live or request.from_sequence
+        self._sent_position: int | None = None if begins_elsewhere else request.from_position
 
     def _is_wanted(self, entry: LogEntry) -> bool:
         return not self._until_position or entry.position <= self._until_position
@@ -152,6 +154,13 @@ class LogBatches:
     def has_ended(self) -> bool:
         position = self.reader.position
         return 0 < self._until_position <= (position or 0) and not self._filler.waiting
+
+
+def beginning_of(request: pb.SubscribeRequest) -> Beginning:
+    """Return where a subscription begins, as a LogReader takes it."""
+    if request.live:
+        return "live"
+    return AtSequence(request.from_sequence) if request.from_sequence else int(request.from_position)
 
 
 class TopicBatches:
@@ -195,7 +204,9 @@ def encode_entry(entry: LogEntry) -> pb.LogEntry:
         session_id=entry.session_id,
         payload=entry.payload,
     )
-    if entry.kind in NUMBERED:
+    if entry.sequence:
+        found.sequence = entry.sequence
+    if entry.kind in REQUESTS:
         found.number = entry.values.number
         found.identity_position = entry.values.open_position
         found.identity = entry.identity

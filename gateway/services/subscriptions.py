@@ -40,7 +40,7 @@ class Subscriptions:
 
     async def serve_log(self, request: pb.SubscribeRequest, context: CallContext) -> None:
         """Carry out one subscription to the log, for callers that the cluster admits."""
-        problem = _problem_of(request)
+        problem = problem_of(request)
         if problem:
             await refuse(context, grpc.StatusCode.INVALID_ARGUMENT, problem)
         await self._serve(request, context, LogBatches)
@@ -90,10 +90,13 @@ class Subscriptions:
                 await asyncio.sleep(0 if polled.fragment_count else pause_s)
 
 
-def _problem_of(request: pb.SubscribeRequest) -> str:
+def problem_of(request: pb.SubscribeRequest) -> str:
+    """Return what is wrong with a subscription, or ''."""
     unknown = [kind for kind in request.kinds if kind not in KINDS]
     if unknown:
         return f"kind {unknown[0]!r}: must be one of {', '.join(KINDS)}"
     if request.from_position < 0 or request.until_position < 0:
         return "from_position and until_position must be 0 or the position of an entry"
+    if request.from_sequence and (request.from_position or request.live):
+        return "give from_sequence, from_position or live, and not two of them"
     return ""

@@ -13,13 +13,15 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ordo.archive.segments.reader import RecordedMessage
+from ordo.follow.beginnings import AtSequence, Beginning
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.topics.feeds import FeedMessage
 from ordo.gateway import server
-from ordo.gateway.callers.batches import BATCH_BYTES_MAX, LogBatches, TopicBatches
+from ordo.gateway.callers.batches import BATCH_BYTES_MAX, LogBatches, TopicBatches, beginning_of
 from ordo.gateway.callers.settings import MESSAGE_BYTES_DEFAULT, GatewaySettings
 from ordo.gateway.server import Gateway
 from ordo.gateway.services.archive_calls import _batches
+from ordo.gateway.services.subscriptions import problem_of
 from ordo.runtime.errors import ConfigurationError
 from ordo.service_api import ordo_pb2 as pb
 
@@ -114,6 +116,31 @@ def test_entries_say_whether_they_are_copies_where_that_is_known() -> None:
         (False, False, 0),
     ]
     assert [one.identity for one in found] == [bytes(16), b"", b"", b""]
+
+
+def test_entries_have_their_numbers_where_these_are_known() -> None:
+    message = LogEntry(64, EntryKind.MESSAGE, 1, 1, 1, b"x")
+    batches = batches_of(LogBatches, pb.SubscribeRequest(), [message, message._replace(sequence=7)])
+    found = batches.poll().batch.entries
+    assert [(one.HasField("sequence"), one.sequence) for one in found] == [(False, 0), (True, 7)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "begin"),
+    [
+        (pb.SubscribeRequest(), 0),
+        (pb.SubscribeRequest(from_position=64), 64),
+        (pb.SubscribeRequest(live=True), "live"),
+        (pb.SubscribeRequest(from_sequence=7), AtSequence(7)),
+    ],
+)
+def test_a_subscription_begins_where_it_says(request_: pb.SubscribeRequest, begin: Beginning) -> None:
+    assert beginning_of(request_) == begin
+
+
+@pytest.mark.parametrize("more", [{"from_position": 64}, {"live": True}])
+def test_a_subscription_begins_at_one_place(more: dict[str, Any]) -> None:
+    assert "not two of them" in problem_of(pb.SubscribeRequest(from_sequence=7, **more))
 
 
 def test_batches_of_a_topic_are_cut_and_name_the_next_sequence() -> None:

@@ -141,6 +141,10 @@ def test_filters_live_and_the_command_line(cluster: LocalCluster) -> None:
             messages = list(reader.entries(until_position=end, timeout_s=patient(30)))
         numbers = {entry.position: entry.sequence for entry in messages}
         assert list(numbers.values()) == list(range(1, len(messages) + 1))
+        with LogReader(addresses, from_position=odd[0].position) as reader:
+            everything = list(reader.entries(until_position=end, timeout_s=patient(30)))
+        found = {one.position: one.sequence for one in everything if one.kind is EntryKind.MESSAGE}
+        assert found.items() <= numbers.items() and found
         with LogReader(addresses, from_position=AtSequence(numbers[by_name[b"7"].position])) as reader:
             assert next(iter(reader)).payload == b"7"
     wanted = str(numbers[by_name[b"7"].position])

@@ -13,7 +13,7 @@ from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.cluster.wire.streams import SERVICE_SNAPSHOT_STREAM_ID
 from ordo.follow.beginnings import AtSequence, AtTime
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
-from ordo.follow.executed_follower import ExecutedFollower, filter_of
+from ordo.follow.executed_follower import ExecutedFollower, NumberedFollower, filter_of, has_all_numbered
 from ordo.follow.executions import REQUESTS, Executions
 from ordo.follow.reader import LogReader
 from ordo.follow.start_search import StartSearch
@@ -295,3 +295,71 @@ def test_a_beginning_that_cannot_be_one_is_refused(begin: AtSequence | AtTime, m
     monkeypatch.setattr(ClientTransport, "embedded", None)
     with pytest.raises(ConfigurationError, match="allowed are"):
         LogReader(["localhost:1"], from_position=begin)
+
+
+def test_a_reader_of_everything_tells_numbers_wherever_it_begins(world: RepeatingWorld) -> None:
+    """It takes what it counts from out of the newest snapshot before, or the beginning of the log."""
+    world.fill(300)
+    wanted = world.numbered()
+    nodes = [node.settings for node in world.nodes_of_log]
+
+    def read(begin: int | AtTime, rest: list[LogEntry], *, repeats: bool = False) -> None:
+        if world.follower is not None:
+            world.follower.close()
+        world.seen = []
+        world.follower = NumberedFollower(
+            world.client_node.client, nodes, begin, 0.5, repeats=repeats, record_filter={}, goes_live=True
+        )
+        world.until(lambda: len(world.seen) >= len(rest))
+        assert world.seen == rest
+
+    places = [0, 90, 150, 240]
+    for add_snapshots in (False, True):
+        if add_snapshots:
+            for index in (100, 200):
+                world.add_snapshot(world.records[index][0])
+        for index in places:
+            position = world.records[index][0]
+            read(position, [one for one in wanted if one.position > position])
+    time = world.marked[120].timestamp
+    read(AtTime(time), [one for one in wanted if one.timestamp >= time])
+    read(0, wanted)
+    assert sum(one.sequence > 0 for one in wanted) > 50
+
+
+def test_a_number_that_nobody_knows_any_more_is_none(world: RepeatingWorld) -> None:
+    """The beginning of the log was deleted: messages come without one, and requests are an error as ever."""
+    world.fill(900)
+    begin = delete_the_beginning(world)
+    position = next(at for at, _ in world.records if at > begin)
+    world.seen = []
+    nodes = [node.settings for node in world.nodes_of_log]
+    world.follower = NumberedFollower(world.client_node.client, nodes, position, 0.5, record_filter={})
+    with pytest.raises(ArchiveError, match="whether the request"):
+        world.until(lambda: False)
+    assert {one.sequence for one in world.seen} <= {0}
+    world.follower.close()
+    world.follower = None
+    snapshot = world.records[890][0]
+    world.add_snapshot(snapshot)
+    world.seen = []
+    world.follower = NumberedFollower(world.client_node.client, nodes, snapshot, 0.5, record_filter={})
+    rest = [one for one in world.numbered() if one.position > snapshot]
+    world.until(lambda: len(world.seen) >= len(rest))
+    assert world.seen == rest
+
+
+@pytest.mark.parametrize(
+    ("kinds", "session_ids", "has_all"),
+    [
+        (None, None, True),
+        ([EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT, EntryKind.TIMER], None, True),
+        ([EntryKind.MESSAGE, EntryKind.REQUEST], None, False),
+        (None, [7], False),
+        (None, [], False),
+    ],
+)
+def test_who_is_not_sent_all_messages_is_told_no_numbers(
+    kinds: list[EntryKind] | None, session_ids: list[int] | None, has_all: bool
+) -> None:
+    assert has_all_numbered(kinds, session_ids) is has_all
