@@ -16,7 +16,7 @@ from ordo.consumers.client_face import CLOSE_TIMEOUT_NS, MemberFace
 from ordo.consumers.consumer import Consumer, ConsumerChoices
 from ordo.consumers.consumer_member import Item
 from ordo.consumers.shared_consumer import SharedConsumer, SharedConsumerChoices
-from ordo.consumers.shared_member import Delivery
+from ordo.consumers.shared_member import Delivered, Delivery
 from ordo.follow.entries import LogEntry
 from ordo.runtime.agents.use import Origin
 from ordo.runtime.errors import ClusterTimeoutError, OrdoError, SessionClosedError
@@ -83,6 +83,18 @@ class AsyncFace(Generic[Item]):
                 return found.pop()
             await self._changed.wait()
         raise StopAsyncIteration
+
+    def take(self, limit: int) -> list[Item]:
+        """Return messages that have come, at most `limit`; none if none has. Raises as Consumer.poll."""
+        self._demand_open()
+        found: list[Item] = []
+        self._face.take(found.append, limit)
+        return found
+
+    async def await_change(self) -> None:
+        """Return after the next duty cycle, in which messages or answers may have come."""
+        self._demand_open()
+        await self._changed.wait()
 
     async def _await(self, is_true: Callable[[], bool], what: str) -> None:
         try:
@@ -160,8 +172,18 @@ class AsyncConsumer(AsyncFace[LogEntry]):
     """
 
     def __init__(self, endpoints: Sequence[str], name: str, **choices: Unpack[ConsumerChoices]) -> None:
-        self._consumer = Consumer(endpoints, name, **choices)
-        super().__init__(self._consumer)
+        self._hold(Consumer(endpoints, name, **choices))
+
+    def _hold(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        super().__init__(consumer)
+
+    @classmethod
+    def over(cls, consumer: Consumer) -> Self:
+        """Return one that runs this consumer."""
+        held = cls.__new__(cls)
+        held._hold(consumer)
+        return held
 
     @property
     def is_active(self) -> bool:
@@ -173,11 +195,16 @@ class AsyncConsumer(AsyncFace[LogEntry]):
         """See Consumer.epoch."""
         return self._consumer.epoch
 
-    async def commit(self, position: int | None = None, *, wait: bool = True) -> None:
-        """See Consumer.commit."""
+    def begin_commit(self, position: int | None = None) -> Callable[[], bool]:
+        """See Consumer.begin_commit; the event loop sends the position."""
         self._demand_open()
         is_committed = self._consumer.begin_commit(position)
         self._cycle()
+        return is_committed
+
+    async def commit(self, position: int | None = None, *, wait: bool = True) -> None:
+        """See Consumer.commit."""
+        is_committed = self.begin_commit(position)
         if wait:
             await self._await(is_committed, "a position was not committed")
 
@@ -190,8 +217,18 @@ class AsyncSharedConsumer(AsyncFace[Delivery]):
     """
 
     def __init__(self, endpoints: Sequence[str], name: str, **choices: Unpack[SharedConsumerChoices]) -> None:
-        self._consumer = SharedConsumer(endpoints, name, **choices)
-        super().__init__(self._consumer)
+        self._hold(SharedConsumer(endpoints, name, **choices))
+
+    def _hold(self, consumer: SharedConsumer) -> None:
+        self._consumer = consumer
+        super().__init__(consumer)
+
+    @classmethod
+    def over(cls, consumer: SharedConsumer) -> Self:
+        """Return one that runs this consumer."""
+        held = cls.__new__(cls)
+        held._hold(consumer)
+        return held
 
     @property
     def in_flight(self) -> int:
@@ -199,16 +236,21 @@ class AsyncSharedConsumer(AsyncFace[Delivery]):
         return self._consumer.in_flight
 
     @property
+    def unsent(self) -> int:
+        """See SharedConsumer.unsent."""
+        return self._consumer.unsent
+
+    @property
     def late(self) -> int:
         """See SharedConsumer.late."""
         return self._consumer.late
 
-    def ack(self, delivery: Delivery) -> bool:
+    def ack(self, delivery: Delivered) -> bool:
         """See SharedConsumer.ack; the event loop sends the acknowledgement."""
         self._demand_open()
         return self._consumer.ack(delivery)
 
-    def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
+    def nack(self, delivery: Delivered, *, delay_s: float = 0.0) -> bool:
         """See SharedConsumer.nack; the event loop sends it."""
         self._demand_open()
         return self._consumer.nack(delivery, delay_s=delay_s)

@@ -18,14 +18,6 @@ CLOSE_TIMEOUT_NS = 1_000_000_000
 ITEMS_PER_POLL = 256
 
 
-def open_transport(aeron_dir: str | None) -> ClientTransport:
-    """Open the transport of a consumer, with its own driver or with that of another process.
-
-    Raises TransportError.
-    """
-    return ClientTransport.connect(aeron_dir, "consumer") if aeron_dir else ClientTransport.embedded("consumer")
-
-
 class MemberFace(Closing, Generic[Item]):
     """A member of a consumer together with its transport.
 

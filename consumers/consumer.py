@@ -9,10 +9,11 @@ with Consumer(["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"], "risk") as
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TypedDict
+from typing import Self, TypedDict
 
+from ordo.cluster.client.opening import open_transport
 from ordo.cluster.client.settings import ClientSettings
-from ordo.consumers.client_face import MemberFace, open_transport
+from ordo.consumers.client_face import MemberFace
 from ordo.consumers.consumer_member import DEFAULT_KINDS, ConsumerSettings, ExclusiveMember, Start
 from ordo.consumers.names import draw_member_key
 from ordo.follow.entries import EntryKind, LogEntry
@@ -75,8 +76,18 @@ class Consumer(MemberFace[LogEntry]):
             repeats=repeats,
             client=settings or ClientSettings(),
         )
-        transport = open_transport(aeron_dir)
+        self._open(chosen, aeron_dir, timeout_s)
+
+    def _open(self, chosen: ConsumerSettings, aeron_dir: str | None, timeout_s: float) -> None:
+        transport = open_transport(aeron_dir, chosen.client, "consumer")
         super().__init__(ExclusiveMember(chosen, transport, draw_member_key()), transport, timeout_s)
+
+    @classmethod
+    def of(cls, settings: ConsumerSettings, *, timeout_s: float = 30.0) -> Self:
+        """Return a consumer with settings that are made already. Raises TransportError."""
+        consumer = cls.__new__(cls)
+        consumer._open(settings, None, timeout_s)
+        return consumer
 
     @property
     def is_active(self) -> bool:

@@ -98,10 +98,8 @@ class ConsumerSettings:
 
     def archive_settings(self) -> list[ArchiveClientSettings]:
         """Where the log is read: from the last member first, for the first is often the leader."""
-        return list(self.archives) or [
-            ArchiveClientSettings.at(archive_endpoint(one), name="consumer", credentials=self.client.credentials)
-            for one in reversed(self.endpoints)
-        ]
+        defaults = [archive_endpoint(one) for one in reversed(self.endpoints)]
+        return list(self.archives) or archives_at(defaults, self.client)
 
     @property
     def decides(self) -> bool:
@@ -127,6 +125,12 @@ class ConsumerSettings:
     def start_position(self) -> int:
         """Where a new consumer begins; -1 if at the log's end, or where a search finds it."""
         return self.start if isinstance(self.start, int) else NULL_VALUE
+
+
+def archives_at(addresses: Sequence[str], client: ClientSettings | None) -> list[ArchiveClientSettings]:
+    """Return the settings of readers of these archives, with the client's credentials."""
+    credentials = (client or ClientSettings()).credentials
+    return [ArchiveClientSettings.at(one, name="consumer", credentials=credentials) for one in addresses]
 
 
 def hash_i64(text: bytes) -> int:

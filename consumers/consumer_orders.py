@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ordo.cluster.client.connection.endpoints import archive_endpoint, check_list
+from ordo.cluster.client.opening import open_transport
 from ordo.cluster.client.settings import ClientSettings
 from ordo.cluster.wire.app_version import format_version, format_versions
 from ordo.cluster.wire.sessions.consumer_codec import CommandKind, ConsumerAnswer, ConsumerCommand, ConsumerStatus
@@ -23,7 +24,6 @@ from ordo.runtime.errors import (
     OutcomeUnknownError,
 )
 from ordo.runtime.native.sentinels import NULL_VALUE
-from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
     from ordo.archive.client.settings import ArchiveClientSettings
@@ -57,11 +57,11 @@ class ConsumerOrders(Closing):
         """
         check_list("endpoints", endpoints)
         self._timeout_ns = round(timeout_s * 1e9)
-        self._transport = ClientTransport.embedded("consumer orders")
         self._key = draw_member_key()
         self._number = 0
         self._answer: ConsumerAnswer | None = None
         chosen = replace(settings or ClientSettings(), reconnect=False)
+        self._transport = open_transport(None, chosen, "consumer orders")
         self._named_archives, self._endpoints, self._credentials = list(archives), list(endpoints), chosen.credentials
         try:
             self._session = ConsumerClient(list(endpoints), settings=chosen, transport=self._transport)

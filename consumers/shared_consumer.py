@@ -9,13 +9,15 @@ with SharedConsumer(["10.0.0.1:20000", "10.0.0.2:20000", "10.0.0.3:20000"], "mai
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Self
 
+from ordo.cluster.client.opening import open_transport
 from ordo.cluster.client.settings import ClientSettings
-from ordo.consumers.client_face import MemberFace, open_transport
+from ordo.consumers.client_face import MemberFace
 from ordo.consumers.consumer import ConsumerChoices
 from ordo.consumers.consumer_member import DEFAULT_KINDS, Start
 from ordo.consumers.names import draw_member_key
-from ordo.consumers.shared_member import Delivery, SharedMember, SharedSettings
+from ordo.consumers.shared_member import Delivered, Delivery, SharedMember, SharedSettings
 from ordo.follow.entries import EntryKind, LogEntry
 
 
@@ -81,8 +83,18 @@ class SharedConsumer(MemberFace[Delivery]):
             tries_max=tries_max,
             in_flight_max=in_flight_max,
         )
-        transport = open_transport(aeron_dir)
+        self._open(chosen, aeron_dir, timeout_s)
+
+    def _open(self, chosen: SharedSettings, aeron_dir: str | None, timeout_s: float) -> None:
+        transport = open_transport(aeron_dir, chosen.client, "consumer")
         super().__init__(SharedMember(chosen, transport, draw_member_key()), transport, timeout_s)
+
+    @classmethod
+    def of(cls, settings: SharedSettings, *, timeout_s: float = 30.0) -> Self:
+        """Return a consumer with settings that are made already. Raises TransportError."""
+        consumer = cls.__new__(cls)
+        consumer._open(settings, None, timeout_s)
+        return consumer
 
     @property
     def in_flight(self) -> int:
@@ -103,7 +115,7 @@ class SharedConsumer(MemberFace[Delivery]):
         """Messages as they come to this member, for ever, or until none has come for `timeout_s`."""
         return self._items(timeout_s)
 
-    def ack(self, delivery: Delivery) -> bool:
+    def ack(self, delivery: Delivered) -> bool:
         """Say that a message is done; does not wait. It is never handed out again once this is in the log (`flush`).
 
         Returns False when the message is not with this member any more, because it took too long or the session was
@@ -112,7 +124,7 @@ class SharedConsumer(MemberFace[Delivery]):
         self._demand_open()
         return self._member.acknowledge(delivery)
 
-    def nack(self, delivery: Delivery, *, delay_s: float = 0.0) -> bool:
+    def nack(self, delivery: Delivered, *, delay_s: float = 0.0) -> bool:
         """Give a message back.
 
         It is handed out again after `delay_s`, to any member, or is a dead letter when that was its last try. Does not

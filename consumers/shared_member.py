@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ordo.cluster.wire.sessions.consumer_codec import (
     CommandFlag,
@@ -64,6 +64,18 @@ class SharedSettings(ConsumerSettings):
 
     def hash_key(self, entry: LogEntry) -> int:
         return 0 if self.key is None else hash_i64(self.key(entry))
+
+
+class Delivered(Protocol):
+    """What names a delivery: its message, and how often that was handed out."""
+
+    @property
+    def position(self) -> int:
+        """The position of the log after the message's entry."""
+
+    @property
+    def tries(self) -> int:
+        """1 for the first time."""
 
 
 class Delivery(NamedTuple):
@@ -129,11 +141,11 @@ class SharedMember(ConsumerMember[Delivery]):
             handler(Delivery(entry, self._work[position]))
         return count
 
-    def acknowledge(self, delivery: Delivery) -> bool:
+    def acknowledge(self, delivery: Delivered) -> bool:
         """Acknowledge a message. Return False if this member no longer has it, so that it will be delivered again."""
         return self._finish(delivery, Row(RowKind.ACKNOWLEDGED, delivery.position))
 
-    def give_back(self, delivery: Delivery, delay_ms: int = 0) -> bool:
+    def give_back(self, delivery: Delivered, delay_ms: int = 0) -> bool:
         """Give a message back, to be handed out again to any member after a delay. Return False as `acknowledge` does.
 
         False as `acknowledge`.
@@ -142,7 +154,7 @@ class SharedMember(ConsumerMember[Delivery]):
             raise ConfigurationError(f"delay_ms={delay_ms}: allowed is 0 to {DELAY_MS_MAX}, a day")
         return self._finish(delivery, Row(RowKind.GIVEN_BACK, delivery.position, 0, delay_ms))
 
-    def _finish(self, delivery: Delivery, row: Row) -> bool:
+    def _finish(self, delivery: Delivered, row: Row) -> bool:
         """Finish a message. Return False if it was taken back, even if it was delivered to this member again."""
         if self._given.get(row.position) != delivery.tries or self._work.get(row.position) != delivery.tries:
             return False

@@ -9,7 +9,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from ordo.gateway.callers.bounds import Bounds
+from ordo.gateway.callers.bounds import Bounds, Places
 from ordo.gateway.callers.round_trips import RoundTrips
 from ordo.gateway.callers.sessions import GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
@@ -19,6 +19,7 @@ from ordo.gateway.doors.settings import read_file
 from ordo.gateway.services.administration import AdministrationCalls
 from ordo.gateway.services.archive_calls import ArchiveCalls
 from ordo.gateway.services.archive_visits import ArchiveVisits
+from ordo.gateway.services.consume_streams import ConsumeStreams
 from ordo.gateway.services.consumer_calls import ConsumerCalls
 from ordo.gateway.services.operations import Operations
 from ordo.gateway.services.sequencer_calls import SequencerCalls
@@ -75,11 +76,13 @@ class Gateway(Door):
         self._sessions = GatewaySessions(settings)
         bounds = Bounds(settings.requests_max, settings.request_bytes_max)
         round_trips = RoundTrips()
-        calls = SequencerCalls(settings, self._sessions, bounds, round_trips, self._stopping)
+        places = Places(settings.subscriptions_max, "subscriptions", "--subscriptions-max")
+        calls = SequencerCalls(settings, self._sessions, bounds, round_trips, places, self._stopping)
         ordo_pb2_grpc.add_SequencerServicer_to_server(calls, server)  # type: ignore[no-untyped-call]
         operations = Operations(settings)
         ordo_pb2_grpc.add_AdministrationServicer_to_server(AdministrationCalls(operations), server)  # type: ignore[no-untyped-call]
-        ordo_pb2_grpc.add_ConsumersServicer_to_server(ConsumerCalls(operations), server)  # type: ignore[no-untyped-call]
+        streams = ConsumeStreams(settings, self._sessions, places, self._stopping)
+        ordo_pb2_grpc.add_ConsumersServicer_to_server(ConsumerCalls(operations, streams), server)  # type: ignore[no-untyped-call]
         archive_visits = ArchiveVisits(settings, self._stopping)
         ordo_pb2_grpc.add_ArchivesServicer_to_server(ArchiveCalls(archive_visits), server)  # type: ignore[no-untyped-call]
         await self._tell_health(NOT_SERVING)

@@ -603,6 +603,86 @@ class ShutDownResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ConsumeRequest(_message.Message):
+    __slots__ = ("begin", "commit_position", "acknowledgements")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_POSITION_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGEMENTS_FIELD_NUMBER: _ClassVar[int]
+    begin: BeginConsuming
+    commit_position: int
+    acknowledgements: Acknowledgements
+    def __init__(self, begin: _Optional[_Union[BeginConsuming, _Mapping]] = ..., commit_position: _Optional[int] = ..., acknowledgements: _Optional[_Union[Acknowledgements, _Mapping]] = ...) -> None: ...
+
+class BeginConsuming(_message.Message):
+    __slots__ = ("name", "is_shared", "from_position", "live", "from_timestamp", "kinds", "session_ids", "repeats", "ack_timeout_ms", "tries_max", "in_flight_max")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_SHARED_FIELD_NUMBER: _ClassVar[int]
+    FROM_POSITION_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    FROM_TIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_IDS_FIELD_NUMBER: _ClassVar[int]
+    REPEATS_FIELD_NUMBER: _ClassVar[int]
+    ACK_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    TRIES_MAX_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_MAX_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    is_shared: bool
+    from_position: int
+    live: bool
+    from_timestamp: int
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    session_ids: _containers.RepeatedScalarFieldContainer[int]
+    repeats: bool
+    ack_timeout_ms: int
+    tries_max: int
+    in_flight_max: int
+    def __init__(self, name: _Optional[str] = ..., is_shared: _Optional[bool] = ..., from_position: _Optional[int] = ..., live: _Optional[bool] = ..., from_timestamp: _Optional[int] = ..., kinds: _Optional[_Iterable[str]] = ..., session_ids: _Optional[_Iterable[int]] = ..., repeats: _Optional[bool] = ..., ack_timeout_ms: _Optional[int] = ..., tries_max: _Optional[int] = ..., in_flight_max: _Optional[int] = ...) -> None: ...
+
+class Acknowledgements(_message.Message):
+    __slots__ = ("acknowledgements",)
+    ACKNOWLEDGEMENTS_FIELD_NUMBER: _ClassVar[int]
+    acknowledgements: _containers.RepeatedCompositeFieldContainer[Acknowledgement]
+    def __init__(self, acknowledgements: _Optional[_Iterable[_Union[Acknowledgement, _Mapping]]] = ...) -> None: ...
+
+class Acknowledgement(_message.Message):
+    __slots__ = ("position", "try_count", "is_given_back", "delay_ms")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    TRY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IS_GIVEN_BACK_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    try_count: int
+    is_given_back: bool
+    delay_ms: int
+    def __init__(self, position: _Optional[int] = ..., try_count: _Optional[int] = ..., is_given_back: _Optional[bool] = ..., delay_ms: _Optional[int] = ...) -> None: ...
+
+class ConsumeResponse(_message.Message):
+    __slots__ = ("entries", "committed_position", "is_active", "epoch", "is_paused", "unsent_count", "late_count")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_POSITION_FIELD_NUMBER: _ClassVar[int]
+    IS_ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    IS_PAUSED_FIELD_NUMBER: _ClassVar[int]
+    UNSENT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LATE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[ConsumedEntry]
+    committed_position: int
+    is_active: bool
+    epoch: int
+    is_paused: bool
+    unsent_count: int
+    late_count: int
+    def __init__(self, entries: _Optional[_Iterable[_Union[ConsumedEntry, _Mapping]]] = ..., committed_position: _Optional[int] = ..., is_active: _Optional[bool] = ..., epoch: _Optional[int] = ..., is_paused: _Optional[bool] = ..., unsent_count: _Optional[int] = ..., late_count: _Optional[int] = ...) -> None: ...
+
+class ConsumedEntry(_message.Message):
+    __slots__ = ("entry", "try_count")
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    TRY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    entry: LogEntry
+    try_count: int
+    def __init__(self, entry: _Optional[_Union[LogEntry, _Mapping]] = ..., try_count: _Optional[int] = ...) -> None: ...
+
 class ListConsumersRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -1160,6 +1160,11 @@ class ConsumersStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.Consume = channel.stream_stream(
+                '/ordo.v1.Consumers/Consume',
+                request_serializer=service__api_dot_ordo__pb2.ConsumeRequest.SerializeToString,
+                response_deserializer=service__api_dot_ordo__pb2.ConsumeResponse.FromString,
+                _registered_method=True)
         self.ListConsumers = channel.unary_unary(
                 '/ordo.v1.Consumers/ListConsumers',
                 request_serializer=service__api_dot_ordo__pb2.ListConsumersRequest.SerializeToString,
@@ -1211,6 +1216,14 @@ class ConsumersServicer:
     """Durable consumers, and applications beside the cluster. To look at them a token needs the role `consumers`, to change
     something the role `administration`. What `ordo consumers`, `ordo apps` and `ordo app` do.
     """
+
+    def Consume(self, request_iterator, context):
+        """Is a member of a durable consumer for as long as the call lasts. The first request begins; those after it commit or
+        acknowledge. Needs the roles `consumers` and `log`, as a Consumer in Python does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def ListConsumers(self, request, context):
         """Every consumer, by name.
@@ -1278,6 +1291,11 @@ class ConsumersServicer:
 
 def add_ConsumersServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'Consume': grpc.stream_stream_rpc_method_handler(
+                    servicer.Consume,
+                    request_deserializer=service__api_dot_ordo__pb2.ConsumeRequest.FromString,
+                    response_serializer=service__api_dot_ordo__pb2.ConsumeResponse.SerializeToString,
+            ),
             'ListConsumers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListConsumers,
                     request_deserializer=service__api_dot_ordo__pb2.ListConsumersRequest.FromString,
@@ -1335,6 +1353,33 @@ class Consumers:
     """Durable consumers, and applications beside the cluster. To look at them a token needs the role `consumers`, to change
     something the role `administration`. What `ordo consumers`, `ordo apps` and `ordo app` do.
     """
+
+    @staticmethod
+    def Consume(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/ordo.v1.Consumers/Consume',
+            service__api_dot_ordo__pb2.ConsumeRequest.SerializeToString,
+            service__api_dot_ordo__pb2.ConsumeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ListConsumers(request,

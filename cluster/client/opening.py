@@ -29,15 +29,18 @@ def choose_settings(settings: ClientSettings | None, egress_channel: object) -> 
     return chosen if egress_channel is None else replace(chosen, egress_channel=str(egress_channel))
 
 
-def open_transport(aeron_dir: str | None, settings: ClientSettings) -> ClientTransport:
-    """Return the transport of a client: over the driver in a folder, or with a driver of its own."""
+def open_transport(aeron_dir: str | None, settings: ClientSettings, name: str = "cluster-client") -> ClientTransport:
+    """Return the transport of a client: over the driver in a folder, or with a driver of its own.
+
+    Raises ConfigurationError, TransportError.
+    """
     if not aeron_dir:
         encryption = Encryption.chosen(settings.key_file, settings.trusted_file)
         check_own_driver(settings.ingress_channel, is_encrypted=bool(encryption.key_file))
-        return ClientTransport.embedded(encryption=encryption)
+        return ClientTransport.embedded(name, encryption=encryption)
     if settings.key_file:
         raise ConfigurationError("key_file: encryption belongs to the driver, which is another process (aeron_dir)")
-    return ClientTransport.connect(aeron_dir)
+    return ClientTransport.connect(aeron_dir, name)
 
 
 def egress_channel_of(settings: ClientSettings) -> str:

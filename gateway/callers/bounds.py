@@ -3,6 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ordo.runtime.errors import OrdoError
+
+
+class NoPlaceError(OrdoError):
+    """As many calls of a kind are open as there may be."""
+
+
+class Places:
+    """Counts calls that last, such as subscriptions, which have a reader each."""
+
+    def __init__(self, places_max: int, what: str, option: str) -> None:
+        self._places_max = places_max
+        self._what, self._option = what, option
+        self.taken = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Take a place for as long as the context lasts. Raises NoPlaceError."""
+        if self.taken >= self._places_max:
+            raise NoPlaceError(f"{self.taken} {self._what} are open, as many as there may be: see {self._option}")
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
 
 
 class Bounds:

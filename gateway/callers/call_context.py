@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import grpc
 
+from ordo.gateway.callers.bounds import NoPlaceError
 from ordo.gateway.callers.sessions import CallerSession, GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.callers.statuses import status_of
@@ -96,7 +97,7 @@ async def refuse(
 
 async def refuse_with(context: CallContext, error: OrdoError) -> NoReturn:
     """End a call with an error of ours."""
-    if isinstance(error, SessionsFullError):
+    if isinstance(error, SessionsFullError | NoPlaceError):
         await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, error.message)
     await refuse(context, status_of(error), error.message, outcome=error.outcome)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Annotated, TypedDict
 import typer
 
 from ordo.cluster.client.settings import ClientSettings
-from ordo.gateway.doors.settings import check_address
+from ordo.gateway.doors.settings import DoorSettings, check_address
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.reporting.logging import configure_program
 from ordo.runtime.security.credentials import credentials_from_file
+from ordo.transport.secure.settings import KEY_VARIABLE, TRUSTED_VARIABLE
 
 Endpoints = Annotated[str, typer.Option(help="the members' ingress: host:port,host:port,...")]
 Archives = Annotated[
@@ -84,14 +86,21 @@ def client_settings(
     return settings
 
 
-def run_door(module: str, extra: str, settings: object) -> None:
+def run_door(module: str, extra: str, settings: DoorSettings) -> None:
     """Run `module.run(settings)`. Raises ConfigurationError where the packages of the extra are missing."""
     try:
-        run: Callable[[object], Coroutine[None, None, None]] = import_module(module).run
+        run: Callable[[DoorSettings], Coroutine[None, None, None]] = import_module(module).run
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"{error.name} is not installed: pip install 'ordo-sequencer[{extra}]'") from error
     configure_program()
+    _encrypt_all(settings.client)
     asyncio.run(run(settings))
+
+
+def _encrypt_all(client: ClientSettings) -> None:
+    """Have every driver of this process encrypt, also those of readers and of single orders."""
+    if client.key_file:
+        os.environ[KEY_VARIABLE], os.environ[TRUSTED_VARIABLE] = client.key_file, client.trusted_file
 
 
 def split(text: str) -> list[str]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
 from typing import Any, Literal
 
 from ordo.cluster.wire.app_version import format_version, parse_version
 from ordo.gateway.callers.call_context import CallContext
+from ordo.gateway.services.consume_streams import ConsumeStreams
 from ordo.gateway.services.operations import Operations
 from ordo.service_api import ordo_pb2 as pb
 from ordo.service_api import ordo_pb2_grpc
 
 
 class ConsumerCalls(ordo_pb2_grpc.ConsumersServicer):
-    """Each call is a session of the cluster, for as long as it takes."""
+    """Each call has a session of the cluster, for as long as it takes."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: Operations, streams: ConsumeStreams) -> None:
         self._operations = operations
+        self._streams = streams
+
+    async def Consume(self, request_iterator: AsyncIterable[pb.ConsumeRequest], context: CallContext) -> None:
+        await self._streams.serve(request_iterator, context)
 
     async def ListConsumers(self, request: pb.ListConsumersRequest, context: CallContext) -> pb.ListConsumersResponse:
         found = await self._operations.on_consumers(context, lambda orders: orders.list_all())

@@ -11,7 +11,7 @@ import grpc
 from ordo.cluster.client.query import PendingQuery
 from ordo.cluster.client.requests.relay_outcome import Outcome
 from ordo.cluster.client.requests.relay_window import RelayedRequest
-from ordo.gateway.callers.bounds import Bounds
+from ordo.gateway.callers.bounds import Bounds, Places
 from ordo.gateway.callers.call_context import (
     CallContext,
     Deadline,
@@ -56,6 +56,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         sessions: GatewaySessions,
         bounds: Bounds,
         round_trips: RoundTrips,
+        places: Places,
         stopping: asyncio.Event,
     ) -> None:
         self._settings = settings
@@ -63,7 +64,7 @@ class SequencerCalls(ordo_pb2_grpc.SequencerServicer):
         self._bounds = bounds
         self._round_trips = round_trips
         self._streams = SubmitStreams(settings, sessions, bounds, round_trips, stopping)
-        self._subscriptions = Subscriptions(settings, sessions, stopping)
+        self._subscriptions = Subscriptions(settings, sessions, places, stopping)
 
     async def OpenIdentity(self, request: pb.OpenIdentityRequest, context: CallContext) -> pb.OpenIdentityResponse:
         problem = check_identity(request.identity)

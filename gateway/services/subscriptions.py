@@ -9,6 +9,7 @@ from typing import TypeVar
 import grpc
 
 from ordo.gateway.callers.batches import KINDS, Batches, LogBatches, TopicBatches
+from ordo.gateway.callers.bounds import Places
 from ordo.gateway.callers.call_context import (
     CallContext,
     Deadline,
@@ -31,12 +32,14 @@ POLL_PAUSE_S_MAX = 0.02
 class Subscriptions:
     """Serves `Subscribe` and `SubscribeTopic`."""
 
-    def __init__(self, settings: GatewaySettings, sessions: GatewaySessions, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, settings: GatewaySettings, sessions: GatewaySessions, places: Places, stopping: asyncio.Event
+    ) -> None:
         self._settings = settings
         self._sessions = sessions
         self._stopping = stopping
         self._addresses = settings.archive_endpoints()
-        self._count = 0
+        self._places = places
 
     async def serve_log(self, request: pb.SubscribeRequest, context: CallContext) -> None:
         """Carry out one subscription to the log, for callers that the cluster admits."""
@@ -55,16 +58,11 @@ class Subscriptions:
         deadline = Deadline(context, self._settings.timeout_s)
         await session_of(context, self._sessions, self._settings, deadline)
         credentials = self._settings.credentials_for(credentials_of(context))
-        if self._count >= self._settings.subscriptions_max:
-            text = f"{self._count} subscriptions are open, as many as there may be: see --subscriptions-max"
-            await refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
-        self._count += 1
         try:
-            await self._send(make_batches(request, self._addresses, credentials), context)
+            with self._places.one():
+                await self._send(make_batches(request, self._addresses, credentials), context)
         except OrdoError as error:
             await refuse_with(context, error)
-        finally:
-            self._count -= 1
         if self._stopping.is_set():
             await refuse(context, grpc.StatusCode.UNAVAILABLE, "the gateway stops: go on from the last position")
 

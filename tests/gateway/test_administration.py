@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.cluster.integration.agreement import await_that, await_value
 from tests.clusters import ready_cluster
 from tests.gateway.conftest import refusal_of
 from tests.patience import patient
+from tests.snippets import Page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("gateway-administration")]
 TRADER, OPERATOR, STRANGER = "t" * 40, "o" * 40, "s" * 40
@@ -55,6 +57,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "SkipRecord": {"log_position": 64},
     "UpgradeGroup": {"group": GROUP, "version": "2"},
     "ListDifferences": {"group": GROUP},
+    "Consume": {"begin": {"name": "billing"}},
     **{f"{verb}Consumer": {"name": "billing"} for verb in ("Describe", "Pause", "Resume", "Seek", "Remove")},
 }
 """What a request must say to be let through to the cluster."""
@@ -87,6 +90,12 @@ def refusal(call: Any, request: Any, token: str = OPERATOR) -> tuple[grpc.Status
     return refusal_of(call, request, **shown(token))
 
 
+def _staying(request: Any) -> Iterator[Any]:
+    """A caller's side that stays open."""
+    yield request
+    yield from iter(queue.SimpleQueue[Any]().get, None)
+
+
 def settings(token: str) -> ClientSettings:
     return ClientSettings(credentials=token.encode())
 
@@ -95,7 +104,8 @@ def settings(token: str) -> ClientSettings:
 def test_every_call_needs_the_right_role(channel: grpc.Channel, service: str, method: Any) -> None:
     stub = getattr(ordo_pb2_grpc, f"{service}Stub")(channel)
     request = getattr(pb, method.input_type.name)(**REQUESTS.get(method.name, {}))
-    code, text = refusal(getattr(stub, method.name), request, TRADER)
+    sent = _staying(request) if method.client_streaming else request
+    code, text = refusal(getattr(stub, method.name), sent, TRADER)
     assert code is grpc.StatusCode.PERMISSION_DENIED, text
 
 
@@ -226,6 +236,94 @@ def test_durable_consumers(consumers: Any, cluster: LocalCluster) -> None:
     assert not one.is_paused
     consumers.RemoveConsumer(pb.RemoveConsumerRequest(**named), **shown())
     assert list(consumers.ListConsumers(pb.ListConsumersRequest(), **shown()).consumers) == []
+
+
+class Consuming:
+    """A call of `Consume`, whose steps come when the test wants."""
+
+    def __init__(self, consumers: Any, **begin: Any) -> None:
+        self._steps: queue.SimpleQueue[pb.ConsumeRequest | None] = queue.SimpleQueue()
+        self._steps.put(pb.ConsumeRequest(begin=pb.BeginConsuming(**begin)))
+        self.responses = consumers.Consume(iter(self._steps.get, None), **shown())
+
+    def await_response(self, is_wanted: Callable[[pb.ConsumeResponse], bool]) -> Any:
+        """The next response that is wanted."""
+        return next(one for one in self.responses if is_wanted(one))
+
+    def send(self, **step: Any) -> None:
+        self._steps.put(pb.ConsumeRequest(**step))
+
+    def finish(self, *acknowledgements: pb.Acknowledgement) -> None:
+        self.send(acknowledgements=pb.Acknowledgements(acknowledgements=acknowledgements))
+
+    def end(self) -> list[pb.ConsumeResponse]:
+        """The responses after which the call has ended in good order."""
+        self._steps.put(None)
+        return list(self.responses)
+
+
+def _run_page(channel: grpc.Channel) -> list[bytes]:
+    """Payloads that the page's program hands to its `handle`."""
+    found: list[bytes] = []
+
+    class HandledError(Exception):
+        """Ends the program."""
+
+    def handle(payload: bytes) -> None:
+        found.append(payload)
+        if len(found) == 2:  # the first one was committed
+            raise HandledError
+
+    program = Page("GATEWAY.md").take("python", "BeginConsuming")
+    for old, new in (
+        ("import ordo_pb2 as pb\nimport ordo_pb2_grpc", "from ordo.service_api import ordo_pb2 as pb, ordo_pb2_grpc"),
+        ('grpc.insecure_channel("10.0.0.9:50051")', "channel"),
+        ("iter(steps.get, None))", "iter(steps.get, None), **shown())"),
+    ):
+        assert old in program
+        program = program.replace(old, new)
+    with pytest.raises(HandledError):
+        exec(program, {"channel": channel, "shown": shown, "handle": handle})
+    return found
+
+
+def test_a_call_consumes_what_another_one_has_left(
+    channel: grpc.Channel, consumers: Any, cluster: LocalCluster
+) -> None:
+    with ClusterClient(list(cluster.ingress_endpoints.values()), settings=settings(TRADER)) as client:
+        for _ in range(3):
+            client.request(b"1", timeout_s=patient(40))
+    first = Consuming(consumers, name="invoices", kinds=["request"])
+    found = first.await_response(lambda one: len(one.entries) > 0)
+    assert found.is_active
+    done = found.entries[0].entry
+    first.send(commit_position=done.position)
+    assert first.end()[-1].committed_position == done.position
+    second = Consuming(consumers, name="invoices", kinds=["request"])
+    left = second.await_response(lambda one: len(one.entries) > 0)
+    assert left.entries[0].entry.position > done.position
+    assert left.committed_position == done.position
+    assert left.epoch > found.epoch
+    second.end()
+    assert _run_page(channel) == [b"1", b"1"], "the page's consumer has a name of its own"
+
+
+def test_what_is_given_back_twice_is_a_dead_letter(consumers: Any, cluster: LocalCluster) -> None:
+    with ClusterClient(list(cluster.ingress_endpoints.values()), settings=settings(TRADER)) as client:
+        client.request(b"1", timeout_s=patient(40))
+    begin: dict[str, Any] = {"name": "mail", "is_shared": True, "kinds": ["request"], "tries_max": 2}
+    first = Consuming(consumers, **begin, in_flight_max=1)
+    (one,) = first.await_response(lambda response: len(response.entries) > 0).entries
+    assert one.try_count == 1
+    first.end()  # the message goes to who comes next
+    second = Consuming(consumers, **begin, in_flight_max=1)
+    (again,) = second.await_response(lambda response: len(response.entries) > 0).entries
+    assert (again.entry.position, again.try_count) == (one.entry.position, 2)
+    second.finish(pb.Acknowledgement(position=again.entry.position, try_count=2, is_given_back=True))
+    second.await_response(lambda response: not response.unsent_count)
+    described = consumers.DescribeConsumer(pb.DescribeConsumerRequest(name="mail"), **shown())
+    assert [dead.position for dead in described.dead_letters] == [one.entry.position]
+    second.end()
 
 
 def test_applications(consumers: Any, cluster: LocalCluster, tmp_path: Path) -> None:

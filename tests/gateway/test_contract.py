@@ -53,8 +53,8 @@ NO_CALL = {
     "app run": "is an instance of an application",
     "archive migrate": "is refused by the archives of members",
 }
-NO_COMMAND = {"DescribeMember"}
-"""What `ordo top` and the console show."""
+NO_COMMAND = {"DescribeMember", "Consume"}
+"""What `ordo top` and the console show, and what programs do."""
 
 
 def test_the_generated_modules_are_current(tmp_path: Path) -> None:
