@@ -93,7 +93,7 @@ class Session:
         if len(identity) != IDENTITY_BYTES or not 0 < number < 1 << 62 or confirmed >= number or position < 0:
             raise Finding(f"{len(identity)=} {number=} {confirmed=} {position=} went to the cluster")
         ordo_codecs.REQUEST.encode(open_position=position, number=number, confirmed=confirmed, **IDS)
-        done = SimpleNamespace(outcome=Outcome.EXECUTED, payload=payload, log_position=128, line=self._line)
+        done = SimpleNamespace(outcome=Outcome.EXECUTED, payload=payload, log_position=128, sequence=1, line=self._line)
         on_done(done)
         return done
 

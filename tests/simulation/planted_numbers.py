@@ -39,7 +39,7 @@ def answers_tell_the_number_that_their_client_counts(patch: Patch) -> None:
     """An answer has the request's number of its identity in the place of that of the log."""
 
     def on_answer(self: Any, open_position: int, number: int, *answer: Any) -> None:
-        original(self, open_position, number, *answer[:3], sequence=number)
+        original(self, open_position, number, *answer[:3], number)
 
-    original = ClientRequests.on_answer
+    original: Any = ClientRequests.on_answer
     patch(ClientRequests, "on_answer", on_answer)
