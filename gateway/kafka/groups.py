@@ -21,6 +21,10 @@ MEMBERS_MAX = 256
 GROUPS_MAX = 1_024
 PROTOCOLS_MAX = 16
 METADATA_BYTES_MAX = 64 << 10
+HELD_BYTES_MAX = 64 << 20
+"""So much all groups together may hold of what their members say of themselves and are assigned."""
+MEMBER_BYTES = 1_024
+"""So much each member counts besides."""
 SESSION_TIMEOUT_S_MIN, SESSION_TIMEOUT_S_MAX = 1.0, 1_800.0
 REBALANCE_TIMEOUT_S_MAX = 3_600.0
 FIRST_WAIT_S = 0.2
@@ -61,6 +65,11 @@ class Member:
     on_joined: Reply | None = None
     on_synced: Reply | None = None
 
+    @property
+    def held_bytes(self) -> int:
+        """Return what it takes in memory, about."""
+        return _weigh(self.join) + len(self.assignment)
+
 
 @dataclass
 class Group:
@@ -79,6 +88,8 @@ class Group:
     """A rebalance does not end before."""
     end_s: float = 0.0
     """It ends without those that have not joined again by then."""
+    held_bytes: int = 0
+    """What it counts for in the sum over all groups."""
 
 
 class Groups:
@@ -87,6 +98,8 @@ class Groups:
     def __init__(self, new_id: Callable[[], str]) -> None:
         self._new_id = new_id
         self._groups: dict[str, Group] = {}
+        self.held_bytes = 0
+        """What all groups take in memory, about; see HELD_BYTES_MAX."""
 
     def get(self, group_id: str) -> Group | None:
         """Return a group with members."""
@@ -110,6 +123,7 @@ class Groups:
             join = join._replace(member_id=f"{join.client_id[:64]}-{self._new_id()}")
             if join.needs_id and join.instance_id is None:
                 group.expected[join.member_id] = now_s + join.session_timeout_s
+                self._recount(group)
                 reply(_join_failure(KafkaError.MEMBER_ID_REQUIRED, join.member_id))
                 return
         elif join.member_id not in group.members and join.member_id not in group.expected:
@@ -117,6 +131,13 @@ class Groups:
             reply(_join_failure(_stranger_error(group, join.instance_id), join.member_id))
             return
         self._take(group, join, now_s, reply)
+        self._recount(group)
+
+    def _recount(self, group: Group) -> None:
+        """Count a group anew, after it has changed."""
+        held = sum(one.held_bytes for one in group.members.values()) + MEMBER_BYTES * len(group.expected)
+        self.held_bytes += held - group.held_bytes
+        group.held_bytes = held
 
     def _join_error(self, group_id: str, join: Join) -> int:
         group = self._groups.get(group_id)
@@ -127,6 +148,9 @@ class Groups:
         too_long = any(len(metadata) > METADATA_BYTES_MAX for _, metadata in join.protocols)
         if not join.protocol_type or not 0 < len(join.protocols) <= PROTOCOLS_MAX or too_long:
             return KafkaError.INCONSISTENT_GROUP_PROTOCOL
+        known = None if group is None else group.members.get(join.member_id)
+        if self.held_bytes + _weigh(join) - (0 if known is None else _weigh(known.join)) > HELD_BYTES_MAX:
+            return KafkaError.GROUP_MAX_SIZE_REACHED
         if group is None:
             return KafkaError.GROUP_MAX_SIZE_REACHED if len(self._groups) >= GROUPS_MAX else KafkaError.NONE
         is_new = join.member_id not in group.members and join.member_id not in group.expected
@@ -255,9 +279,13 @@ class Groups:
         self._answer_sync(member, KafkaError.REBALANCE_IN_PROGRESS)
         member.on_synced = reply
         if group.state is GroupState.COMPLETING and member_id == group.leader:
+            if self.held_bytes + sum(map(len, assignments.values())) > HELD_BYTES_MAX:
+                self._answer_sync(member, KafkaError.INVALID_REQUEST)
+                return
             for name, one in group.members.items():
                 one.assignment = assignments.get(name, b"")
             group.state = GroupState.STABLE
+            self._recount(group)
         if group.state is GroupState.STABLE:
             for one in group.members.values():
                 self._answer_sync(one, KafkaError.NONE, group)
@@ -304,6 +332,7 @@ class Groups:
                 return KafkaError.UNKNOWN_MEMBER_ID
             self._answer_waiting(member, KafkaError.UNKNOWN_MEMBER_ID)
             self._rebalance(group, now_s)
+        self._recount(group)
         self._drop_unused(group)
         return KafkaError.NONE
 
@@ -324,6 +353,7 @@ class Groups:
     def tick(self, now_s: float) -> None:
         """Take out members that were silent for too long, and end rebalances that are due."""
         for group in list(self._groups.values()):
+            before = (group.generation, len(group.members), len(group.expected))
             for name in [name for name, until_s in group.expected.items() if now_s >= until_s]:
                 del group.expected[name]
             silent = [name for name, one in group.members.items() if one.on_joined is None and now_s >= one.deadline_s]
@@ -332,6 +362,8 @@ class Groups:
             if silent:
                 self._rebalance(group, now_s)
             self._advance(group, now_s)
+            if before != (group.generation, len(group.members), len(group.expected)):
+                self._recount(group)
             self._drop_unused(group)
 
     def _rebalance(self, group: Group, now_s: float) -> None:
@@ -345,6 +377,10 @@ class Groups:
     def _drop_unused(self, group: Group) -> None:
         if not group.members and not group.expected:
             self._groups.pop(group.group_id, None)
+
+
+def _weigh(join: Join) -> int:
+    return MEMBER_BYTES + sum(len(name) + len(metadata) for name, metadata in join.protocols)
 
 
 def _join_failure(error: int, member_id: str) -> Mapping[str, object]:

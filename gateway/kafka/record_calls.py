@@ -12,10 +12,9 @@ from ordo.gateway.kafka.service.producers import SEQUENCES
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import TopicReaders, error_of
 from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.gateway.kafka.wire.compression import CompressionError, TooLongError
 from ordo.gateway.kafka.wire.records import (
     Batch,
-    CompressionError,
-    TooLongError,
     decode_batch,
     encode_batch,
     is_compressed,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gzip
 from collections.abc import Hashable
 from importlib.util import find_spec
+from typing import Any
 
 from ordo.runtime.errors import OrdoError
 from tests.fuzz.driver_doors import Finding
@@ -16,6 +18,30 @@ IS_INSTALLED = find_spec("kio") is not None
 STEPS_MAX = 8
 RAW = 0
 SECOND = datetime.timedelta(seconds=1)
+
+
+def _compressed_topics() -> list[Any]:
+    """The data of a produce request for each compression that can be made here."""
+    from kio.schema.produce.v8.request import PartitionProduceData, TopicProduceData
+
+    from tests.gateway.kafka.batches import batch_of, compressed
+
+    body = batch_of([(b"key", b"value" * 9, [])])[61:]
+    packed = [(1, gzip.compress(body))]
+    if find_spec("cramjam") is not None:
+        import cramjam
+
+        block = bytes(cramjam.snappy.compress_raw(body))
+        java = b"\x82SNAPPY\0" + bytes(8) + len(block).to_bytes(4, "big") + block
+        packed += [
+            (2, block),
+            (2, java),
+            (3, bytes(cramjam.lz4.compress(body))),
+            (4, bytes(cramjam.zstd.compress(body))),
+        ]
+    batches = [compressed(*one) for one in packed]
+    data = [(PartitionProduceData(index=0, records=one),) for one in batches]
+    return [(TopicProduceData(name="orders", partition_data=one),) for one in data]
 
 
 class KafkaDoor:
@@ -57,6 +83,10 @@ class KafkaDoor:
             request_of(Api.OFFSET_FETCH, 5, 1, group_id="g", topics=None),
             request_of(Api.LIST_GROUPS, 2, 1),
         ]  # fmt: skip
+        requests += [
+            request_of(Api.PRODUCE, 8, 1, transactional_id=None, acks=-1, timeout=SECOND, topic_data=one)
+            for one in _compressed_topics()
+        ]
         login = pack([(1, HANDSHAKE), (1, authenticate(b"secret")), (1, METADATA)])
         return [login, *(pack([(1, METADATA), (1, one)]) for one in requests), pack([(1, one) for one in requests[:8]])]
 

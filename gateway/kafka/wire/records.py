@@ -8,13 +8,13 @@ producers send plain values, and a service's own messages are records without a 
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from crc32c import crc32c
 
+from ordo.gateway.kafka.wire.compression import unpack
 from ordo.runtime.errors import DecodeError
 
 ENVELOPE = b"\xf0ordo.record\x01"
@@ -26,18 +26,7 @@ _AFTER_LENGTH = 12
 _CRC_END = _HEAD.size
 MAGIC = 2
 COMPRESSION_MASK, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
-GZIP = 1
-UNCOMPRESSED_BYTES_MAX = 4 << 20
-"""So long the records of a compressed batch may be, which is far more than clients put into one by default."""
 VARINT_BYTES_MAX = 5
-
-
-class CompressionError(DecodeError):
-    """A batch is compressed in a way that is not read here."""
-
-
-class TooLongError(DecodeError):
-    """A batch has more than UNCOMPRESSED_BYTES_MAX bytes."""
 
 
 class Batch(NamedTuple):
@@ -92,18 +81,7 @@ def _uncompressed(attributes: int, data: bytes) -> bytes:
     kind = attributes & COMPRESSION_MASK
     if kind == 0:
         return data
-    if kind != GZIP:
-        raise CompressionError(f"batches are taken without compression or with gzip, not with type {kind}")
-    inflate = zlib.decompressobj(31)
-    try:
-        body = inflate.decompress(memoryview(data)[_HEAD.size + _BODY.size :], UNCOMPRESSED_BYTES_MAX)
-    except zlib.error as error:
-        raise DecodeError(f"a batch is not compressed with gzip: {error}") from None
-    if inflate.eof:
-        return body
-    if len(body) >= UNCOMPRESSED_BYTES_MAX:
-        raise TooLongError(f"a compressed batch has more than {UNCOMPRESSED_BYTES_MAX} bytes")
-    raise DecodeError("a compressed batch is cut off")
+    return unpack(kind, memoryview(data)[_HEAD.size + _BODY.size :])
 
 
 def _payloads_of(body: bytes, offset: int, count: int) -> list[bytes]:

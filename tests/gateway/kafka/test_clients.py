@@ -133,6 +133,18 @@ def read_all(address: str, topic: str, wanted: int, **settings: object) -> list[
     return found
 
 
+def test_what_librdkafka_compresses_is_read(start_door: StartDoor, topic: str) -> None:
+    pytest.importorskip("cramjam", reason="needs the extra kafka")
+    address, wanted = start_door().address, []
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        payloads = [f"{codec} {index} ".encode() * 50 for index in range(20)]
+        sent = Sent(address, **{"compression.type": codec, "linger.ms": 50})
+        sent.send(topic, payloads)
+        sent.await_all()
+        wanted += payloads
+    assert read_all(address, topic, len(wanted)) == list(enumerate(wanted, 1))
+
+
 def test_kafka_python_and_aiokafka_read_what_each_other_sends(start_door: StartDoor, topic: str) -> None:
     address = start_door().address
     producer = kafka.KafkaProducer(bootstrap_servers=address, compression_type="gzip")

@@ -169,7 +169,7 @@ def test_few_compressed_batches_are_unpacked_at_a_time() -> None:
         (produce([(None, b"x", [])], 2, topic="t" * 300), KafkaError.INVALID_TOPIC),
         (produce([(None, b"x", [])], 2, index=1), KafkaError.UNKNOWN_TOPIC_OR_PARTITION),
         (produce([(None, bytes(32_001), [])], 2), KafkaError.MESSAGE_TOO_LARGE),
-        (produce([(None, b"x", [])], 2, attributes=4), KafkaError.UNSUPPORTED_COMPRESSION_TYPE),
+        (produce([(None, b"x", [])], 2, attributes=5), KafkaError.UNSUPPORTED_COMPRESSION_TYPE),
         (produce([(None, b"x", [])], 2, attributes=0x10), KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         (produce([(None, b"x", [])], 2, acks=2), KafkaError.INVALID_REQUIRED_ACKS),
         (produce([(None, b"x", [])], 2).replace(b"x", b"y"), KafkaError.CORRUPT_MESSAGE),

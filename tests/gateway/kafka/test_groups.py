@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from ordo.gateway.kafka.groups import FIRST_WAIT_S, MEMBERS_MAX, Groups, Join
+from ordo.gateway.kafka.groups import FIRST_WAIT_S, MEMBER_BYTES, MEMBERS_MAX, Groups, Join
 from ordo.gateway.kafka.service.orders import KafkaError
 
 Values = Mapping[str, object]
@@ -236,3 +236,29 @@ def test_who_may_commit() -> None:
     group.pass_time(30)
     assert third[0]["generation_id"] == 2
     assert group.groups.commit_error("g", first, 2, group.now_s) == KafkaError.REBALANCE_IN_PROGRESS
+
+
+def test_what_all_groups_hold_is_counted_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Coordinator()
+    weight = MEMBER_BYTES + len("range") + len(b"topics")
+    names = group.stable()
+    assert group.groups.held_bytes == 2 * weight + sum(map(len, names))
+    monkeypatch.setattr("ordo.gateway.kafka.groups.HELD_BYTES_MAX", group.groups.held_bytes)
+    assert error_of(group.join()) == KafkaError.GROUP_MAX_SIZE_REACHED
+    assert group.join(names[1])[0]["error_code"] == KafkaError.NONE, "who is a member may join again"
+    assert group.leave(names[1]) == KafkaError.NONE
+    assert group.groups.held_bytes == weight + len(names[0])
+    again = group.join(names[0])
+    assert group.groups.held_bytes == weight, "what was assigned in the last generation is forgotten"
+    generation = int(str(again[0]["generation_id"]))
+    assert error_of(group.sync(names[0], generation, {names[0]: bytes(4 * weight)})) == KafkaError.INVALID_REQUEST
+    group.pass_time(20)
+    assert group.groups.held_bytes == 0 and group.groups.all() == []
+
+
+def test_members_that_never_join_again_are_not_counted_for_ever() -> None:
+    group = Coordinator()
+    assert error_of(group.join(needs_id=True)) == KafkaError.MEMBER_ID_REQUIRED
+    assert group.groups.held_bytes == MEMBER_BYTES
+    group.pass_time(11)
+    assert group.groups.held_bytes == 0
