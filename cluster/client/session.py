@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.client.acknowledgements import Acknowledged, Unsequenced
 from ordo.cluster.client.connection.connect import SessionConnect
@@ -77,6 +77,20 @@ OnMessage = Callable[[int, int, bytes], object] | MessageHandler
 OnMessages = Callable[[int, memoryview, memoryview, bytes], object]
 
 
+class ServiceFailures(NamedTuple):
+    """Where services have failed, and at what; empty where none has."""
+
+    now: str = ""
+    """Of the leader."""
+    earlier: str = ""
+    """Of the newest leader before it whose service has."""
+
+    @property
+    def newest(self) -> str:
+        """What is known of any of them."""
+        return self.now or self.earlier
+
+
 class ClusterClient(ClientCalls, QueryCalls, Closing):
     """A client's session with a cluster.
 
@@ -111,10 +125,7 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
     _client_info = CLIENT_INFO
     _opened_detail = ""
     """What the leader said when it opened the session."""
-    _service_failure = ""
-    """Where the service of the leader has failed, and at what."""
-    _earlier_failure = ""
-    """The same of the newest leader before it whose service has."""
+    _service_failure = ServiceFailures()
     offer: Callable[[Payload], int]
     """`offer(payload)` sends one message (bytes or anything with a buffer) and never blocks.
 
@@ -401,7 +412,7 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
 
     def _enter_term(self, leadership_term_id: int, session_id: int) -> None:
         self._current.enter_term(leadership_term_id, session_id)
-        self._earlier_failure, self._service_failure = self._service_failure or self._earlier_failure, ""
+        self._service_failure = ServiceFailures(earlier=self._service_failure.newest)
         self._note_room("")
         self._note_quota("")  # who leads now counts anew
 
@@ -465,12 +476,11 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
 
     def _describe_loss(self) -> str:
         """Say what is known of the loss. The service fails at each leader in turn, and the last one may tell nobody."""
-        if self._service_failure:
-            return f"{self._service_failure}; the log of the members says where (`ordo errors`)"
+        now, earlier = self._service_failure
+        if now:
+            return f"{now}; the log of the members says where (`ordo errors`)"
         why = self._describe_lost_leader()
-        return (
-            f"{why}; under an earlier leader {self._earlier_failure} (`ordo errors`)" if self._earlier_failure else why
-        )
+        return f"{why}; under an earlier leader {earlier} (`ordo errors`)" if earlier else why
 
     def _describe_lost_leader(self) -> str:
         """Say how the leader is lost. A member that can be reached need not lead any more: all members hear clients."""
@@ -625,7 +635,7 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
         elif code is EventCode.OK and (quota := decode_held(event.detail)) is not None:
             self._note_quota(quota)
         elif code is EventCode.OK and (failure := decode_failure(event.detail)) is not None:
-            self._service_failure = failure
+            self._service_failure = self._service_failure._replace(now=failure)
             if self._requests is not None:
                 self._requests.trouble = failure
         elif code is EventCode.OK and event.detail == UNCHECKED_NOTICE:
