@@ -12,7 +12,7 @@ from ordo.consensus.state.commands import Command, PersistTerm
 from ordo.consensus.state.configuration import MEMBERS_MAX, Configuration
 from ordo.consensus.state.context import Context
 from ordo.consensus.state.distrust import Distrust
-from ordo.consensus.state.messages import FORGOTTEN_TERM, Message
+from ordo.consensus.state.messages import FORGOTTEN_TERM, Lead, Message
 from ordo.consensus.state.progress import Progress
 from ordo.consensus.state.settings import ConsensusSettings, DurableState, UniformInts
 from ordo.consensus.state.states import ElectionState, Role
@@ -56,8 +56,8 @@ class ConsensusCore:
         """
         dispatch.on_message(self._at(now_ns), message)
 
-    def on_new_term(self, leadership_term_id: int, base_position: int) -> None:
-        """Take note of a term whose first record was found in this member's log at `base_position`.
+    def on_new_term(self, leadership_term_id: int, base_position: int, lead: Lead | None = None) -> None:
+        """Take note of a term whose first record was found in this member's log at `base_position`, and names its lead.
 
         Report it before any `on_appended` beyond. Emits PersistTerm.
         """
@@ -68,9 +68,9 @@ class ConsensusCore:
                 f" {ctx.state.name} of term {ctx.leadership_term_id}, after terms {ctx.terms.rows} and"
                 f" append_position={ctx.append_position}"
             )
-        ctx.terms.append(leadership_term_id, base_position)
+        ctx.terms.append(leadership_term_id, base_position, lead)
         ctx.raise_candidate_term(leadership_term_id)
-        ctx.emit(PersistTerm(leadership_term_id, base_position))
+        ctx.emit(PersistTerm(leadership_term_id, base_position, lead))
 
     def on_configuration(self, position: int, configuration: Configuration) -> None:
         """Put a configuration in force that was found in this member's durable log, up to `position`.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ordo.cluster.module.log.log_executor import LogExecutor
 from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.counters.counter_types import ModuleState
+from ordo.consensus.state.messages import Lead
 from ordo.sequencer.hosts import LogHost
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ class CommittedLog(LogHost):
         self._rules.on_record(log_record)
         is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT
         if is_new_term and position > self._terms_known_to:
-            self._core.on_new_term(log_record.values.leadership_term_id, log_record.values.term_base_log_position)
+            term = log_record.values
+            lead = Lead(term.leader_member_id, term.log_session_id)
+            self._core.on_new_term(term.leadership_term_id, term.term_base_log_position, lead)
             self._carry_out(self._clock.now())
 
     def on_appended(self, append_position: int, now_ns: int) -> None:

@@ -73,8 +73,8 @@ class ConsensusCommands:
                 self._outgoing.introduce(member_id, introduced_id)
             case commands.PersistCandidateTerm(candidate_term_id, log_position):
                 self._store.put_candidate_term(candidate_term_id, log_position, self._member.cluster_time)
-            case commands.PersistTerm(leadership_term_id, base_position):
-                self._store.put_term(leadership_term_id, base_position)
+            case commands.PersistTerm(leadership_term_id, base_position, lead):
+                self._store.put_term(leadership_term_id, base_position, lead)
             case commands.PersistDistrust():
                 self._persist_distrust(command)
             case commands.PrepareLog(leadership_term_id, base_position):

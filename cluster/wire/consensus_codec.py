@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ordo.cluster.wire import codecs, ordo_codecs
+from ordo.cluster.wire.tails import tail_of
 from ordo.consensus.state import messages
 from ordo.runtime.errors import DecodeError
 
@@ -34,6 +35,9 @@ _TABLES: dict[type[Any], Any] = {
 _TYPES = {table: kind for kind, table in _TABLES.items()} | {ordo_codecs.TRANSFER_REQUEST_VOTE: messages.RequestVote}
 _BOOLEAN_FIELDS = {messages.Vote: "vote", messages.NewLeadershipTerm: "is_startup"}
 
+_NO_FIELDS = ("is_transfer", "log_lead")
+"""Values of messages that stand elsewhere than among their fields."""
+
 
 def encode(message: messages.Message) -> bytes:
     """Return the bytes of a message. The flag of a RequestVote is its schema: Aeron's has no room for it."""
@@ -41,7 +45,10 @@ def encode(message: messages.Message) -> bytes:
     table = _TABLES[type(message)]
     if isinstance(message, messages.RequestVote) and fields.pop("is_transfer"):
         table = ordo_codecs.TRANSFER_REQUEST_VOTE
+    lead = fields.pop("log_lead", None)
     encoded: bytes = table.encode(**fields)
+    if lead is not None:
+        encoded += ordo_codecs.TERM_LEAD.encode(leadership_term_id=fields["log_leadership_term_id"], **lead._asdict())
     return encoded
 
 
@@ -55,15 +62,31 @@ def decode(buffer: bytes) -> messages.Message | None:
         return None
     table, values = found
     kind = _TYPES[table]
-    fields = {name: getattr(values, name) for name in kind._fields if name != "is_transfer"}
+    fields = {name: getattr(values, name) for name in kind._fields if name not in _NO_FIELDS}
     boolean = _BOOLEAN_FIELDS.get(kind)
     if boolean is not None:
         fields[boolean] = bool(fields[boolean])
     if kind is messages.RequestVote:
         fields["is_transfer"] = table is ordo_codecs.TRANSFER_REQUEST_VOTE
+    if kind is messages.NewLeadershipTerm:
+        fields["log_lead"] = _find_lead(buffer, fields["log_leadership_term_id"])
     _demand_range(kind.__name__, fields)
     message: messages.Message = kind(**fields)
     return message
+
+
+def _find_lead(buffer: bytes, leadership_term_id: int) -> messages.Lead | None:
+    """Return what a NewLeadershipTerm says behind its fields of who led an earlier term; None if it says nothing.
+
+    Raises DecodeError.
+    """
+    found = ordo_codecs.decode(tail_of(buffer))
+    if found is None or found[0] is not ordo_codecs.TERM_LEAD or leadership_term_id < 0:
+        return None
+    told = found[1]
+    if told.leadership_term_id != leadership_term_id:
+        raise DecodeError(f"TermLead: of term {told.leadership_term_id}, behind what is said of {leadership_term_id}")
+    return messages.Lead(told.member_id, told.log_session_id)
 
 
 def _demand_range(name: str, fields: dict[str, Any]) -> None:

@@ -287,6 +287,11 @@ MEMBER_BEHIND: Message[records.MemberBehind] = _message(
     "known_number i64",
 )
 """To the member `follower_member_id`, of the start that it has shown: its start `known_number` had more."""
+TERM_LEAD: Message[records.TermLead] = _message(
+    "TermLead", 86, "leadership_term_id i64; member_id i32; log_session_id i32"
+)
+"""Between members, behind the fields of a NewLeadershipTerm, in the same message: who led the term that it names as the
+one of the follower's log. Who does not know it reads the NewLeadershipTerm alone."""
 CLUSTER_IDENTITY_EVENT: Message[records.ClusterIdentityEvent] = _message(
     "ClusterIdentityEvent",
     84,

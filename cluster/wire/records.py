@@ -734,6 +734,14 @@ class MemberBehind(NamedTuple):
     known_number: int
 
 
+class TermLead(NamedTuple):
+    """The fields of a decoded TermLead."""
+
+    leadership_term_id: int
+    member_id: int
+    log_session_id: int
+
+
 class ClusterIdentityEvent(NamedTuple):
     """The fields of a decoded ClusterIdentityEvent."""
 

@@ -1,6 +1,6 @@
 """Following: accepting a leader, joining its log, and acknowledging what is durable (Raft §5.3, §5.4)."""
 
-from ordo.consensus.handlers import trust
+from ordo.consensus.handlers import leads, trust
 from ordo.consensus.handlers.verification import Verdict, compare_with_leader
 from ordo.consensus.state import commands, transitions
 from ordo.consensus.state.context import Context
@@ -60,10 +60,11 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
         ctx.graceful_leader_id = NULL_MEMBER
     ctx.hear_leader()
     ctx.raise_candidate_term(message.leadership_term_id)
-    demand_one_leader(ctx, message)
+    leads.demand_one_lead(ctx, message)
     verdict, position = compare_with_leader(ctx.terms, ctx.append_position, message)
     leader = f"member {message.leader_member_id} leads term {message.leadership_term_id}"
     if verdict is Verdict.PREFIX:
+        leads.learn_lead(ctx, message)
         transitions.join(ctx, message, leader)
         note_progress(ctx)
         send_append_position(ctx)
@@ -77,24 +78,6 @@ def accept_leader(ctx: Context, message: NewLeadershipTerm) -> None:
         )
     elif ctx.state is not ElectionState.CANVASS:
         transitions.canvass(ctx, leader)
-
-
-def demand_one_leader(ctx: Context, message: NewLeadershipTerm) -> None:
-    """Raise ConsensusError if this member's log has the leader's term from another leader (Raft §5.2)."""
-    term_id, base_position = ctx.terms.last_term_id, ctx.terms.last_base_position
-    if term_id != message.leadership_term_id:
-        return
-    found, lead = "", ctx.terms.last_lead
-    if base_position != message.term_base_log_position:
-        found = f"from {base_position} on"
-    elif lead is not None and lead != (message.leader_member_id, message.log_session_id):
-        found = f"from there on as member {lead[0]} led it"
-    if found:
-        raise ConsensusError(
-            f"member {message.leader_member_id} leads term {term_id} from position={message.term_base_log_position} on,"
-            f" and this member's log has that term {found}: two members have led it, since one forgot"
-            f" its vote (an older copy of its folder?). {transitions.KEEPS}"
-        )
 
 
 def note_progress(ctx: Context) -> None:

@@ -4,7 +4,7 @@ from ordo.consensus.handlers import transfer
 from ordo.consensus.handlers.termination import tick_termination
 from ordo.consensus.state import transitions
 from ordo.consensus.state.context import Context
-from ordo.consensus.state.messages import CanvassPosition, CommitPosition, NewLeadershipTerm
+from ordo.consensus.state.messages import CanvassPosition, CommitPosition, Lead, NewLeadershipTerm
 from ordo.consensus.state.quorum import Member
 from ordo.consensus.state.states import ElectionState
 from ordo.consensus.state.term_table import Bracket, TermTable
@@ -114,7 +114,13 @@ def own_announcement(ctx: Context, member: Member) -> NewLeadershipTerm:
         app_version=ctx.config.app_version,
         is_startup=ctx.is_leader_startup,
         commit_position=ctx.progress.commit_position,
+        log_lead=find_log_lead(ctx, bracket.leadership_term_id),
     )
+
+
+def find_log_lead(ctx: Context, leadership_term_id: int) -> Lead | None:
+    """Return who led an earlier term of the leader's log; of its own term the announcement says it anyway."""
+    return None if leadership_term_id == ctx.leadership_term_id else ctx.terms.lead_of(leadership_term_id)
 
 
 def on_canvass(ctx: Context, member: Member, message: CanvassPosition) -> None:

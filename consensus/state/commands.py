@@ -7,7 +7,7 @@ The shell executes commands strictly in the order given; `PersistCandidateTerm`,
 from typing import NamedTuple
 
 from ordo.consensus.state.distrust import Distrust
-from ordo.consensus.state.messages import Message
+from ordo.consensus.state.messages import Lead, Message
 from ordo.consensus.state.states import ElectionState, Role
 
 
@@ -39,10 +39,14 @@ class PersistCandidateTerm(NamedTuple):
 
 
 class PersistTerm(NamedTuple):
-    """Add a row to the durable term table, replacing any row with a term or a base at or above it."""
+    """Add a row to the durable term table, replacing any row with a term or a base at or above it.
+
+    `lead` is who led the term; None if that is not known.
+    """
 
     leadership_term_id: int
     base_position: int
+    lead: Lead | None = None
 
 
 class PersistDistrust(NamedTuple):

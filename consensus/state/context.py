@@ -39,7 +39,7 @@ class Context:
         self.members[config.member_id] = self.own
         self.strangers, self.vouched = set[int](), set[int]()
 
-        self.terms = TermTable(durable.terms, durable.last_lead)
+        self.terms = TermTable(durable.terms, durable.leads)
         self.leadership_term_id = self.terms.term_before(durable.append_position)
         self.candidate_term_id = max(durable.candidate_term_id, self.terms.last_term_id)
         self.term_seen = self.candidate_term_id

@@ -18,6 +18,16 @@ APPEND_FLAGS_NONE = 0
 APPEND_FLAGS_CATCHUP = 1
 
 
+class Lead(NamedTuple):
+    """Who led a term: a member, by the random session of the log that its process wrote then.
+
+    A term and its lead are one log: where a member has forgotten its vote, one term may have two leads.
+    """
+
+    member_id: int
+    log_session_id: int
+
+
 class CanvassPosition(NamedTuple):
     """A member without a leader tells where its log ends; a serving leader answers with NewLeadershipTerm.
 
@@ -62,7 +72,8 @@ class NewLeadershipTerm(NamedTuple):
     `NULL_TERM` below the first row), `next_leadership_term_id` the row after it, `next_term_base_log_position` where
     that row begins, `next_log_position` where it ends (`NULL_POSITION` while open). All three are null when
     `log_leadership_term_id` is the leader's current term. `timestamp` and `leader_recording_id` are left at their
-    defaults by the core and filled in when the message is encoded.
+    defaults by the core and filled in when the message is encoded. `log_lead` is who led `log_leadership_term_id`; None
+    if that is the leader's current term, if the leader does not know it, or if its release does not tell it.
     """
 
     log_leadership_term_id: int
@@ -79,6 +90,7 @@ class NewLeadershipTerm(NamedTuple):
     app_version: int
     is_startup: bool
     commit_position: int
+    log_lead: Lead | None = None
 
 
 class AppendPosition(NamedTuple):

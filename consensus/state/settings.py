@@ -5,7 +5,7 @@ from typing import Protocol
 
 from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.distrust import Distrust
-from ordo.consensus.state.messages import NULL_MEMBER
+from ordo.consensus.state.messages import NULL_MEMBER, Lead
 from ordo.runtime.errors import ConfigurationError, ConsensusError
 from ordo.runtime.native.time_units import MILLISECOND_NS
 
@@ -91,8 +91,7 @@ class DurableState:
     A term's row is written when its first record is found in the log, so a row at or beyond `append_position` stands
     for a record that did not survive, and is left out. `commit_position` is a lower bound (the last snapshot, or 0);
     `known_position` is what it knew to be committed at another time, of use only to refuse what would lose it.
-    `last_lead` is who led the last term, as its first record says: the member and the session of its log; None where
-    that record is gone.
+    `leads` are those who led terms, by term, as far as they were stored, or the terms' first records are there.
     `configuration` is what a snapshot at that position says of the members, or None. What the log beyond it says is
     reported through `ConsensusCore.on_configuration` before the start. `distrust` is what was lost of all this, so that
     the member may not vote.
@@ -106,7 +105,7 @@ class DurableState:
     configuration: Configuration | None = None
     distrust: Distrust = Distrust.NONE
     known_position: int = 0
-    last_lead: tuple[int, int] | None = None
+    leads: dict[int, Lead] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 0 <= self.commit_position <= self.append_position:

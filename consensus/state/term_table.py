@@ -7,10 +7,10 @@ Positions are bytes.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ordo.consensus.state.messages import NULL_TERM
+from ordo.consensus.state.messages import NULL_TERM, Lead
 from ordo.runtime.native.sentinels import NULL_POSITION
 
 
@@ -29,15 +29,15 @@ class Bracket(NamedTuple):
 class TermTable:
     """The leadership terms of a log and where each begins, in rising order.
 
-    `last_lead` is who led the last of `rows`, if that is known: the member and the session of its log.
+    `leads` are those who led terms of `rows`, by term, as far as they are known.
     """
 
-    def __init__(self, rows: Iterable[tuple[int, int]] = (), last_lead: tuple[int, int] | None = None) -> None:
+    def __init__(self, rows: Iterable[tuple[int, int]] = (), leads: Mapping[int, Lead] | None = None) -> None:
         self._terms: list[int] = []
         self._bases: list[int] = []
+        self._leads: dict[int, Lead] = {}
         for leadership_term_id, base_position in rows:
-            self.append(leadership_term_id, base_position)
-        self._leads = {} if last_lead is None else {self.last_term_id: last_lead}
+            self.append(leadership_term_id, base_position, (leads or {}).get(leadership_term_id))
 
     @property
     def rows(self) -> list[tuple[int, int]]:
@@ -55,24 +55,36 @@ class TermTable:
         return self._bases[-1] if self._bases else NULL_POSITION
 
     @property
-    def last_lead(self) -> tuple[int, int] | None:
-        """The leader of the last term, as a member and the session of its log; None if unknown."""
+    def last_lead(self) -> Lead | None:
+        """Who led the last term; None if unknown."""
         return self._leads.get(self.last_term_id)
 
-    def append(self, leadership_term_id: int, base_position: int) -> None:
-        """Add a row for a new last term."""
+    def lead_of(self, leadership_term_id: int) -> Lead | None:
+        """Return who led a term of the table; None if unknown."""
+        return self._leads.get(leadership_term_id)
+
+    def name_last_lead(self, lead: Lead) -> None:
+        """Take note of who led the last term, which was not known."""
+        assert self._terms
+        assert self.last_lead is None, f"{self.last_lead} led {self.last_term_id}, not {lead}"
+        self._leads[self.last_term_id] = lead
+
+    def append(self, leadership_term_id: int, base_position: int, lead: Lead | None = None) -> None:
+        """Add a row for a new last term, and who led it, if that is known."""
         assert leadership_term_id >= 0, f"leadership_term_id={leadership_term_id}"
         assert leadership_term_id > self.last_term_id, f"leadership_term_id={leadership_term_id} after {self.rows}"
         assert base_position > self.last_base_position, f"base_position={base_position} after {self.rows}"
         self._terms.append(leadership_term_id)
         self._bases.append(base_position)
+        if lead is not None:
+            self._leads[leadership_term_id] = lead
 
     def truncate(self, position: int) -> None:
         """Forget the terms that begin at `position` or later."""
         assert position >= 0, f"position={position}"
         while self._bases and self._bases[-1] >= position:
             self._bases.pop()
-            self._terms.pop()
+            self._leads.pop(self._terms.pop(), None)
         assert self.last_base_position < position or not self._bases
 
     def term_before(self, position: int) -> int:

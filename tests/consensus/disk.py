@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import Lead
 
 
 class Entry(NamedTuple):
@@ -16,6 +17,8 @@ class Entry(NamedTuple):
     identity: int
     opens_term: bool
     configuration: Configuration | None = None
+    lead: Lead | None = None
+    """Who leads the term that it opens."""
 
 
 class Disk:
@@ -46,6 +49,10 @@ class Disk:
             else:
                 high = middle
         return low
+
+    def leads(self) -> dict[int, Lead]:
+        """Return who led the terms that the log has, by term, as their first records say it."""
+        return {entry.leadership_term_id: entry.lead for entry in self.entries if entry.lead is not None}
 
     def put_row(self, leadership_term_id: int, base_position: int) -> None:
         self.rows = [row for row in self.rows if row[0] < leadership_term_id and row[1] < base_position]

@@ -10,6 +10,7 @@ from ordo.consensus.state.messages import (
     AppendPosition,
     CanvassPosition,
     CommitPosition,
+    Lead,
     Message,
     NewLeadershipTerm,
     RequestVote,
@@ -67,7 +68,7 @@ class Harness:
             configuration,
             distrust,
             known_position,
-            last_lead,
+            {} if last_lead is None else {terms[-1][0]: Lead(*last_lead)},
         )
         self.core = ConsensusCore(self.config, durable, FixedInts())
         self.now_ns = 0

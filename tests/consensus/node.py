@@ -15,6 +15,7 @@ from ordo.consensus.state.messages import (
     AppendPosition,
     CanvassPosition,
     CommitPosition,
+    Lead,
     Message,
     NewLeadershipTerm,
     TrustAnswer,
@@ -105,7 +106,9 @@ class SimulatedNode:
         self.clear()
         self.scanned_count = len(self.disk.entries)
         disk = self.disk
-        durable = DurableState(disk.candidate_term_id, list(disk.rows), disk.end_position, distrust=disk.distrust)
+        durable = DurableState(
+            disk.candidate_term_id, list(disk.rows), disk.end_position, distrust=disk.distrust, leads=disk.leads()
+        )
         self.core = ConsensusCore(self.config, durable, SeededInts(self.world.rng))
         self.configure(disk.end_position)
         self.core.start(self.world.now_ns)
@@ -259,7 +262,7 @@ class SimulatedNode:
                 break
             self.scanned_count += 1
             if entry.opens_term:
-                self.core.on_new_term(entry.leadership_term_id, entry.start)
+                self.core.on_new_term(entry.leadership_term_id, entry.start, entry.lead)
 
     def configure(self, position: int) -> None:
         """Tell the core of the configurations up to a durable position that it was not told of yet."""
@@ -408,7 +411,12 @@ class SimulatedNode:
         session_id, base = self.session_id, command.base_position
         self.disk.append(
             Entry(
-                command.leadership_term_id, base, base + FIRST_RECORD_LENGTH, self.world.new_identity(), opens_term=True
+                command.leadership_term_id,
+                base,
+                base + FIRST_RECORD_LENGTH,
+                self.world.new_identity(),
+                opens_term=True,
+                lead=Lead(self.member_id, session_id),
             )
         )
 

@@ -26,6 +26,7 @@ ID_NAMES = frozenset(
 OF_ANY_STATE = frozenset({"member_id", "reported_log_term_id", "is_terminated", "distrusted_ns", "stood_back_ns"})
 LEFT_OUT = frozenset(
     {"config", "rng", "now_ns", "commands", "own", "configuration", "joined_end_position", "_watermarks", "_core"}
+    | {"_leads"}  # as the log says it
 )
 
 

@@ -17,7 +17,7 @@ from ordo.consensus.read_index import ReadIndex
 from ordo.consensus.state import commands, context
 from ordo.consensus.state.configuration import Configuration
 from ordo.consensus.state.distrust import Distrust
-from ordo.consensus.state.messages import NULL_MEMBER, AppendPosition, Message, ReadMessage, RequestVote, Vote
+from ordo.consensus.state.messages import NULL_MEMBER, AppendPosition, Lead, Message, ReadMessage, RequestVote, Vote
 from ordo.consensus.state.progress import Progress
 from ordo.consensus.state.settings import ConsensusSettings, DurableState
 from ordo.consensus.state.states import ElectionState
@@ -165,7 +165,9 @@ class ExploredMember:
         self.session_id, self.leader_id = -1, NULL_MEMBER
         self.has_joined = self.is_live = False
         self.scanned_count, self.configured_position = len(disk.entries), 0
-        durable = DurableState(disk.candidate_term_id, list(disk.rows), disk.end_position, distrust=Distrust.NONE)
+        durable = DurableState(
+            disk.candidate_term_id, list(disk.rows), disk.end_position, distrust=Distrust.NONE, leads=disk.leads()
+        )
         self.core = ConsensusCore(self.config, durable, FixedInts())
         self._configure(disk.end_position)
         self.core.start(self.now_ns)
@@ -211,8 +213,9 @@ class ExploredMember:
         self, length: int, identity: int, opens_term: bool, configuration: Configuration | None = None
     ) -> None:
         start = self.disk.end_position
-        term_id = self.core.leadership_term_id
-        self.disk.append(Entry(term_id, start, start + length, identity, opens_term, configuration))
+        term_id, member_id = self.core.leadership_term_id, self.config.member_id
+        lead = Lead(member_id, session_of(term_id, member_id)) if opens_term else None
+        self.disk.append(Entry(term_id, start, start + length, identity, opens_term, configuration, lead))
 
     def _report(self, position: int) -> None:
         if position <= self.disk.durable_position:
@@ -221,7 +224,7 @@ class ExploredMember:
             entry = self.disk.entries[self.scanned_count]
             self.scanned_count += 1
             if entry.opens_term:
-                self.core.on_new_term(entry.leadership_term_id, entry.start)
+                self.core.on_new_term(entry.leadership_term_id, entry.start, entry.lead)
                 self._carry_out()
         self._configure(position)
         self.disk.durable_position = position

@@ -165,6 +165,8 @@ class Options:
     """Until a member gets an older copy of its own volume, or that of another member or cluster."""
     loses_most: bool = False
     """At the end, most members get copies of their volumes from a moment ago, while the leader is down."""
+    leads_twice: bool = False
+    """At the end, most members get copies of their volumes from before an election, and lead its term again."""
     loses_for_good: bool = False
     """At the end, most members are gone for good, and an operator goes on with what is left."""
     leave_chance: float = 0.0
@@ -225,6 +227,8 @@ def draw(rng: Random, *, with_links: bool = True) -> Options:
         options.loses_most = rng.random() < 0.15 and not (options.applications or options.consumers)
         _draw_kept_answers(options, rng)
         _draw_quotas(options, rng)
+        is_alone = not (options.loses_most or options.applications or options.consumers)
+        options.leads_twice = rng.random() < 0.15 and is_alone
     return options
 
 

@@ -13,6 +13,7 @@ from ordo.cluster.module.state.commit_note import CommitNote
 from ordo.cluster.module.state.folder_rows import NO_START, FolderRows
 from ordo.cluster.module.state.recovery import NO_LIMIT, Recovery
 from ordo.cluster.node import node
+from ordo.consensus.handlers import leading, leads
 from ordo.consensus.state import transitions
 from ordo.consensus.state.context import Context
 from ordo.runtime.native.memory import allocate
@@ -118,3 +119,13 @@ def commits_are_noted_now_and_then(patch: Patch) -> None:
 def what_records_tell_is_not_believed(patch: Patch) -> None:
     """A member whose note was lost does not look at what its log says was committed."""
     patch(recovery, "read_terms", lambda reader, limit: (read_terms(reader, limit)[0], NULL_POSITION))
+
+
+def nobody_tells_who_led_an_earlier_term(patch: Patch) -> None:
+    """A leader says of its own term alone who led it: what another one led of an earlier one counts as the same log."""
+    patch(leading, "find_log_lead", lambda ctx, leadership_term_id: None)
+
+
+def whoever_led_a_term_its_log_is_the_same(patch: Patch) -> None:
+    """A member follows a leader whose log has the same terms from the same positions on."""
+    patch(leads, "demand_one_lead", lambda ctx, message: None)

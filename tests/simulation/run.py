@@ -23,6 +23,7 @@ from tests.simulation.faults import FaultSchedule
 from tests.simulation.feeds import find_unread
 from tests.simulation.group_queries import LastGroupQuestion
 from tests.simulation.history import Violation
+from tests.simulation.led_twice import lead_twice
 from tests.simulation.lost_for_good import lose_for_good
 from tests.simulation.lost_majority import lose_most
 from tests.simulation.minority import FaultyMinority
@@ -115,6 +116,8 @@ def drive(world: World) -> bool:
     is_decided = check_histories(world)
     if world.options.loses_most:
         lose_most(world)
+    elif world.options.leads_twice:
+        lead_twice(world)
     elif world.options.loses_for_good:
         lose_for_good(world)
     return is_decided

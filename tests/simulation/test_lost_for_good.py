@@ -36,7 +36,7 @@ def drawn(seed: int) -> Options:
         "old_members": 0,
         "lack_chance": 0.0,
     }  # a new epoch has the level of identities
-    return replace(options, nodes=nodes, loses_most=False, loses_for_good=True, **apart)
+    return replace(options, nodes=nodes, loses_most=False, leads_twice=False, loses_for_good=True, **apart)
 
 
 def run(seed: int, options: Options) -> Outcome:

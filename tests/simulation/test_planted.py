@@ -155,6 +155,10 @@ FORGOTTEN = Options(
     duration_ns=S, operation_mean_ns=5 * MS, loses_most=True, kill_mean_ns=S, levels=True,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS,
 )  # fmt: skip
+LED_TWICE = Options(
+    nodes=5, duration_ns=S // 2, operation_mean_ns=20 * MS, leads_twice=True, heartbeat_timeout_ns=200 * MS,
+    heartbeat_interval_ns=20 * MS,
+)  # fmt: skip
 FALLING = Options(
     duration_ns=4 * S, operation_mean_ns=5 * MS, fall_mean_ns=300 * MS, outage_mean_ns=500 * MS,
     heartbeat_timeout_ns=200 * MS, heartbeat_interval_ns=20 * MS, election_timeout_ns=100 * MS,
@@ -166,6 +170,8 @@ BOUNDED = Options(
 OPTIONS = {
     "what_is_over_a_quota_is_thrown_away": BOUNDED,
     "logs_a_little_shorter_are_voted_for": FALLING,
+    "nobody_tells_who_led_an_earlier_term": LED_TWICE,
+    "whoever_led_a_term_its_log_is_the_same": LED_TWICE,
     "any_folder_is_taken": VOLUMES,
     "another_clusters_log_counts": VOLUMES,
     "older_data_counts": VOLUMES,

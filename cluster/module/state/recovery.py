@@ -23,6 +23,7 @@ from ordo.cluster.wire.log_identity import LogIdentity, Origin, find_origin
 from ordo.cluster.wire.snapshots import container_snapshot
 from ordo.cluster.wire.streams import LOG_STREAM_ID
 from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import Lead
 from ordo.consensus.state.settings import DurableState
 from ordo.runtime.errors import ArchiveError, ClusterError, DecodeError, SnapshotError, StorageError
 from ordo.runtime.native.sentinels import NULL_VALUE
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from ordo.cluster.module.state.settings import ModuleSettings
 
 NO_LIMIT = 2**63 - 1
+LEADS_SOUGHT = 100
+"""Of so many terms, the newest ones, it is looked for who led them, where that is not stored."""
 SNAPSHOT_FAULTS = (ArchiveError, DecodeError, ClusterError, SnapshotError)
 
 
@@ -82,6 +85,7 @@ class Recovery:
         self.terms = [(term, base) for term, base in self.state.terms if base < self.append_position]
         if self.append_position > self._log_start:
             self._read_log()
+        self._find_leads()
         if self.distrust and not self.findings:
             self.findings.append("this member still lacks what it lost before an earlier start: it does not vote yet")
 
@@ -308,6 +312,18 @@ class Recovery:
         if not self._config.is_unsynced:
             self.known_position = max(self.known_position, told_position)
 
+    def _find_leads(self) -> None:
+        """Store who led the newest terms, where only their first records say it, as after an earlier release."""
+        self.leads = {term_id: lead for term_id, lead in self.state.leads.items() if term_id in dict(self.terms)}
+        found = {}
+        for term_id, base_position in self.terms[-LEADS_SOUGHT:]:
+            lead = None if term_id in self.leads else self._read_lead(term_id, base_position)
+            if lead is not None:
+                found[term_id] = lead
+        if found:
+            self._store.put_leads(found)
+            self.leads |= found
+
     def _add_term(self, leadership_term_id: int, base_position: int) -> None:
         if not self.terms or leadership_term_id > self.terms[-1][0]:
             self._store.put_term(leadership_term_id, base_position)
@@ -357,15 +373,13 @@ class Recovery:
             None if named is None else named.ids(),
             self.distrust,
             self.known_position,
-            self._last_lead,
+            self.leads,
         )
 
-    @property
-    def _last_lead(self) -> tuple[int, int] | None:
-        """Return the last term's leader from its first record; None if that is gone, or damaged below the snapshot."""
-        if not self.terms or self.log_recording_id == NULL_VALUE or self.terms[-1][1] < self._log_start:
+    def _read_lead(self, term_id: int, base_position: int) -> Lead | None:
+        """Return who led a term by its first record; None if that is gone, or damaged below the snapshot."""
+        if self.log_recording_id == NULL_VALUE or base_position < self._log_start:
             return None
-        term_id, base_position = self.terms[-1]
         try:
             first = next(iter(self._archive.reader(self.log_recording_id, base_position).messages()), None)
         except (ArchiveError, StorageError):
@@ -373,7 +387,7 @@ class Recovery:
         found = None if first is None else codecs.decode(first.payload)
         if found is None or found[0] is not codecs.NEW_LEADERSHIP_TERM_EVENT or found[1].leadership_term_id != term_id:
             return None
-        return found[1].leader_member_id, found[1].log_session_id
+        return Lead(found[1].leader_member_id, found[1].log_session_id)
 
     def introduce_members(self, contacts: Contacts) -> None:
         """Introduce the members of the snapshot's configuration."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ordo.cluster.module.state.folder_rows import FolderRows
 from ordo.cluster.wire.log_identity import Origin
 from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import Lead
 from ordo.runtime.errors import StorageDamagedError
 from ordo.runtime.io.storage import MetadataStore, Storage, Transaction
 from ordo.runtime.native.sentinels import NULL_VALUE
@@ -20,6 +21,8 @@ from ordo.runtime.native.sentinels import NULL_VALUE
 _VOTE = b"vote"
 _LOG = b"log"
 _TERM = b"term/"
+_LEAD = b"lead/"
+_LEAD_ROW = struct.Struct(">ii")
 _SNAPSHOT = b"snapshot/"
 _I64 = struct.Struct(">q")
 _SNAPSHOT_ROW = struct.Struct(">qqqqq?")
@@ -144,6 +147,8 @@ class StoredState:
     """Records that are left out, by their position."""
     skip_wishes: frozenset[int] = frozenset()
     """Positions of records that an operator wants to be left out; the service waits before them."""
+    leads: dict[int, Lead] = field(default_factory=dict)
+    """Who led terms of `terms`, by term; missing for those that an earlier release stored, or a snapshot names."""
 
     @property
     def is_empty(self) -> bool:
@@ -155,9 +160,9 @@ class StoredState:
 class StateStore:
     """The rows of `state.mdb`, where a member keeps what must survive a crash.
 
-    The keys are `vote`, `log`, `log-base`, `distrust`, `check-log`, `agreed`, `term/<id>`, `snapshot/<position>`,
-    `digest/<position>`, `skip/<position>`, `skip-wish/<position>` and `evidence/<position>`; integers in keys are
-    big-endian, so that they sort.
+    The keys are `vote`, `log`, `log-base`, `distrust`, `check-log`, `agreed`, `term/<id>`, `lead/<term id>`,
+    `snapshot/<position>`, `digest/<position>`, `skip/<position>`, `skip-wish/<position>` and `evidence/<position>`;
+    integers in keys are big-endian, so that they sort.
     """
 
     def __init__(self, store: MetadataStore) -> None:
@@ -192,7 +197,13 @@ class StateStore:
             digests={_I64.unpack(key[len(_DIGEST) :])[0]: value for key, value in self._store.items(_DIGEST)},
             skips={skip.log_position: skip for skip in (_skip(*row) for row in self._store.items(_SKIP))},
             skip_wishes=frozenset(_I64.unpack(key[len(_SKIP_WISH) :])[0] for key, _ in self._store.items(_SKIP_WISH)),
+            leads=self._load_leads(),
         )
+
+    def _load_leads(self) -> dict[int, Lead]:
+        rows = self._store.items(_LEAD)
+        leads = {_I64.unpack(key[len(_LEAD) :])[0]: Lead(*_LEAD_ROW.unpack(value)) for key, value in rows}
+        return {term_id: lead for term_id, lead in leads.items() if self._store.get(_TERM + _I64.pack(term_id))}
 
     @staticmethod
     def _snapshot(key: bytes, value: bytes) -> SnapshotEntry:
@@ -222,24 +233,30 @@ class StateStore:
         with self._store.transaction() as txn:
             txn.put(_CHECK_LOG, bytes([check_log]))
 
-    def put_term(self, leadership_term_id: int, base_position: int) -> None:
-        """Add a row in place of any with a term or a base at or above its own."""
+    def put_term(self, leadership_term_id: int, base_position: int, lead: Lead | None = None) -> None:
+        """Add a row in place of any with a term or a base at or above its own, with who led the term, if known."""
         doomed = [
             key
             for key, value in self._store.items(_TERM)
             if _I64.unpack(key[len(_TERM) :])[0] >= leadership_term_id or _I64.unpack(value)[0] >= base_position
         ]
         with self._store.transaction() as txn:
-            for key in doomed:
-                txn.delete(key)
+            _delete_terms(txn, doomed)
             txn.put(_TERM + _I64.pack(leadership_term_id), _I64.pack(base_position))
+            if lead is not None:
+                txn.put(_LEAD + _I64.pack(leadership_term_id), _LEAD_ROW.pack(*lead))
+
+    def put_leads(self, leads: dict[int, Lead]) -> None:
+        """Add who led terms that are there."""
+        with self._store.transaction() as txn:
+            for term_id, lead in leads.items():
+                txn.put(_LEAD + _I64.pack(term_id), _LEAD_ROW.pack(*lead))
 
     def truncate_terms(self, position: int) -> None:
         """Forget every term whose base is at or past `position`, because its records are no longer in the log."""
         doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= position]
         with self._store.transaction() as txn:
-            for key in doomed:
-                txn.delete(key)
+            _delete_terms(txn, doomed)
 
     def put_snapshot(self, entry: SnapshotEntry, digest: bytes | None = None) -> None:
         """Add or replace an entry; the digest that is stored stays where none is given."""
@@ -251,8 +268,7 @@ class StateStore:
         doomed = [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= epoch.base_position]
         found = [self._snapshot(key, value) for key, value in self._store.items(_SNAPSHOT)]
         with self._store.transaction() as txn:
-            for key in doomed:
-                txn.delete(key)
+            _delete_terms(txn, doomed)
             for term_id, base_position in (*epoch.terms, (epoch.term_id, epoch.base_position)):
                 txn.put(_TERM + _I64.pack(term_id), _I64.pack(base_position))
             for entry in found:
@@ -312,17 +328,16 @@ class StateStore:
         The recording so far is given up.
         """
         with self._store.transaction() as txn:
-            for key, value in self._store.items(_TERM):
-                if _I64.unpack(value)[0] >= log_position:
-                    txn.delete(key)
+            _delete_terms(
+                txn, [key for key, value in self._store.items(_TERM) if _I64.unpack(value)[0] >= log_position]
+            )
             txn.delete(_LOG)
             txn.put(_LOG_BASE, _I64.pack(log_position))
 
     def install(self, entry: SnapshotEntry, digest: bytes, terms: list[tuple[int, int]]) -> None:
         """Take a snapshot of another member to begin from, with the terms that its log had up to there."""
         with self._store.transaction() as txn:
-            for key, _ in self._store.items(_TERM):
-                txn.delete(key)
+            _delete_terms(txn, [key for key, _ in self._store.items(_TERM)])
             for term_id, base_position in terms:
                 txn.put(_TERM + _I64.pack(term_id), _I64.pack(base_position))
             _put_snapshot(txn, entry, digest)
@@ -391,6 +406,13 @@ class StateStore:
 
     def close(self) -> None:
         self._store.close()
+
+
+def _delete_terms(txn: Transaction, keys: Collection[bytes]) -> None:
+    """Delete rows of terms, and who led them."""
+    for key in keys:
+        txn.delete(key)
+        txn.delete(_LEAD + key[len(_TERM) :])
 
 
 def _skip(key: bytes, value: bytes) -> Skip:

@@ -206,6 +206,20 @@ def test_terms_below_the_snapshot_that_were_never_stored_are_found_in_the_snapsh
     demand_recovery(world, node)
 
 
+def test_who_led_the_terms_is_stored_and_found_again_in_the_log() -> None:
+    """A store of an earlier release does not have it."""
+    world, node = cluster(snapshots=1)
+    leads = stored(node).leads
+    assert leads.keys() == dict(stored(node).terms).keys()
+    store = node.disk.stores[node.state_path]
+    for key in [key for key in store if key.startswith(b"lead/")]:
+        del store[key]
+    assert stored(node).leads == {}
+    module = boot(node)
+    assert stored(node).leads == leads == module._recovery.durable_state().leads
+    demand_recovery(world, node)
+
+
 @pytest.mark.parametrize("part", ["module_recording_id", "service_recording_id"])
 def test_a_damaged_snapshot_is_left_for_an_older_one_and_made_anew(part: str) -> None:
     world, node = cluster(snapshots=2)

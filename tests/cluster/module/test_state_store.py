@@ -5,6 +5,7 @@ from pathlib import Path
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.cluster.module.state.state_store import Epoch, Evidence, Skip, SnapshotEntry, StateStore
 from ordo.cluster.wire.log_identity import Origin
+from ordo.consensus.state.messages import Lead
 
 
 def test_an_empty_store_has_no_vote_no_log_no_terms(tmp_path: Path) -> None:
@@ -49,6 +50,28 @@ def test_a_new_row_replaces_rows_of_its_term_or_beyond_its_base(tmp_path: Path) 
         store.put_term(term, base)
     store.put_term(4, 800)
     assert store.load().terms == [(0, 0), (1, 640), (4, 800)]
+    store.close()
+
+
+def test_who_led_a_term_is_kept_for_as_long_as_the_term(tmp_path: Path) -> None:
+    path = str(tmp_path / "state.mdb")
+    store = StateStore(open_lmdb(path))
+    for term, base in ((0, 0), (1, 640), (5, 960)):
+        store.put_term(term, base, Lead(term % 3, -7 - term))
+    store.put_term(6, 1280)
+    store.close()
+    store = StateStore(open_lmdb(path))
+    assert store.load().leads == {0: Lead(0, -7), 1: Lead(1, -8), 5: Lead(2, -12)}
+    store.put_leads({6: Lead(1, 9)})
+    store.truncate_terms(960)
+    assert store.load().leads == {0: Lead(0, -7), 1: Lead(1, -8)}
+    store.put_term(1, 640)
+    assert store.load().leads == {0: Lead(0, -7)}, "a row without its lead says nothing of it"
+    store.put_term(2, 960, Lead(2, 4))
+    store.rebase(960)
+    assert store.load().leads == {0: Lead(0, -7)}
+    store.install(SnapshotEntry(800, 3, 640, 1234, 5, 6, True), b"d" * 16, [(0, 0), (3, 640)])
+    assert (store.load().terms, store.load().leads) == ([(0, 0), (3, 640)], {})
     store.close()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ordo.cluster.wire import codecs, consensus_codec, ordo_codecs
 from ordo.cluster.wire.counters.counter_types import ControlToggle, is_transfer, transfer_target, transfer_value
-from ordo.consensus.state.messages import RequestVote, TimeoutNow
+from ordo.consensus.state.messages import Lead, NewLeadershipTerm, RequestVote, TimeoutNow
 from ordo.runtime.errors import DecodeError
 
 
@@ -23,6 +23,30 @@ def test_timeout_now_reads_back_and_has_its_bytes() -> None:
     encoded = consensus_codec.encode(message)
     assert encoded.hex() == "1800010085030100050000000000000000040000000000000000000002000000"
     assert consensus_codec.decode(encoded) == message
+
+
+ANNOUNCED = NewLeadershipTerm(3, 5, 4096, 8192, 7, 8192, 9000, 2, 1234, 1, 77, 1, False, 8192)
+LED = ANNOUNCED._replace(log_lead=Lead(2, -99))
+
+
+def test_who_led_an_earlier_term_stands_behind_the_announcement_of_a_leader() -> None:
+    """Releases that do not know it, and Aeron's codecs, read the fields before it alone."""
+    plain, told = consensus_codec.encode(ANNOUNCED), consensus_codec.encode(LED)
+    assert told.startswith(plain) and told[len(plain) :].hex() == "10005600850301000300000000000000020000009dffffff"
+    assert (consensus_codec.decode(plain), consensus_codec.decode(told)) == (ANNOUNCED, LED)
+    assert codecs.NEW_LEADERSHIP_TERM.decode(told) == codecs.NEW_LEADERSHIP_TERM.decode(plain)
+
+
+def test_what_else_stands_behind_an_announcement_is_nothing_or_an_error() -> None:
+    plain, told = consensus_codec.encode(ANNOUNCED), consensus_codec.encode(LED)
+    assert consensus_codec.decode(plain + consensus_codec.encode(TimeoutNow(5, 1024, 0, 2))) == ANNOUNCED
+    nothing = consensus_codec.encode(LED._replace(log_leadership_term_id=-1))
+    assert consensus_codec.decode(nothing) == ANNOUNCED._replace(log_leadership_term_id=-1)
+    with pytest.raises(DecodeError):
+        consensus_codec.decode(told[:-1])
+    with pytest.raises(DecodeError, match="TermLead: of term 3, behind what is said of 4"):
+        of_another = consensus_codec.encode(ANNOUNCED._replace(log_leadership_term_id=4))
+        consensus_codec.decode(of_another + told[len(plain) :])
 
 
 def test_the_two_schemas_do_not_take_each_others_messages() -> None:
