@@ -59,7 +59,7 @@ class LogRules:
     def start(self, recovery: Recovery) -> None:
         """Set what is known before the log is read."""
         self.levels.start(recovery.level)
-        self.identity.start(recovery.log_identity, recovery.first_origin)
+        self.identity.start(recovery.log_identity, recovery.first_origin, has_log=recovery.has_log)
 
     def go_on_from(self, log_position: int, contents: ModuleSnapshot | None) -> None:
         """Continue from the starting snapshot, after the log was read; position 0 without one."""

@@ -15,6 +15,10 @@ pytestmark = pytest.mark.timeout(600)
 MS = 1_000_000
 S = 1_000_000_000
 SEEDS = range(1, 5)
+PINNED = {
+    419: "a member with a store of another cluster took up the identity of its snapshot, as its log had no first record"
+}
+"""Seeds that found a bug in the product, and what it was."""
 QUIET = Options(duration_ns=S, operation_mean_ns=4 * MS, snapshot_every_bytes=40 * 1024, levels=True, spares=1)
 
 
@@ -47,6 +51,12 @@ def run(seed: int, options: Options) -> Outcome:
 def test_what_is_lost_was_told(seed: int) -> None:
     outcome = run_seed(seed, drawn(seed))
     assert outcome.violation is None, f"seed {seed}: {outcome.violation}\n" + "\n".join(list(outcome.events)[-30:])
+
+
+@pytest.mark.parametrize("seed", PINNED, ids=PINNED.values())
+def test_pinned_seed(seed: int) -> None:
+    outcome = run_seed(seed, drawn(seed))
+    assert outcome.violation is None, f"{PINNED[seed]}? {outcome.violation}"
 
 
 def test_recoveries_fail_in_the_middle_and_are_given_again() -> None:

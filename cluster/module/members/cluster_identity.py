@@ -59,29 +59,27 @@ class ClusterIdentity:
         self._is_settled = False
         """The log, or a snapshot, repeats the identity in an event: all members have that one."""
 
-    def start(self, of_snapshot: LogIdentity | None, first: Origin | None) -> None:
+    def start(self, of_snapshot: LogIdentity | None, first: Origin | None, *, has_log: bool) -> None:
         """Set what is known before the log is read.
 
         `of_snapshot` is what the starting snapshot says; `first` is what the log's first record says, where the log
-        still has it and it is committed.
+        still has it and it is committed; `has_log`: a log goes on from the snapshot, which is not just fetched.
 
         Raises ClusterError where these contradict what is written down: a folder put together of two.
         """
+        stored = self.origin
+        if first is not None:
+            if stored is not None and stored.position == first.position and stored != first:
+                raise ClusterError(_describe_mixture(stored, "log", first))
+            self._adopt(first)
         if of_snapshot is not None:
             self._events.append(of_snapshot)
             self._is_settled = True
-        for name, found in (
-            ("log", first),
-            ("snapshot", None if of_snapshot is None else Origin(of_snapshot.identity, of_snapshot.position)),
-        ):
-            if found is None:
-                continue
-            if self.origin is not None and self.origin.position == found.position and self.origin != found:
-                raise ClusterError(
-                    f"the data folder is put together of two: its store of votes and terms is of cluster "
-                    f"{self.origin}, and its {name} of cluster {found}: restore both from one copy, or start with an "
-                    "empty folder and `--rejoin`"
-                )
+            found = Origin(of_snapshot.identity, of_snapshot.position)
+            # A member stores each identity that it executes, and then takes snapshots: one of its own is not newer.
+            is_own = has_log or (stored is not None and stored.position == found.position)
+            if stored is not None and is_own and _is_contradicted(stored, found):
+                raise ClusterError(_describe_mixture(stored, "snapshot", found))
             self._adopt(found)
 
     def _adopt(self, found: Origin) -> None:
@@ -144,3 +142,15 @@ class ClusterIdentity:
                 **unpack_identity(identity),
             )
         )
+
+
+def _is_contradicted(stored: Origin, found: Origin) -> bool:
+    """Return whether a snapshot of this member's own shows an identity that its store would have, and does not."""
+    return stored.identity != found.identity and stored.position <= found.position
+
+
+def _describe_mixture(stored: Origin, name: str, found: Origin) -> str:
+    return (
+        f"the data folder is put together of two: its store of votes and terms is of cluster {stored}, and its {name} "
+        f"of cluster {found}: restore both from one copy, or start with an empty folder and `--rejoin`"
+    )

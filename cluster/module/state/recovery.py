@@ -352,6 +352,11 @@ class Recovery:
         return None if self.contents is None else self.contents.identity
 
     @property
+    def has_log(self) -> bool:
+        """Whether there is a log, besides the snapshot, however empty; a fetched snapshot comes without one."""
+        return self.log_recording_id != NULL_VALUE
+
+    @property
     def first_origin(self) -> Origin | None:
         """Return the cluster that the log's first record names; None if that record is gone, or may be uncommitted."""
         if self.log_recording_id == NULL_VALUE or self._log_start > 0 or self.log_position == 0:

@@ -236,9 +236,39 @@ def test_a_leader_repeats_the_identity_in_the_log_and_snapshots_have_it(room: Ro
 
 def test_a_folder_put_together_of_two_is_refused(room: Room) -> None:
     with pytest.raises(ClusterError, match="put together of two"):
-        room.member(0).identity.start(None, Origin(OTHER, FIRST_END))
+        room.member(0).identity.start(None, Origin(OTHER, FIRST_END), has_log=True)
     with pytest.raises(ClusterError, match="put together of two"):
-        room.member(0).identity.start(LogIdentity(FIRST_END, OTHER), None)
+        room.member(0).identity.start(LogIdentity(FIRST_END, OTHER), None, has_log=False)
+
+
+def test_an_archive_of_another_cluster_is_refused_where_its_first_record_is_gone(room: Room) -> None:
+    """The store would have each identity that its member has executed before it took a snapshot."""
+    with pytest.raises(ClusterError, match=r"put together of two: .* and its snapshot of cluster 7878"):
+        room.member(0).identity.start(LogIdentity(4096, OTHER), None, has_log=True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "has_log", "expected"),
+    [
+        (Origin(OWN, FIRST_END), False, Origin(OTHER, 4096)),  # fetched, and of a newer identity; there is no log yet
+        (Origin(OWN, 8192), True, Origin(OWN, 8192)),  # older than the identity of a restored log
+        (Origin(OTHER, FIRST_END), True, Origin(OTHER, FIRST_END)),
+        (None, True, Origin(OTHER, 4096)),
+    ],
+)
+def test_a_snapshot_may_show_a_newer_identity_if_it_was_fetched_or_an_older_one(
+    room: Room, stored: Origin | None, has_log: bool, expected: Origin
+) -> None:
+    member = Member(room.store(), room.notes("own"), 0, stored)
+    member.identity.start(LogIdentity(4096, OTHER), None, has_log=has_log)
+    assert member.identity.origin == expected
+
+
+def test_an_identity_that_was_drawn_later_is_not_one_of_another_folder(room: Room) -> None:
+    """The store was lost: the log's first record, and a snapshot behind an event, say of one cluster two identities."""
+    member = room.member(0, None)
+    member.identity.start(LogIdentity(4096, OTHER), Origin(OWN, FIRST_END), has_log=True)
+    assert member.identity.origin == Origin(OTHER, 4096)
 
 
 @pytest.mark.parametrize(
