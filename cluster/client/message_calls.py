@@ -16,7 +16,7 @@ from ordo.cluster.client.requests.requests import ClientRequests
 from ordo.cluster.client.session_states import ClientState
 from ordo.cluster.client.settings import ClientSettings, to_ns
 from ordo.cluster.wire import codecs
-from ordo.cluster.wire.log_identity import Log, identity_text, told_log
+from ordo.cluster.wire.log_identity import identity_text, told_beginning, told_log
 from ordo.runtime.errors import (
     ClusterError,
     ClusterTimeoutError,
@@ -400,7 +400,7 @@ class ClientCalls(RequestCalls):
         """Give up a session of another cluster than the one that is known. Raises OtherClusterError."""
         opened = connect.opened
         address = connect.endpoints.get(connect.member_id) or self._current.publications.channel
-        if self._is_known_cluster(told_log(connect.told), address):
+        if self._is_known_cluster(connect.told, address):
             return
         publication = self._current.publications.get(connect.member_id)
         if publication is not None:
@@ -413,7 +413,7 @@ class ClientCalls(RequestCalls):
         """Take what the leader could not say yet when it opened the session: which cluster it is of."""
         if told.session_id == self.session_id and told.correlation_id in self._attempts:
             address = self._current.leader_endpoint or self._current.publications.channel
-            if not self._is_known_cluster(told_log(told), address):
+            if not self._is_known_cluster(told, address):
                 self._become_closed(str(self.known_cluster.error))
 
     def _note_answered(self) -> None:
@@ -424,9 +424,12 @@ class ClientCalls(RequestCalls):
             if self._requests is not None:
                 self._requests.note_cluster(known)
 
-    def _is_known_cluster(self, told: Log | None, address: str) -> bool:
+    def _is_known_cluster(self, values: records.LogIdentity | None, address: str) -> bool:
         """Note the cluster that a leader says it is of; return False if it is another one than this client knows."""
-        known = self.known_cluster
+        known, beginning = self.known_cluster, told_beginning(values)
+        if beginning is not None:
+            return known.admits_beginning(beginning, address)
+        told = told_log(values)
         self._note_answered()
         if not known.admits(told, address):
             return False

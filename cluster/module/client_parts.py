@@ -43,6 +43,7 @@ def make_client_parts(
     authenticator: Authenticator | None,
     told_identity: Callable[[], ToldIdentity | None],
     on_image_gone: Callable[[Image], None],
+    told_beginning: Callable[[], ToldIdentity | None],
 ) -> ClientParts:
     """Build the parts that serve clients. `on_image_gone` takes each image of the leader's ingress that ends."""
     authenticator = authenticator or AcceptAll()
@@ -59,7 +60,7 @@ def make_client_parts(
         authenticator,
         session_timeout=session_timeout,
         bounds=SessionBounds.configured(config),
-        log_facts=LogFacts(lambda: base.log.message_bytes_max, config.cluster_id, told_identity),
+        log_facts=LogFacts(lambda: base.log.message_bytes_max, config.cluster_id, told_identity, told_beginning),
         on_rejected=member.on_invalid_request,
         draw_session_id=lambda: session_ids.randint(1, SESSION_ID_MAX),
     )

@@ -113,7 +113,9 @@ class ConsensusModule:
         gate = IngressGate(self.core, self.sequencer)
         self.base = base = self._make_base(config, members, seams, gate)
         self.member, self.log = base.member, base.log
-        self.clients = make_client_parts(base, authenticator, self.told_identity, self._on_image_gone)
+        self.clients = make_client_parts(
+            base, authenticator, self.told_identity, self._on_image_gone, lambda: self.rules.identity.told_beginning()
+        )
         services = self.clients.services
         recovery.restore(self.clients.sessions, services.timers, services.messages)
         self.committed = CommittedLog(base, recovery)

@@ -76,7 +76,7 @@ def decode(buffer: bytes) -> messages.Message | None:
 
 
 def _find_lead(buffer: bytes, leadership_term_id: int) -> messages.Lead | None:
-    """Return what a NewLeadershipTerm says behind its fields of who led an earlier term; None if it says nothing.
+    """Return the lead of an earlier term that a NewLeadershipTerm names after its fields; None if it names none.
 
     Raises DecodeError.
     """

@@ -26,6 +26,8 @@ class KnownCluster:
         self.error: OtherClusterError | None = None
         self._whose = whose
         self._remedy = remedy
+        self._beginning: Origin | None = None
+        """What was met first said this of its log, which had not said its identity yet."""
 
     def check(self) -> None:
         """Raise OtherClusterError once a node of another cluster was met."""
@@ -38,15 +40,36 @@ class KnownCluster:
             return True
         own = self.origin
         if own is None:
-            self.adopt(told, address)
-            return True
+            is_one = self.admits_beginning(Origin(told.identity, told.position), address)
+            if is_one:
+                self.adopt(told, address)
+            return is_one
         if not are_of_two_clusters(Log(own.identity, own.position, self.position), told):
             return True
+        self._refuse(told, own, address)
+        return False
+
+    def admits_beginning(self, told: Origin, address: str) -> bool:
+        """Return whether a node may belong to this cluster whose log has not said its identity yet.
+
+        It says what its first record says, from which the log's own word may differ that comes later: it proves nothing
+        but that two logs with other identities from the same position on are two.
+        """
+        known = self.origin or self._beginning
+        if known is None:
+            self._beginning = told
+            self._whose = self._whose or f"{address}, which was met first,"
+            return True
+        if known.position != told.position or known.identity == told.identity:
+            return True
+        self._refuse(told, known, address)
+        return False
+
+    def _refuse(self, told: Log | Origin, own: Origin, address: str) -> None:
         self.error = self.error or OtherClusterError(
             f"{address} is of the cluster with identity {told}, and {self._whose} of the one with identity {own}: "
             f"{self._remedy}"
         )
-        return False
 
     def find_limit(self, told: Log | None) -> int | None:
         """Return up to where a node's log may be read that is let in; None: as far as it goes.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.cluster.wire import codecs
 from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
     from ordo.cluster.wire import records
@@ -122,6 +123,17 @@ def told_log(values: Any) -> Log | None:
         return None
     identity = pack_identity(values)
     return Log(identity, values.identity_position, values.executed_position) if identity else None
+
+
+def told_beginning(values: records.LogIdentity | None) -> Origin | None:
+    """Return what a LogIdentity says of a log that has not said its identity yet: what its first record says, or None.
+
+    Such a message has no executed position.
+    """
+    if values is None or values.identity_position < 0 or values.executed_position != NULL_VALUE:
+        return None
+    identity = pack_identity(values)
+    return Origin(identity, values.identity_position) if identity else None
 
 
 def identity_text(origin: Origin) -> str:

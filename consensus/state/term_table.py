@@ -64,7 +64,7 @@ class TermTable:
         return self._leads.get(leadership_term_id)
 
     def name_last_lead(self, lead: Lead) -> None:
-        """Take note of who led the last term, which was not known."""
+        """Note the lead of the last term, which was not known."""
         assert self._terms
         assert self.last_lead is None, f"{self.last_lead} led {self.last_term_id}, not {lead}"
         self._leads[self.last_term_id] = lead

@@ -123,6 +123,20 @@ class ClusterIdentity:
             executed_position=max(executed_position, self.origin.position),
         )
 
+    def told_beginning(self) -> ToldIdentity | None:
+        """Return what the log's first record says, as clients are told it until an event has said the identity.
+
+        It is told without an executed position: a leader may yet draw another identity, which begins further on. But of
+        two logs whose first records differ, one is another cluster's.
+        """
+        if self.origin is None or self._is_settled:
+            return None
+        return ToldIdentity(
+            **unpack_identity(self.origin.identity),
+            identity_position=self.origin.position,
+            executed_position=NULL_VALUE,
+        )
+
     def at(self, log_position: int) -> LogIdentity | None:
         """Return the identity of the newest ClusterIdentityEvent up to a position, for a snapshot there."""
         return next((one for one in reversed(self._events) if one.position <= log_position), None)

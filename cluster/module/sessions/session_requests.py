@@ -69,6 +69,8 @@ class LogFacts:
     cluster_id: int = 0
     told_identity: Callable[[], ToldIdentity | None] = lambda: None
     """Which cluster's log the member has."""
+    told_beginning: Callable[[], ToldIdentity | None] = lambda: None
+    """The same, of a log that has not said it yet, by its first record."""
 
 
 class SessionBounds(NamedTuple):
@@ -329,6 +331,9 @@ class SessionRequests:
         if request.is_of_ordo:
             self._untold.add(session.id)
             self._tell_identity()
+            beginning = self._log_facts.told_beginning() if session.id in self._untold else None
+            if beginning is not None:
+                self._tell(session, beginning)
         detail, member_id = encode_message_limit(self.message_bytes_max), leadership.member_id
         if request.wants_principal:
             detail = f"{detail} {encode_mark(session.encoded_principal)}".rstrip()
@@ -345,9 +350,12 @@ class SessionRequests:
         for session_id in sorted(self._untold):
             session = self._open.get(session_id)
             if session is not None:
-                ids = {"session_id": session.id, "correlation_id": session.correlation_id}
-                self._open.tell(session, LOG_IDENTITY.encode(**ids, **told._asdict()))
+                self._tell(session, told)
         self._untold.clear()
+
+    def _tell(self, session: ClusterSession, told: ToldIdentity) -> None:
+        ids = {"session_id": session.id, "correlation_id": session.correlation_id}
+        self._open.tell(session, LOG_IDENTITY.encode(**ids, **told._asdict()))
 
     def image_gone(self, image: Image) -> None:
         for request in [request for request in self._requests.values() if request.image is image]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 2**63 - 1
 LEADS_SOUGHT = 100
-"""Of so many terms, the newest ones, it is looked for who led them, where that is not stored."""
+"""How many of the newest terms have their first records read at a start, where the lead is not stored."""
 SNAPSHOT_FAULTS = (ArchiveError, DecodeError, ClusterError, SnapshotError)
 
 
@@ -313,7 +313,7 @@ class Recovery:
             self.known_position = max(self.known_position, told_position)
 
     def _find_leads(self) -> None:
-        """Store who led the newest terms, where only their first records say it, as after an earlier release."""
+        """Store the leads of the newest terms where only their first records have them, as after an earlier release."""
         self.leads = {term_id: lead for term_id, lead in self.state.leads.items() if term_id in dict(self.terms)}
         found = {}
         for term_id, base_position in self.terms[-LEADS_SOUGHT:]:

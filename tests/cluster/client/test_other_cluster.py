@@ -99,6 +99,62 @@ def test_a_client_of_a_clusters_first_second_learns_later_whose_it_is(world: Tel
     client.close()
 
 
+BEGUN = Log(ONE, 96, -1)
+"""What a leader says by the first record of its log, before an event of it has said the identity."""
+
+
+@pytest.mark.parametrize(
+    ("told", "is_refused"),
+    [
+        (Log(OTHER, 96, 5000), True),
+        (Log(OTHER, 96, -1), True),
+        (Log(ONE, 96, 5000), False),
+        (BEGUN, False),
+        (Log(OTHER, 700, 5000), False),  # may be what a later leader drew
+        (Log(OTHER, 700, -1), False),
+        (None, False),
+    ],
+)
+def test_a_client_that_was_cut_off_in_a_clusters_first_second_is_told_of_another_one(
+    world: TellingWorld, told: Log | None, is_refused: bool
+) -> None:
+    """It knew nothing yet, and went over to whatever cluster was at its addresses."""
+    world.told = BEGUN
+    client = world.client(reconnect=True)
+    first, world.told = client.session_id, told
+    assert client.known_cluster.origin is None
+    close_session(world, first, "TIMEOUT")
+    if is_refused:
+        with pytest.raises(OtherClusterError, match=BOTH):
+            world.run(client, lambda: False)
+    else:
+        world.run(client, lambda: client.is_connected and client.session_id not in (-1, first))
+        assert client.known_cluster.origin == (
+            None if told is None or told == BEGUN or told[2] < 0 else Origin(*told[:2])
+        )
+    client.close()
+
+
+def test_a_client_that_knows_its_cluster_is_told_of_another_one_in_its_first_second(world: TellingWorld) -> None:
+    world.told = Log(ONE, 96, 5000)
+    client = world.client(reconnect=True)
+    world.told = Log(OTHER, 96, -1)
+    close_session(world, client.session_id, "TIMEOUT")
+    with pytest.raises(OtherClusterError, match=BOTH):
+        world.run(client, lambda: False)
+    client.close()
+
+
+def test_a_client_of_the_first_second_hears_what_the_log_says_in_the_same_session(world: TellingWorld) -> None:
+    """It begins further on where a leader drew it, and counts from then on."""
+    world.told = BEGUN
+    client = world.client(reconnect=True)
+    request = world.sessions[client.session_id]
+    world.tell(Log(OTHER, 700, 5000), client.session_id, request.response_channel, request.correlation_id)
+    world.run(client, lambda: client.known_cluster.origin == Origin(OTHER, 700))
+    client.close()
+
+
 def test_a_session_turns_out_to_be_of_another_cluster(world: TellingWorld) -> None:
     client = world.client(reconnect=True)
     first, world.told = client.session_id, None

@@ -162,8 +162,8 @@ def test_where_the_note_is_lost_the_records_tell_what_was_committed() -> None:
     lose_note(node)
     module = boot(node)
     known = module._recovery.known_position
-    assert 0 < known == told_position(node) == module.core._ctx.known_position <= noted
-    assert known > noted - 2 * 3200, "all but what was on the way with the last message"
+    assert 0 < known == told_position(node) == module.core._ctx.known_position
+    assert abs(known - noted) < 2 * 3200, "all but what was on the way with the last message, or had just come with it"
 
 
 def test_a_snapshot_that_is_newer_than_all_hints_is_no_less() -> None:

@@ -68,6 +68,7 @@ class Leader:
         self.term = Term(1_000_000_000, LEADER)
         self.refused: list[str] = []
         self.told_identity: ToldIdentity | None = None
+        self.told_beginning: ToldIdentity | None = None
         client, ids = cast(Any, self.driver), count(1 << 40)
         self.open = OpenSessions(client, table or SessionTable(), 10_000)
         self.requests = SessionRequests(
@@ -76,7 +77,9 @@ class Leader:
             cast(Any, gate or Gate()),
             session_timeout=10_000,
             bounds=bounds or SessionBounds.of(2),
-            log_facts=LogFacts(lambda: 1000, told_identity=lambda: self.told_identity),
+            log_facts=LogFacts(
+                lambda: 1000, told_identity=lambda: self.told_identity, told_beginning=lambda: self.told_beginning
+            ),
             on_rejected=self.refused.append,
             draw_session_id=lambda: next(ids),
         )
@@ -311,6 +314,36 @@ def test_a_client_of_the_first_second_is_told_later_whose_log_it_is(
     assert [(one.session_id, one.correlation_id, one.identity_position) for one in told] == (
         [(session_id, 1, 96)] if is_told and leads_on else []
     )
+
+
+@pytest.mark.parametrize(("client_info", "positions"), [("commit=ordo", [-1, 96]), ("name=java", [])])
+def test_a_client_of_the_first_second_is_told_what_the_first_record_says_until_then(
+    client_info: str, positions: list[int]
+) -> None:
+    door = Door(SessionBounds.of(8))
+    door.told_beginning = ToldIdentity(1, 2, 96, -1)
+    assert door.ask("10.0.0.1", b"desk", client_info) == ""
+    session_id = codecs.decode(door.records[-1])[1].cluster_session_id  # type: ignore[index]
+    door.commit()
+    events = door.open.get(session_id).events  # type: ignore[union-attr]
+    door.work()
+    door.told_identity = ToldIdentity(1, 2, 96, 96)
+    for _ in range(2):
+        door.work()
+    found = [ordo_codecs.decode_any(one) for one in events]
+    told = [one[1] for one in found if one is not None and one[0] is ordo_codecs.LOG_IDENTITY]
+    assert [one.executed_position for one in told] == positions
+
+
+def test_who_is_told_whose_log_it_is_is_not_told_what_its_first_record_says() -> None:
+    door = Door(SessionBounds.of(8))
+    door.told_beginning, door.told_identity = ToldIdentity(1, 2, 96, -1), ToldIdentity(1, 2, 96, 96)
+    assert door.ask("10.0.0.1", b"desk", "commit=ordo") == ""
+    session_id = codecs.decode(door.records[-1])[1].cluster_session_id  # type: ignore[index]
+    door.commit()
+    found = [ordo_codecs.decode_any(one) for one in door.open.get(session_id).events]  # type: ignore[union-attr]
+    told = [one[1] for one in found if one is not None and one[0] is ordo_codecs.LOG_IDENTITY]
+    assert [one.executed_position for one in told] == [96]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from ordo.cluster.wire.log_identity import (
     find_origin,
     identity_of,
     pack_identity,
+    told_beginning,
+    told_log,
     unpack_identity,
 )
 from ordo.consensus.state.distrust import Distrust
@@ -232,6 +234,20 @@ def test_a_leader_repeats_the_identity_in_the_log_and_snapshots_have_it(room: Ro
     member.identity.truncate(2047)
     member.identity.work()
     assert len(appended) == 2, "it was cut off again"
+
+
+def test_clients_are_told_what_the_first_record_says_until_an_event_says_the_identity(room: Room) -> None:
+    """A leader may yet draw another one, which would begin further on."""
+    assert room.member(0, None).identity.told_beginning() is None
+    identity = room.member(0).identity
+    beginning = identity.told_beginning()
+    assert beginning is not None and identity.told(4096) is None
+    assert (pack_identity(beginning), *beginning[2:]) == (OWN, FIRST_END, -1)
+    values: Any = beginning
+    assert told_beginning(values) == Origin(OWN, FIRST_END) and told_log(values) is None
+    identity.start(LogIdentity(2048, OWN), None, has_log=True)
+    told: Any = identity.told(4096)
+    assert identity.told_beginning() is None and told_beginning(told) is None and told_log(told) is not None
 
 
 def test_a_folder_put_together_of_two_is_refused(room: Room) -> None:
