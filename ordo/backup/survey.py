@@ -10,6 +10,7 @@ from ordo.cluster.module.versions.version_log import VersionChange
 from ordo.cluster.wire.app_version import NO_VERSION
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
 from ordo.cluster.wire.levels import FIRST_LEVEL
+from ordo.consensus.state.messages import Lead
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.runtime.errors import ArchiveError
 
@@ -42,6 +43,8 @@ class Survey:
     """Protocol level of the log."""
     configuration: NamedConfiguration | None = None
     """The newest one of the log; None while it has none."""
+    leads: dict[int, Lead] = field(default_factory=dict)
+    """Who led the terms whose first records were added, by term."""
 
     @classmethod
     def of_snapshot(cls, snapshot: ModuleSnapshot, timestamp: int) -> Survey:
@@ -93,6 +96,7 @@ class Survey:
             base = entry.values.term_base_log_position
             if not self.terms or entry.leadership_term_id > self.terms[-1][0]:
                 self.terms.append((entry.leadership_term_id, base))
+                self.leads[entry.leadership_term_id] = Lead(entry.values.leader_member_id, entry.values.log_session_id)
             if base == 0:
                 self.versions.append(VersionChange(entry.position, entry.values.app_version))
         elif entry.kind is EntryKind.VERSION:

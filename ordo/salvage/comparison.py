@@ -199,8 +199,14 @@ def _find_differences(holdings: Sequence[Holding], best: Holding) -> Iterator[st
     for one in holdings:
         if one is best:
             continue
-        alike = _find_common(one, best)
-        if alike < one.end_position:
+        alike, term_id = _find_common(one, best), _find_led_twice(one, best)
+        if term_id is not None:
+            yield (
+                f"members {best.member_id} and {one.member_id} have term {term_id} of two leaders, since one forgot "
+                f"its vote: they may have other messages from position={alike} on, and nothing says which were "
+                "committed; keep both folders, and find out which is right before you go on"
+            )
+        elif alike < one.end_position:
             yield (
                 f"member {one.member_id} has another log than member {best.member_id} from position={alike} on, up to "
                 f"{one.end_position}: a later leader did not have this, so it was never committed"
@@ -222,13 +228,26 @@ def _find_differences(holdings: Sequence[Holding], best: Holding) -> Iterator[st
 
 
 def _find_common(one: Holding, other: Holding) -> int:
-    """Return up to where two logs are one, by the terms that both have: a term has one leader."""
-    common = 0
+    """Return up to where two logs are one, by the terms that both have, up to one that was led twice."""
+    common, led_twice = 0, _find_led_twice(one, other)
     for index, row in enumerate(one.terms):
+        if row[0] == led_twice:
+            break
         if row in other.terms:
             at = other.terms.index(row)
             common = min(_end_of_term(one, index), _end_of_term(other, at))
     return common if one.terms else one.end_position
+
+
+def _find_led_twice(one: Holding, other: Holding) -> int | None:
+    """Return the first term that two logs have of two leads: from two positions on, or as two members led it."""
+    bases = dict(other.terms)
+    for term_id, base_position in one.terms:
+        own, theirs = one.leads.get(term_id), other.leads.get(term_id)
+        is_contradicted = own is not None and theirs is not None and own != theirs
+        if term_id in bases and (bases[term_id] != base_position or is_contradicted):
+            return term_id
+    return None
 
 
 def _end_of_term(one: Holding, index: int) -> int:

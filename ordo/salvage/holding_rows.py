@@ -9,6 +9,7 @@ from typing import Any
 from ordo.cluster.module.state.folder_rows import Owner, Start
 from ordo.cluster.wire.log_identity import identity_text, parse_identity
 from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import Lead
 from ordo.runtime.errors import ConfigurationError, OrdoError
 from ordo.salvage.holdings import Holding, Stretch
 
@@ -26,6 +27,7 @@ def encode_holding(one: Holding) -> dict[str, object]:
         "voters": one.voters,
         "learners": one.learners,
         "terms": [list(row) for row in one.terms],
+        "leads": {str(term_id): list(lead) for term_id, lead in one.leads.items()},
         "start_position": one.start_position,
         "end_position": one.end_position,
         "committed_position": one.committed_position,
@@ -74,5 +76,6 @@ def _decode_holding(row: dict[str, Any]) -> Holding:
         seen_starts={int(one): Start(*map(int, start)) for one, start in row["seen_starts"].items()},
         seen_points={int(one): (int(point[0]), int(point[1])) for one, point in row["seen_points"].items()},
         damage=str(row["damage"]),
+        leads={int(term_id): Lead(*map(int, lead)) for term_id, lead in row.get("leads", {}).items()},
         stretches=[Stretch(int(start), int(end), str(digest)) for start, end, digest in row["stretches"]],
     )

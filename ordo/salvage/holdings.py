@@ -24,6 +24,7 @@ from ordo.cluster.module.state.folder_rows import NO_START, Owner, Start
 from ordo.cluster.module.state.peer_notes import Point, read_notes
 from ordo.cluster.wire.log_identity import Origin, find_origin
 from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import Lead
 from ordo.runtime.errors import ArchiveError, ClusterError, OrdoError, StorageError
 from ordo.runtime.io.storage import FileStorage, Storage
 from ordo.runtime.native.sentinels import NULL_POSITION, NULL_VALUE
@@ -81,6 +82,8 @@ class Holding:
     """Term and position up to which it saw that other members had the log."""
     damage: str = ""
     """Why the log ends where it does, if not in order."""
+    leads: dict[int, Lead] = field(default_factory=dict)
+    """Who led terms of `terms`, by term, as far as that is known."""
     stretches: list[Stretch] = field(default_factory=list)
     """From the snapshot on that a start would begin from."""
 
@@ -210,6 +213,8 @@ def _read_folder(
         members = survey.configuration.ids()
         holding.voters, holding.learners = sorted(members.voter_ids), sorted(members.learner_ids)
     holding.terms = [row for row in survey.terms if row[1] < max(survey.position, 1)]
+    leads = state.leads | survey.leads
+    holding.leads = {term_id: leads[term_id] for term_id, _ in holding.terms if term_id in leads}
     return Findings(holding, state, survey, log)
 
 

@@ -14,6 +14,7 @@ from ordo.cluster.wire.configuration import NamedConfiguration
 from ordo.cluster.wire.log_identity import Origin
 from ordo.cluster.wire.members import Member
 from ordo.consensus.state.distrust import Distrust
+from ordo.consensus.state.messages import Lead
 from ordo.runtime.errors import ClusterError, ConfigurationError
 from ordo.salvage.comparison import compare, find_refusal
 from ordo.salvage.holding_rows import encode_holding, read_report
@@ -133,8 +134,33 @@ def test_different_messages_at_the_same_place_are_told() -> None:
     assert "different snapshots at position=5" in text
 
 
+LED = {1: Lead(0, 11), 3: Lead(1, 33)}
+
+
+@pytest.mark.parametrize(
+    ("leads", "terms"),
+    [
+        ({**LED, 3: Lead(2, 9)}, [(1, 0), (3, 500)]),
+        ({**LED, 3: Lead(1, 34)}, [(1, 0), (3, 500)]),
+        ({}, [(1, 0), (3, 640)]),
+    ],
+)
+def test_a_term_that_two_have_led_is_told(leads: dict[int, Lead], terms: list[tuple[int, int]]) -> None:
+    """Its records were taken for those that a later leader did not have, or for the same."""
+    (text,) = compare([holding(0, leads=LED), holding(2, end=900, leads=leads, terms=terms)]).findings
+    assert text.startswith("members 0 and 2 have term 3 of two leaders, since one forgot its vote")
+    assert "other messages from position=500 on" in text and "never committed" not in text
+
+
+@pytest.mark.parametrize("leads", [LED, {}, {1: Lead(0, 11)}])
+def test_a_term_of_one_leader_is_one_log(leads: dict[int, Lead]) -> None:
+    assert compare([holding(0, leads=LED), holding(2, end=900, leads=leads)]).findings == []
+
+
 def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
-    one = holding(0, seen_starts={1: Start(3, 2)}, seen_points={1: (3, 7)}, snapshots={5: "aa"}, damage="torn")
+    one = holding(
+        0, leads=LED, seen_starts={1: Start(3, 2)}, seen_points={1: (3, 7)}, snapshots={5: "aa"}, damage="torn"
+    )
     one.stretches.append(Stretch(0, 9, "cc"))
     path = tmp_path / "m0.json"
     path.write_text(
