@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.forks import FORKS, SWITCH
 from tests.patience import factor, patient
+from tests.tier_files import TierFiles, are_named, are_whole
 from tests.tiers import KEPT, Guard, tier_of
 
 SHARED_DATA = Path(os.environ.get("ORDO_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -35,13 +36,24 @@ def _missing() -> dict[str, str]:
     return found
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+TIER_FILES = TierFiles()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    is_left_out = TIER_FILES.lacks(collection_path, config.getoption("markexpr"))
+    return True if is_left_out and not are_named(collection_path, config.args, config.invocation_params.dir) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     missing = _missing()
-    for item in items:
+    tiers = [_tier(item) for item in items]
+    if are_whole(config.args, vars(config.option)):
+        TIER_FILES.note((item.path, tier) for item, tier in zip(items, tiers, strict=True))
+    for item, tier in zip(items, tiers, strict=True):
         for marker, reason in missing.items():
             if item.get_closest_marker(marker) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
-        item.add_marker(_tier(item))
+        item.add_marker(tier)
         said = item.get_closest_marker("timeout")
         limit_s = said.args[0] if said is not None else item.config.getoption("timeout")
         if limit_s:
