@@ -481,6 +481,7 @@ def _run_once(
     def on_tick(now_ns: int) -> None:
         metrics.watch(now_ns)
         if any(child.has_ended(now_ns) for child in children) and not _ended_as_told(node.module, children):
+            node.client.demand_driver()  # it ends the containers as well, and they may be the first to notice
             causes.append("the service container ended")
             node.module.member.has_ended = True
 

@@ -413,7 +413,11 @@ def test_client_that_the_driver_gave_up(pair: Pair) -> None:
 def test_driver_that_was_closed(pair: Pair) -> None:
     subscription = pair.client.add_subscription("aeron:ipc", 10)
     pair.driver.is_beating = False
+    pair.client.demand_driver()
     pair.driver.cnc.to_driver.consumer_heartbeat_ms = -1
+    with pytest.raises(DriverTimeoutError, match="was closed; start it again"):
+        pair.client.demand_driver()
+    assert not subscription.is_closed, "the next heartbeat ends the client"
     pair.run(1 * S)
     check_dead(pair, DriverTimeoutError, "was closed")
     assert subscription.is_closed

@@ -303,6 +303,12 @@ class TransportClient(ClientCore, DestinationCalls, Closing):
             self._do_chores(now_ns)
         return work_count + self._run_callbacks()
 
+    def demand_driver(self) -> None:
+        """Raise DriverTimeoutError if the driver is gone, which the client finds out by itself twice a second."""
+        fault = self._link.fault()
+        if fault is not None:
+            raise fault
+
     def _receive_responses(self) -> int:
         """Process the driver's responses; callbacks are queued."""
         count = 0

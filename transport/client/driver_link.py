@@ -131,6 +131,13 @@ class DriverLink:
         is_late = self.invoker is None and stands_still and age_ms > self.timeout_ns // 1_000_000
         return f"has been silent for {age_ms} ms" if is_late else None
 
+    def fault(self) -> DriverTimeoutError | None:
+        """Return the error of a driver that has ended or is silent, or None while it is alive."""
+        silence = self.silence()
+        if silence is None:
+            return None
+        return DriverTimeoutError(f"the driver in {self.directory!r} {silence}; start it again")
+
     def close(self) -> None:
         """Close the socket. The mapping goes with the last counter, publication or image that refers to it."""
         if self._wake_socket is not None:

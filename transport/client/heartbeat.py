@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from ordo.runtime.errors import ClientTimeoutError, DriverTimeoutError, OrdoError
+from ordo.runtime.errors import ClientTimeoutError, OrdoError
 from ordo.runtime.native.counters import Counter
 from ordo.transport.client.driver_link import NULL_COUNTER_ID, DriverLink
 
@@ -37,10 +37,7 @@ class ClientHeartbeat:
                 f"{self._who} did not run for {late_ns} ns, the driver gives clients up after "
                 f"{link.cnc.client_liveness_timeout_ns} ns"
             )
-        silence = link.silence()
-        if silence is not None:
-            return DriverTimeoutError(f"the driver in {link.directory!r} {silence}; start it again")
-        return self._set_counter()
+        return link.fault() or self._set_counter()
 
     @property
     def _who(self) -> str:
