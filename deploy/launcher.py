@@ -25,12 +25,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import tomlkit
 
 from ordo.cluster.monitoring.counters import counter_value, leader_progress
 from ordo.cluster.wire.counters.counter_types import CounterType
+from ordo.runtime.children import ChildProcess
 from ordo.runtime.errors import ClusterTimeoutError, ConfigurationError, ForkedError, OrdoError
 from ordo.runtime.processes import is_process_held
 
@@ -47,23 +48,6 @@ SyncMode = Literal["commit", "none"]
 Value = str | int | float | bool
 Table = Mapping[str, Value | Sequence[str]]
 T = TypeVar("T")
-
-
-class NodeProcess(Protocol):
-    """What a cluster does with the process of a node: a part of `subprocess.Popen`."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def poll(self) -> int | None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-    def send_signal(self, sig: int) -> None: ...
-
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
 
 
 class NodeFailedError(OrdoError):
@@ -83,7 +67,7 @@ class LocalCluster:
 
     patience: ClassVar[float] = 1.0
     """Times the limits of all waits of this class: more on a machine that is slow or busy."""
-    spawn: ClassVar[Callable[..., NodeProcess]] = subprocess.Popen
+    spawn: ClassVar[Callable[..., ChildProcess]] = subprocess.Popen
     """What starts the process of a node, from the arguments of Popen."""
 
     def __init__(
@@ -118,7 +102,7 @@ class LocalCluster:
         self._hosts = defaultdict(lambda: "127.0.0.1", hosts or {})
         self._prefixes = dict(prefixes or {})
         self._pid = os.getpid()
-        self._processes: dict[int, NodeProcess] = {}
+        self._processes: dict[int, ChildProcess] = {}
         self._ports = find_ports(member_count) if ports is None else _demand_ports(ports)
         self._name = f"ordo-{os.getpid()}-{self._ports[0]}-{secrets.token_hex(4)}"
         """What nobody else has in shared memory: ports are alike in another network namespace, process ids in another
@@ -388,14 +372,14 @@ class LocalCluster:
                 "from it; start one here"
             )
 
-    def _running(self, member_id: int) -> NodeProcess:
+    def _running(self, member_id: int) -> ChildProcess:
         self._check_process()
         process = self._processes.get(member_id)
         if process is None or process.poll() is not None:
             raise ConfigurationError(f"member {member_id} is not running; start it first")
         return process
 
-    def _wait(self, process: NodeProcess) -> int:
+    def _wait(self, process: ChildProcess) -> int:
         try:
             return process.wait(STOP_TIMEOUT_S * self.patience)
         except subprocess.TimeoutExpired:

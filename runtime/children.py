@@ -7,13 +7,27 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import subprocess
+from typing import Protocol
 
 PR_SET_PDEATHSIG = 1
 POLL_INTERVAL_S = 0.001
+
+
+class ChildProcess(Protocol):
+    """What a parent does with a child: a part of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
 
 
 def die_with_parent(parent_pid: int, signal_number: signal.Signals) -> bool:
@@ -23,7 +37,7 @@ def die_with_parent(parent_pid: int, signal_number: signal.Signals) -> bool:
 
 
 def end_children(
-    processes: Sequence[subprocess.Popen[bytes]], timeout_s: float, meanwhile: Callable[[], object] | None = None
+    processes: Sequence[ChildProcess], timeout_s: float, meanwhile: Callable[[], object] | None = None
 ) -> None:
     """Ask children to end (SIGTERM), all at once, and kill those that have not within the time.
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_members
 from tests.patience import factor
+from tests.spares import COMMAND, PROCESS_NAME
 
 PATIENT: Mapping[str, str] = {"leader_heartbeat_timeout": f"{round(10 * min(3.0, factor()))}s"}
 """For a cluster in which one member leads all the time, however busy the machine."""
@@ -33,3 +35,15 @@ def ready_cluster(service: str, *, heartbeat: Mapping[str, str] = PATIENT, **opt
     with LocalCluster(service, **options) as cluster:
         await_ready(cluster)
         yield cluster
+
+
+def container_of(cluster: LocalCluster, member_id: int) -> int:
+    """Return the process id of a member's service container, forked or executed."""
+    pid = cluster.pid(member_id)
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        process = Path("/proc") / child
+        with suppress(OSError):  # it has ended meanwhile
+            is_executed = COMMAND[-1].encode() in (process / "cmdline").read_bytes().split(b"\0")
+            if is_executed or (process / "comm").read_text().strip() == PROCESS_NAME:
+                return int(child)
+    raise AssertionError(f"member {member_id} has no container")

@@ -3,10 +3,10 @@
 Importing what a node needs takes longer than all else of its start, and tests start thousands: `Forks.spawn` takes what
 `subprocess.Popen` takes, and has the process of this module fork one that goes on as `python -P -m ordo.cli` would. It
 has the arguments, environment, folder and descriptors it is given, a session of its own if that is asked for, and
-nothing open besides. What differs: all such processes of a worker hash strings alike, and /proc names this module as
-their command. What a fork cannot give is executed: other programs, a prefix before the command, another `PYTHONPATH`,
-and all nodes and commands with ORDO_FORKS=no, which the fixture `executed_nodes` sets. Service containers are executed
-by their nodes, as always.
+nothing open besides. What differs: all such processes hash strings alike, as containers do, and /proc names this module
+as their command. What a fork cannot give is executed: other programs, a prefix before the command, another
+`PYTHONPATH`, and all nodes and commands with ORDO_FORKS=no, which the fixture `executed_nodes` sets. The service
+container of a forked node is a `Spare` of it (tests/spares.py).
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tests.patience import patient
+from tests.spares import HASH_SEED, Spare
 
 if TYPE_CHECKING:
-    from ordo.deploy.launcher import NodeProcess
+    from ordo.runtime.children import ChildProcess
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = (sys.executable, "-P", "-m", "ordo.cli")
@@ -37,6 +38,7 @@ REQUEST_LENGTH_MAX = 1 << 20
 STANDARD = (0, 1, 2)
 IMPORTED = (
     *("ordo.cli", "ordo.cluster.node.node", "ordo.cluster.settings.config", "ordo.cluster.settings.log_settings"),
+    "ordo.cluster.container.main",
     *(
         "ordo.cluster.commands.cluster_commands",
         "ordo.cluster.commands.look",
@@ -118,12 +120,12 @@ class Forks:
         stderr: int | IO[Any],
         cwd: str | Path | None = None,
         start_new_session: bool = False,
-    ) -> NodeProcess:
+    ) -> ChildProcess:
         """Start a command, which is forked if it can be, and executed otherwise."""
         files: dict[str, Any] = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
         is_special = stdin != subprocess.DEVNULL or not _are_open((stdout, stderr))
         if is_special or not self._can_fork(command, env):
-            process: NodeProcess = subprocess.Popen(
+            process: ChildProcess = subprocess.Popen(
                 command, **files, env=env, cwd=cwd, start_new_session=start_new_session
             )
             return process
@@ -166,7 +168,7 @@ class Forks:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "tests.forks", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env=environment,
+                env={**environment, "PYTHONHASHSEED": HASH_SEED},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
@@ -274,6 +276,8 @@ def main() -> None:
     del sys.modules["rich"]
     gc.freeze()
     arguments = serve(socket.socket(fileno=int(sys.argv[1])))
+    if arguments[:1] == ["node"]:
+        Spare.fork()
     gc.unfreeze()
     sys.argv = [str(ROOT / "ordo" / "cli.py"), *arguments]
     import_module("ordo.cli").main(arguments)

@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ordo.cluster.wire.app_version import format_version
 from ordo.cluster.wire.counters.component_errors import read_component_errors
 from ordo.cluster.wire.counters.mark_file import container_mark_file_name
-from ordo.runtime.children import end_children
+from ordo.runtime.children import ChildProcess, end_children
 from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
 from ordo.runtime.native.memory import FileMemoryProvider
 
@@ -28,6 +28,9 @@ class ContainerProcess:
 
     The child also dies with its parent by itself.
     """
+
+    spawn: ClassVar[Callable[..., ChildProcess]] = subprocess.Popen
+    """What starts the container, from the arguments of Popen."""
 
     def __init__(self, config: NodeSettings, service_names: Mapping[int, str], service_id: int = 0) -> None:
         """`service_names`: module:Class by version."""
@@ -66,7 +69,7 @@ class ContainerProcess:
             str(os.getpid()),
         ]
         self._mark_file = str(config.cluster_dir / container_mark_file_name(service_id))
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ChildProcess | None = None
         self._watch_ns = 0
 
     @property
@@ -76,7 +79,7 @@ class ContainerProcess:
     def start(self) -> None:
         # Strings hash alike on every member, so that a service which iterates over a set of them does so, too.
         environment = {**os.environ, "PYTHONHASHSEED": HASH_SEED}
-        self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, env=environment)
+        self.process = self.spawn(self._command, stdin=subprocess.DEVNULL, env=environment)
 
     def has_ended(self, now_ns: int) -> bool:
         """Return whether it is seen to have ended; looks a few times a second, however often it is called."""

@@ -35,7 +35,7 @@ from ordo.cluster.wire.streams import INGRESS_STREAM_ID
 from ordo.deploy.launcher import ROOT, LocalCluster
 from tests.cluster.integration.agreement import await_that, await_value
 from tests.cluster.integration.damage import flip, log_files
-from tests.clusters import PATIENT, await_ready
+from tests.clusters import PATIENT, await_ready, container_of
 from tests.deploy.alerts import FAULTS, rules_test
 from tests.deploy.scraping import RULES, ScrapingPrometheus, get, has_prometheus, make_cluster
 from tests.patience import patient
@@ -279,8 +279,7 @@ def check_faults(nodes: LocalCluster, prometheus: ScrapingPrometheus) -> None:
 
     await_that(is_seen_after_hand_over, "the elections are seen")
     follower = next(one for one in nodes.member_ids if one != nodes.await_leader())
-    container = child_pid(nodes, follower, b"ordo.cluster.container.main")
-    assert container is not None
+    container = container_of(nodes, follower)
     os.kill(container, signal.SIGSTOP)
     send_64k(nodes)
     await_that(lambda: ("OrdoServiceBehind", str(follower)) in prometheus.firing(), "the service that stands still")

@@ -15,9 +15,10 @@ import pytest
 from ordo.cli import run
 from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.settings.config import load_config
-from ordo.deploy.launcher import LocalCluster, NodeProcess
+from ordo.deploy.launcher import LocalCluster
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
+from ordo.runtime.children import ChildProcess
 from tests.cluster.integration.agreement import hold
 from tests.forks import COMMAND, FORKS
 from tests.patience import patient
@@ -34,7 +35,7 @@ class Instances:
         self._service = service
         self._root = root
         self._options = options
-        self._processes: dict[str, NodeProcess] = {}
+        self._processes: dict[str, ChildProcess] = {}
 
     def start(self, name: str, *options: str, service: str = "") -> None:
         """Returns when the instance has read its checkpoint."""

@@ -13,8 +13,11 @@ import pytest
 
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_that
+from tests.cluster.integration.services import HASH_EVENT
+from tests.clusters import container_of
 from tests.forks import COMMAND, FORKS, ROOT, ForkedProcess, Forks, run_ordo
 from tests.patience import patient
+from tests.spares import HASH_SEED
 
 pytestmark = pytest.mark.slow
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -54,6 +57,36 @@ def test_a_node_has_its_own_session_folder_and_descriptors(tmp_path: Path, monke
         cluster.start_member(0)
         cluster.await_leader()
         assert cluster.stop(0) == 0
+
+
+def test_a_container_is_a_forked_child_of_its_node_and_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalCluster, "spawn", FORKS.spawn)
+    with LocalCluster("tests.cluster.integration.services:Different", root=tmp_path, member_count=1) as cluster:
+        cluster.await_leader()
+        process = Path("/proc") / str(container_of(cluster, 0))
+        assert b"tests.forks" in (process / "cmdline").read_bytes(), "it was forked"
+        assert os.getsid(int(process.name)) == cluster.pid(0)
+        (hashed,) = cluster.log_events(0, HASH_EVENT)
+        environment = {**ENVIRONMENT, "PYTHONHASHSEED": HASH_SEED}
+        assert (
+            str(hashed["text_hash"])
+            == subprocess.run(
+                [sys.executable, "-c", "print(hash('ordo'))"],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.strip()
+        )
+        assert cluster.kill(0) == -signal.SIGKILL
+        await_that(lambda: not process.exists(), "its end")
+        cluster.start_member(0)
+        cluster.await_leader()
+        os.kill(container_of(cluster, 0), signal.SIGKILL)
+        assert cluster.wait(0) == 1
+        assert "was killed by signal 9" in cluster.logs(0)
 
 
 def test_what_a_fork_cannot_give_is_executed(forks: Forks, monkeypatch: pytest.MonkeyPatch) -> None:

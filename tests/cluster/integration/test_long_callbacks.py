@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +15,7 @@ from tests.cluster.integration.command import ordo
 from tests.cluster.integration.conftest import PATIENT, StartCluster
 from tests.cluster.integration.test_snapshots import restart_all, take_snapshot
 from tests.cluster.integration.writer import Writer
+from tests.clusters import container_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 PAUSE_S = 2.0
@@ -56,15 +56,6 @@ def test_a_callback_of_two_seconds(start_cluster: StartCluster, action: str) -> 
         assert writer.longest_gap_s > PAUSE_S - 0.5, "the callback did not pause"
         demand_agreement(cluster, [writer])
         assert places(cluster) == before
-
-
-def container_of(cluster: LocalCluster, member_id: int) -> int:
-    """The process id of a member's service container."""
-    pid = cluster.pid(member_id)
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        if b"ordo.cluster.container.main" in Path(f"/proc/{child}/cmdline").read_bytes():
-            return int(child)
-    raise AssertionError(f"member {member_id} has no container")
 
 
 def test_a_follower_whose_service_stands_still_does_not_hold_up_the_others(start_cluster: StartCluster) -> None:

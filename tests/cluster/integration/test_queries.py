@@ -44,7 +44,7 @@ def test_stale_answers_say_of_which_position_they_are(start_cluster: StartCluste
     cluster = start_cluster()
     leader = cluster.await_leader()
     follower = next(member_id for member_id in cluster.member_ids if member_id != leader)
-    with Writer(cluster.ingress_endpoints) as writer:
+    with Writer(cluster.ingress_endpoints, new_leader_timeout_s=patient(60)) as writer:
         writer.write(500)
         here = writer.client.query(b"")
         there = writer.client.query(b"", consistency="stale", member_id=follower, min_position=here.log_position)
