@@ -35,6 +35,7 @@ cdef class RecordingReader:
     cdef int _expect                           # what the next frame may be
     cdef int next(self, Fragment* out, int64_t limit_position) except -1 nogil
     cpdef void seek(self, int64_t position)
+    cdef bint _take_whole(self, Fragment* out, int64_t limit_position) noexcept nogil
     cdef int _load(self, const uint8_t** frame, int64_t end, bint is_promised) except -1 nogil
     cdef int _take_from_tail(self, const uint8_t* held, const uint8_t** frame, int64_t end) except -1 nogil
     cdef int _fill(self, int64_t needed, int64_t end, bint is_promised) except -1 nogil

@@ -117,6 +117,8 @@ cdef class RecordingReader:
         cdef const uint8_t* frame
         cdef int32_t length
         cdef uint8_t flags
+        if self._tail is not None and self._take_whole(out, limit_position):
+            return 1
         if limit_position == INT64_MAX and self.stop_position >= 0:
             end = self.stop_position
         while self._scan + HEADER_LENGTH <= end:
@@ -152,6 +154,32 @@ cdef class RecordingReader:
             self._expect = EXPECT_MESSAGE
             return 1
         return 0
+
+    cdef bint _take_whole(self, Fragment* out, int64_t limit_position) noexcept nogil:
+        """Hand out the next message if it is in memory, in one frame, and below a limit; else leave all as it is.
+
+        Most messages of a leader and its followers are: a third of the instructions of the general way.
+        """
+        cdef Layout* layout = &self._cursor.layout
+        cdef int64_t begin = self._scan
+        cdef const uint8_t* frame = self._tail.at(begin)
+        cdef int32_t length
+        if frame == NULL or limit_position == INT64_MAX or check_header(frame, begin, layout) != FAULT_NONE:
+            return False
+        length = ordo_get_i32(frame)
+        if (begin + align_frame(length) > limit_position or ordo_get_u16(frame + FRAME_TYPE_OFFSET) == TYPE_PAD
+                or frame[FRAME_FLAGS_OFFSET] & FLAGS_UNFRAGMENTED != FLAGS_UNFRAGMENTED):
+            return False
+        out.header = frame
+        out.payload = frame + HEADER_LENGTH
+        out.length_bytes = length - HEADER_LENGTH
+        out.start_position = begin
+        out.flags = frame[FRAME_FLAGS_OFFSET]
+        out.term_id = ordo_get_i32(frame + TERM_ID_OFFSET)
+        out.session_id = layout.session_id
+        out.position = self.position = self._scan = begin + align_frame(length)
+        self._expect = EXPECT_MESSAGE
+        return True
 
     cdef int _load(self, const uint8_t** frame, int64_t end, bint is_promised) except -1 nogil:
         """Load the frame at `_scan`, whole and checked; return 1, or 0 when it is not there or ends beyond `end`."""

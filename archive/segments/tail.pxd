@@ -19,5 +19,9 @@ cdef class RecordedTail:
     cdef int64_t rest(self, int64_t position) noexcept nogil           # bytes from a position to the end of the ring
     cdef uint8_t* place(self, int64_t position, int64_t length_bytes) noexcept nogil # where a block is to be put
     cdef void note(self, int64_t position, int64_t length_bytes) noexcept nogil      # it was put there
-    cdef const uint8_t* at(self, int64_t position) noexcept nogil      # the frame that begins there; NULL: not here
+    cdef inline const uint8_t* at(self, int64_t position) noexcept nogil:
+        """Return the frame that begins there; NULL: it is not here."""
+        if position < self.begin or position >= self.end:
+            return NULL
+        return self._ring + (position & (TAIL_LENGTH - 1))
     cpdef void forget(self)

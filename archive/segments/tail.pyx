@@ -35,11 +35,6 @@ cdef class RecordedTail:
         if self.begin < self.end - TAIL_LENGTH:
             self.begin = self.end - TAIL_LENGTH
 
-    cdef const uint8_t* at(self, int64_t position) noexcept nogil:
-        if position < self.begin or position >= self.end:
-            return NULL
-        return self._ring + (position & _MASK)
-
     cpdef void forget(self):
         """Forget everything: what is written next need not follow on what was."""
         self.begin = self.end = _NOWHERE
