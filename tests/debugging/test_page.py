@@ -23,7 +23,7 @@ from tests.snippets import blocks_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 PAGE = ROOT / "docs" / "DEBUGGING.md"
-NUMBERS = re.compile(r"\d{3,}|term \d+|number=\d+|session=\d+|\d+ (?=records|of)")
+NUMBERS = re.compile(r"\d{3,}|term[ =]\d+|number=\d+|session=\d+|\d+ (?=records|of)")
 """Positions, times, terms, ids and counts, which are other ones in each log; what is sent and answered stays."""
 
 
