@@ -81,9 +81,9 @@ class ServiceFailures(NamedTuple):
     """Where services have failed, and at what; empty where none has."""
 
     now: str = ""
-    """Of the leader."""
+    """That of the leader."""
     earlier: str = ""
-    """Of the newest leader before it whose service has."""
+    """That of the newest leader before it whose service has."""
 
     @property
     def newest(self) -> str:
