@@ -94,6 +94,9 @@ def lead_twice(world: World) -> None:
         client.crash()
     for consumer in world.consumers:  # they have heard what most members are about to forget
         consumer.kill()
+    for reader in world.readers:
+        if reader.is_alive:
+            reader.kill()
     if not first.serves or first.leads_term != term_id:
         return
     end_position = first.append_position
