@@ -219,6 +219,11 @@ class ConsensusCore:
         return self._ctx.own.member_id
 
     @property
+    def takes_part(self) -> bool:
+        """Whether this node is, or may become, a member of the cluster whose log it has."""
+        return True
+
+    @property
     def is_serving(self) -> bool:
         """Whether this member leads a term whose first record is committed."""
         return self._ctx.is_leading and self._ctx.is_closed

@@ -113,6 +113,9 @@ ELSEWHERE = {
     "lake": Elsewhere("ordo.pipeline.lake.lake_commands:lake_app", "The log in Delta and Iceberg tables, as it grows."),
     "deploy": Elsewhere("ordo.deploy_commands:deploy_app", "Run clusters in containers."),
     "backup": Elsewhere("ordo.backup.backup_commands:backup_app", "Keep a copy of a cluster on another machine."),
+    "standby": Elsewhere(
+        "ordo.standby.standby_commands:standby_app", "Follow a cluster from another place, and take over from it."
+    ),
     "schema": Elsewhere("ordo.schema_commands:schema_app", "Messages with types as SBE schemas, and back."),
     "restore": Elsewhere("ordo.backup.backup_commands:restore", "Make the folders of a new cluster from a backup."),
 }

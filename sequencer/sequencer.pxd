@@ -41,6 +41,7 @@ cdef class Sequencer:
     # role
     cdef int _mode                        # STAND_BY, LEADING, FOLLOWING
     cdef readonly bint takes_ingress
+    cdef readonly bint answers_backups      # what is no message is handed on, though no leader is known
     cdef readonly bint holds_for_room       # clients' messages stay in their ingress: the disk has no room for them
     cdef readonly bint is_steady            # no election is running: positions go past Python
     cdef readonly bint wants_tick           # a request came that the slow tick goes on with

@@ -153,6 +153,10 @@ cdef class Sequencer:
         """Take messages of clients, or leave them in their ingress."""
         self.takes_ingress = is_open
 
+    def answer_backups(self):
+        """Hand on what is no message, though no leader is known: backups and other standbys ask a standby."""
+        self.answers_backups = True
+
     def hold_for_room(self, bint is_held):
         """Leave clients' messages in their ingress while the disk has no room for them."""
         self.holds_for_room = is_held
@@ -489,7 +493,7 @@ cdef class Sequencer:
         if is_of_operator(data, fragment.length_bytes):
             self._ingress_host.on_operator(image, PyBytes_FromStringAndSize(<const char*> data, fragment.length_bytes))
             return 1
-        if not self.takes_ingress:
+        if not self.takes_ingress and not self.answers_backups:
             return 0
         if template < 0:
             self._ingress_host.on_invalid_request(f"ingress: {fragment.length_bytes} bytes that are no cluster message")

@@ -38,6 +38,8 @@ class CommittedLog(LogHost):
         self._clock_watch = base.member.clock_watch
         self._executor = LogExecutor(recovery.log_position)
         self._terms_known_to = recovery.append_position
+        self._has_members = not base.config.is_standby
+        """The log names this member's cluster; that of a standby names the one that it copies."""
 
     def attach(
         self,
@@ -61,7 +63,7 @@ class CommittedLog(LogHost):
         log_record = self._executor.add(position, record)
         self._clock_watch.note(log_record.values)
         self._sequencer.set_next_record(self._executor.next_position)
-        if log_record.table is ordo_codecs.CONFIGURATION_EVENT:
+        if log_record.table is ordo_codecs.CONFIGURATION_EVENT and self._has_members:
             self._membership.on_record(position, log_record.values)
         self._rules.on_record(log_record)
         is_new_term = log_record.table is codecs.NEW_LEADERSHIP_TERM_EVENT

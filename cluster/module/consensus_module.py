@@ -51,6 +51,7 @@ from ordo.cluster.module.state_capture import StateCapture
 from ordo.cluster.wire.counters.counter_types import ModuleState
 from ordo.cluster.wire.streams import CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from ordo.consensus.core import ConsensusCore
+from ordo.consensus.standby import StandbyCore
 from ordo.consensus.state.states import ElectionState
 from ordo.runtime.errors import CorruptFrameError, StorageError, StorageMissingError
 from ordo.sequencer.quotas import Quotas
@@ -108,7 +109,8 @@ class ConsensusModule:
         self._recovery = recovery = _recover(config, seams, is_single=len(members) == 1)
         self.counters = ModuleCounters(seams.client, config, recovery)
         draws = UniformDraws(seams.random.stream("election"))
-        self.core = ConsensusCore(config.consensus(members), recovery.durable_state(), draws)
+        make_core = StandbyCore if config.is_standby else ConsensusCore
+        self.core = make_core(config.consensus(members), recovery.durable_state(), draws)
         self.sequencer = self._make_sequencer(config, seams)
         gate = IngressGate(self.core, self.sequencer)
         self.base = base = self._make_base(config, members, seams, gate)
@@ -265,7 +267,10 @@ class ConsensusModule:
             on_available_image=self.sequencer.add_consensus_image,
             on_unavailable_image=self.sequencer.remove_consensus_image,
         )
-        recovery.introduce_members(contacts)
+        if base.config.is_standby:
+            self.sequencer.answer_backups()
+        else:
+            recovery.introduce_members(contacts)
         contacts.connect(now_ns)
         client.add_subscription(
             f"aeron:udp?endpoint={bound.ingress}|{base.config.receive_options}|rejoin=false|alias=ingress",

@@ -29,6 +29,9 @@ class IngressIntakeHost(Protocol):
         """Count a refused request, and log one line."""
 
 
+OF_BACKUPS = (codecs.BACKUP_QUERY, codecs.HEARTBEAT_REQUEST)
+
+
 class IngressIntake(IngressHost):
     """Takes one member's ingress."""
 
@@ -62,10 +65,12 @@ class IngressIntake(IngressHost):
         if found is None:
             return True
         table, values = found
+        if not self._core.takes_part and table not in OF_BACKUPS:
+            return True  # a client asks on at the members of the cluster
         if table is codecs.SESSION_CONNECT_REQUEST:
             self._sessions.connect(values, image, self._core.leader_member_id, cluster_time)
             self._sequencer.request_tick()
-        elif table in (codecs.BACKUP_QUERY, codecs.HEARTBEAT_REQUEST):
+        elif table in OF_BACKUPS:
             # here because the consensus endpoint may be open to members only
             self._take(self._on_stranger, image.source_identity, message)
         else:

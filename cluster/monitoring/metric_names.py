@@ -78,6 +78,15 @@ NODE_METRICS: dict[int, Metric] = {
     ),
     CounterType.QUOTA_SESSIONS: _gauge("quota_sessions", "Sessions whose messages wait for a quota at this leader"),
     CounterType.QUOTA_HOLDS: _counter("quota_holds", "Times that a leader left a message in its stream for a quota"),
+    CounterType.STANDBY_LAG_BYTES: _gauge(
+        "standby_lag_bytes", "Of a standby: how much of the primary's committed log is known not to be here"
+    ),
+    CounterType.STANDBY_LAG_MS: _gauge(
+        "standby_lag_seconds", "Of a standby: what the primary committed in so long may not be here; -1: unknown", 0.001
+    ),
+    CounterType.STANDBY_HEARD_MS: _gauge(
+        "standby_heard_seconds", "Of a standby: how long ago the primary said how far it is; -1: never", 0.001
+    ),
     CounterType.CLOCK_AHEAD: _gauge(
         "clock_ahead_seconds", "How far this machine's clock is ahead of cluster time, which is slewed", 0.001
     ),

@@ -7,7 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ordo.archive.archive import Archive
 from ordo.archive.protocol.codes import REFUSALS
@@ -123,6 +123,9 @@ class Node:
     nothing is left behind then.
     """
 
+    is_standby: ClassVar[bool] = False
+    """The node copies a cluster's log, and takes no part in consensus."""
+
     def __init__(
         self,
         config: NodeSettings,
@@ -202,7 +205,7 @@ class Node:
         config = self.config
         owner = Owner(config.cluster.cluster_id, config.node.member_id)
         draw = self._seams.random.secret("start").getrandbits(START_DRAW_BITS)
-        return claim(store.folder, owner, str(config.node.data_dir), draw)
+        return claim(store.folder, owner, str(config.node.data_dir), draw, is_standby=self.is_standby)
 
     def _open_note(self) -> CommitNote:
         note = CommitNote(self._seams.storage, str(self.config.cluster_dir))
@@ -231,7 +234,8 @@ class Node:
             lost_state,
             self._look,
         )
-        module = ConsensusModule(config.module_config(), config.member_list, module_seams, self._authenticator)
+        settings = config.module_config().model_copy(update={"is_standby": self.is_standby})
+        module = ConsensusModule(settings, config.member_list, module_seams, self._authenticator)
         if self._traces is not None:
             threshold = threshold_of(config.tracing.rate)
             leading = LogTraces(self._traces, seams.clock, threshold)
@@ -436,10 +440,21 @@ class Node:
             raise failures[0]
 
 
-def run_node(config: NodeSettings, service_names: Sequence[str] = ()) -> int:
+NodeMaker = Callable[
+    [NodeSettings, NodeSeams, "Sequence[Service | ServiceVersions] | None", Callable[[int], None] | None], Node
+]
+"""Makes a node, as its class does."""
+
+
+def run_node(
+    config: NodeSettings,
+    service_names: Sequence[str] = (),
+    next_life: Callable[[NodeSettings], NodeMaker | None] = lambda _: Node,
+) -> int:
     """Run a node until it is told to end (SIGTERM, SIGINT, shutdown); return the exit status.
 
-    `service_names`, module:Class, by service id, take the place of those that the configuration names.
+    `service_names`, module:Class, by service id, take the place of those that the configuration names. `next_life`
+    gives, before each start, what makes the node; None: it is told to end.
     `python -O` would remove the assertions that guard the log, and is refused.
     """
     if not __debug__:
@@ -453,7 +468,10 @@ def run_node(config: NodeSettings, service_names: Sequence[str] = ()) -> int:
     try:
         while True:
             try:
-                status, starts_again = _run_once(config, names, versions, metrics)
+                make_node = next_life(config)
+                if make_node is None:
+                    return 0
+                status, starts_again = _run_once(config, names, versions, metrics, make_node)
             except StorageFullError as error:
                 if not is_want_of_room(error, config.node.data_dir):
                     raise
@@ -471,6 +489,7 @@ def _run_once(
     service_names: Sequence[dict[int, str]],
     versions: Sequence[ServiceVersions],
     metrics: MetricsProcess,
+    make_node: NodeMaker,
 ) -> tuple[int, bool]:
     """One life of a node: the exit status, and whether it is to be started again at once."""
     inline = config.node.service_mode == "inline"
@@ -489,7 +508,7 @@ def _run_once(
         causes.append(signal.Signals(number).name)
         node.module.end()
 
-    node = Node(config, real_seams(files_reserved(config)), versions if inline else None, on_tick)
+    node = make_node(config, real_seams(files_reserved(config)), versions if inline else None, on_tick)
     has_started, failure = False, ""
     try:
         signal.signal(signal.SIGTERM, on_signal)

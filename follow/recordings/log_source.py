@@ -230,6 +230,20 @@ class LogSource:
         self.end_position = reply.relevant_id
         self.state = SourceState.READY
 
+    def measure(self) -> Reply | None:
+        """Ask a node that is read how far its log is committed now: its reply says so as `relevant_id`.
+
+        None where the node cannot be asked now. A reply of a node that is left does not come.
+        """
+        if self.state is not SourceState.REPLAYING:
+            return None
+        call = control_requests.max_recorded_position(self._recording_id)
+        try:
+            return self._session.request(call.message, item_count_max=call.item_count_max, **call.fields)
+        except OrdoError as error:
+            self._end_with(error)
+            return None
+
     def begin(self, position: int, length_bytes: int | None = None) -> None:
         """Replay from a position on, where an entry begins; call once, when READY.
 

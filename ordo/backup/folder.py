@@ -23,7 +23,7 @@ from ordo.cluster.module.state.module_snapshot import decode as decode_module
 from ordo.cluster.module.state.state_store import SnapshotEntry, StateStore
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin, identity_text, parse_identity
-from ordo.cluster.wire.streams import LOG_STREAM_ID
+from ordo.cluster.wire.streams import LOG_STREAM_ID, topic_of
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import ConfigurationError, StorageError, StorageInUseError
 from ordo.runtime.io.durable_files import write_durably
@@ -51,8 +51,19 @@ class Contents(NamedTuple):
 class BackupFolder(Closing):
     """A backup that belongs to this process until `close`. Raises StorageInUseError while another one has it."""
 
-    def __init__(self, path: Path, client: TransportClient | None, *, segment_length_bytes: int | None = None) -> None:
-        """`client`: what recordings are made with; None: the backup is only read. What a crash left is cleaned up."""
+    def __init__(
+        self,
+        path: Path,
+        client: TransportClient | None,
+        *,
+        segment_length_bytes: int | None = None,
+        state_path: Path | None = None,
+    ) -> None:
+        """Take the folder. What a crash left is cleaned up.
+
+        `client`: what recordings are made with; None: the backup is only read. `state_path`: where the store is, if not
+        beside the archive.
+        """
         self.path = path
         storage = FileStorage(open_lmdb)
         storage.make_directory(str(path))
@@ -66,7 +77,7 @@ class BackupFolder(Closing):
         except StorageInUseError:
             raise StorageInUseError(f"{path}: another `ordo backup` is using this folder; stop it first") from None
         try:
-            self.store = StateStore(storage.open_metadata(str(path / STATE)))
+            self.store = StateStore(storage.open_metadata(str(state_path or path / STATE)))
         except BaseException:
             self.archive.close()
             raise
@@ -76,7 +87,8 @@ class BackupFolder(Closing):
         """Purge recordings of snapshots that never became whole."""
         kept = {one for entry in self.store.load().snapshots for one in entry.recording_ids}
         for descriptor in self.archive.recordings():
-            if descriptor.stream_id != LOG_STREAM_ID and descriptor.recording_id not in kept:
+            is_of_topic = topic_of(descriptor.original_channel) is not None
+            if descriptor.stream_id != LOG_STREAM_ID and descriptor.recording_id not in kept and not is_of_topic:
                 self.archive.purge(descriptor.recording_id)
 
     def contents(self) -> Contents:

@@ -9,10 +9,10 @@ credentials that all members refuse, end it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.archive.client.settings import ArchiveClientSettings
-from ordo.backup.folder import BackupFolder, Report
+from ordo.backup.folder import Contents, Report
 from ordo.backup.log_copy import LogCopy
 from ordo.backup.query import Description, MemberQuery
 from ordo.backup.snapshot_copy import SnapshotCopy
@@ -20,6 +20,9 @@ from ordo.runtime.errors import ConfigurationError, NotPermittedError, OrdoError
 from ordo.runtime.native.time_units import SECOND_NS
 
 if TYPE_CHECKING:
+    from ordo.archive.archive import Archive
+    from ordo.cluster.module.state.state_store import StateStore
+    from ordo.cluster.wire.known_cluster import KnownCluster
     from ordo.cluster.wire.log_identity import Origin
     from ordo.transport.client.client import TransportClient
 
@@ -27,12 +30,25 @@ RETRY_INTERVAL_NS = SECOND_NS
 STATUS_INTERVAL_NS = SECOND_NS
 
 
+class Folder(Protocol):
+    """Where the copies go: the folder of a backup, or of a standby."""
+
+    @property
+    def archive(self) -> Archive: ...
+    @property
+    def store(self) -> StateStore: ...
+    def contents(self) -> Contents: ...
+    def known_cluster(self) -> KnownCluster: ...
+    def write_cluster(self, endpoints: list[str], origin: Origin | None) -> None: ...
+    def write_status(self, values: dict[str, object]) -> None: ...
+
+
 class Backup:
     """One backup that is kept up to date. `work` every duty cycle."""
 
     def __init__(
         self,
-        folder: BackupFolder,
+        folder: Folder,
         client: TransportClient,
         addresses: Sequence[str],
         *,
@@ -74,13 +90,11 @@ class Backup:
         offered = self._answer.snapshot
         has_snapshot = offered is None or self._newest_position >= offered.log_position
         return (
-            has_snapshot
-            and self._has_start
-            and self._log.position >= max(self._log.end_position, self._newest_position)
+            has_snapshot and self.can_start and self._log.position >= max(self._log.end_position, self._newest_position)
         )
 
     @property
-    def _has_start(self) -> bool:
+    def can_start(self) -> bool:
         """A cluster could start from the newest stretch: it is the beginning of the log, or has a snapshot within."""
         if self._log is None or self._log.recording_id is None:
             return False
@@ -110,7 +124,7 @@ class Backup:
         if now_ns >= self._status_ns:
             self._status_ns = now_ns + STATUS_INTERVAL_NS
             self._folder.write_status(self.status())
-            if self._answer is not None and not self._has_start:
+            if self._answer is not None and not self.can_start:
                 self._due_ns = min(self._due_ns, now_ns)  # the member's log has begun anew since it was asked
         return work_count
 
@@ -178,6 +192,10 @@ class Backup:
             self._log = LogCopy(self._folder.archive, self._client, nodes, newest, self._report, self._cluster)
         else:
             self._log.change_nodes(nodes)
+        self._look_at_snapshot(answer)
+
+    def _look_at_snapshot(self, answer: Description) -> None:
+        """Copy the member's snapshot where it is newer than those that are here."""
         offered, address = answer.snapshot, answer.archive
         if offered is not None and address is not None and offered.log_position > self._newest_position:
             settings = self._archive_settings(address)
@@ -185,6 +203,11 @@ class Backup:
 
     def _archive_settings(self, address: str) -> ArchiveClientSettings:
         return ArchiveClientSettings.at(address, message_timeout_s=5.0, credentials=self._credentials, name="backup")
+
+    @property
+    def log(self) -> LogCopy | None:
+        """The copy of the log; None until a member has answered."""
+        return self._log
 
     def _write_cluster(self) -> None:
         """Write down whose backup this is, before anything is recorded, and once a member's archive has shown it."""
@@ -240,6 +263,13 @@ class Backup:
             self._snapshot.close()
         if self._log is not None:
             self._log.close()
+
+
+class LogBackup(Backup):
+    """Follows the log alone, for a program that executes it and takes its snapshots itself."""
+
+    def _look_at_snapshot(self, answer: Description) -> None:
+        """Leave the member's snapshots to it."""
 
 
 def demand_addresses(addresses: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from ordo.runtime.errors import ArchiveError, OrdoError, StorageError
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
+    from ordo.archive.client.session import Reply
     from ordo.archive.recorder import Recording
     from ordo.archive.segments.catalog import RecordingDescriptor
     from ordo.follow.recordings.log_source import LogSource
@@ -52,6 +53,8 @@ class LogCopy:
         self._source: LogSource | None = None
         self._failure: Exception | None = None
         self._told = ""
+        self.has_left_gap = False
+        """A new stretch was begun, which does not continue the one before."""
         self.recording_id = None if stretch is None else stretch.recording_id
         self._follower = self._follow(None if stretch is None else stretch.stop_position)
 
@@ -72,6 +75,15 @@ class LogCopy:
         if self._recording is not None:
             return int(self._recording.durable_position)
         return -1 if self.recording_id is None else self._archive.descriptor(self.recording_id).stop_position
+
+    @property
+    def recording(self) -> Recording | None:
+        """What records the log at the moment; None while no node is read."""
+        return self._recording
+
+    def measure(self) -> Reply | None:
+        """Ask the node that is read how far its log is committed now; see LogSource."""
+        return None if self._follower.source is None else self._follower.source.measure()
 
     @property
     def source_address(self) -> str | None:
@@ -166,6 +178,7 @@ class LogCopy:
         self._stop()
         self._follower.close()
         self.recording_id = self._source = None
+        self.has_left_gap = True
         self._follower = self._follow(None)
 
     def change_nodes(self, nodes: Sequence[ArchiveClientSettings]) -> None:

@@ -22,7 +22,7 @@ SILENCE_MAX_S = 10.0
 def describe_backup(path: Path) -> dict[str, Any]:
     """Return the status as JSON has it. Raises ConfigurationError where there is no backup."""
     contents = look(path)
-    told, cluster = _read_status(path), read_json(path / CLUSTER)
+    told, cluster = read_status(path / STATUS, "backup"), read_json(path / CLUSTER)
     return {
         "folder": str(path),
         "cluster": cluster.get("cluster", ""),
@@ -44,15 +44,18 @@ def describe_backup(path: Path) -> dict[str, Any]:
     }
 
 
-def _read_status(path: Path) -> dict[str, Any]:
-    """Return what the process that keeps the backup says of itself; one that says nothing any more is gone."""
-    told = read_json(path / STATUS)
+def read_status(path: Path, kept: str) -> dict[str, Any]:
+    """Return what the process that keeps a backup, or a standby, says of itself; a silent one is gone.
+
+    `kept`: what it is.
+    """
+    told = read_json(path)
     if told.get("state", STOPPED) == STOPPED:
         return told
-    silence_s = time.time() - (path / STATUS).stat().st_mtime
+    silence_s = time.time() - path.stat().st_mtime
     if silence_s <= SILENCE_MAX_S:
         return told
-    problem = f"no process has kept this backup for {silence_s:.0f} s, or it hangs; it was {told['state']}"
+    problem = f"no process has kept this {kept} for {silence_s:.0f} s, or it hangs; it was {told['state']}"
     return {**told, "state": GONE, "problem": "; ".join(filter(None, (problem, told.get("problem"))))}
 
 

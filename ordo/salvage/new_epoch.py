@@ -37,6 +37,8 @@ from ordo.salvage.holding_rows import encode_holding
 from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ordo.cluster.settings.config import NodeSettings
     from ordo.salvage.holdings import Findings
 
@@ -86,10 +88,30 @@ def begin_epoch(
     Raises ClusterError where `find_refusal` finds a reason, or the folder has changed since it was read;
     StorageInUseError while the member runs.
     """
+    if refusal := find_refusal(comparison, config.node.member_id):
+        raise ClusterError(refusal)
+    evidence = {
+        "holdings": [encode_holding(one) for one in comparison.holdings],
+        "comparison": comparison.describe(),
+    }
+    return go_on_alone(config, findings, evidence, storage=storage, clock=clock, draw=draw)
+
+
+def go_on_alone(
+    config: NodeSettings,
+    findings: Findings,
+    evidence: Mapping[str, object],
+    *,
+    storage: Storage | None = None,
+    clock: Clock | None = None,
+    draw: bytes = b"",
+) -> Recovered:
+    """Make the log of a folder, as it was read, that of a cluster of its own, though others may have more of it.
+
+    `evidence`: what is kept beside what the store had. `draw` and what is raised: as `begin_epoch` has them.
+    """
     storage = storage or FileStorage(open_lmdb)
     member_id = config.node.member_id
-    if refusal := find_refusal(comparison, member_id):
-        raise ClusterError(refusal)
     if findings.log is None:
         raise ClusterError(
             f"member {member_id} has a snapshot alone, and no log behind it that a new epoch could follow: go on with "
@@ -98,7 +120,7 @@ def begin_epoch(
     closing = _close(config, findings, draw or secrets.token_bytes(IDENTITY_BYTES))
     with open_stopped(config, storage) as store:
         base_position = findings.holding.end_position
-        evidence_path = _keep_evidence(config, storage, store, comparison, closing)
+        evidence_path = _keep_evidence(config, storage, store, evidence, closing)
         store.folder.put_recovering(Recovering(base_position, findings.holding.committed_position))
         end_position = _append(config, storage, clock or SystemClock(), findings, closing)
         _note_committed(config, storage, end_position)  # before the store, which says that all is done
@@ -131,12 +153,11 @@ def _close(config: NodeSettings, findings: Findings, draw: bytes) -> ClosingReco
 
 
 def _keep_evidence(
-    config: NodeSettings, storage: Storage, store: StateStore, comparison: Comparison, closing: ClosingRecords
+    config: NodeSettings, storage: Storage, store: StateStore, evidence: Mapping[str, object], closing: ClosingRecords
 ) -> str:
     """Write down what was compared, and what the store had, before anything changes."""
     said = {
-        "holdings": [encode_holding(one) for one in comparison.holdings],
-        "comparison": comparison.describe(),
+        **evidence,
         "identity": closing.identity.hex(),
         "term_id": closing.term_id,
         "store": {key.hex(): value.hex() for key, value in store.rows()},

@@ -88,6 +88,7 @@ WORD_FOR_WORD = {
     "TUTORIAL.md": "tests/cli/test_tutorial.py",
     "DEBUGGING.md": "tests/debugging/test_page.py",
     "BACKUP.md": "tests/cluster/integration/test_backup_page.py",
+    "STANDBY.md": "tests/cluster/integration/test_standby.py",
     "SIZING.md": "tests/cluster/node/test_sizing.py",
     "SERVICES.md": "tests/examples/test_services_page.py",
     "MESSAGES.md": "tests/cli/test_messages_page.py",

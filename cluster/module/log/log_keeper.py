@@ -314,6 +314,18 @@ class LogKeeper:
             return f"the log stands still at position={position}, {notified} is committed", False
         return None
 
+    # -- as a standby
+
+    def take_copy(self, recording: Recording) -> None:
+        """Go on with a recording of the log that somebody else makes: a standby copies what a cluster has committed."""
+        assert self._leader_log is None and self._follower_log is None, "a member's log is led or followed"
+        self._attach(recording)
+
+    def release_copy(self) -> None:
+        """Scan the copy to its end, since its recording has stopped."""
+        self._sequencer.detach_recording(int(self._archive.descriptor(self.recording_id).stop_position))
+        self._sequencer.scan_to_end()
+
     # -- both
 
     @property

@@ -19,6 +19,7 @@ _OWNER = b"owner"
 _ORIGIN = b"origin"
 _START = b"start"
 _RECOVERING = b"recovering"
+_STANDBY = b"standby"
 _PEER = b"peer/"
 _PEER_CLUSTER = b"peer-cluster/"
 _OWNER_ROW = struct.Struct(">ii")
@@ -55,7 +56,7 @@ class Recovering(NamedTuple):
 
 
 class FolderRows:
-    """The keys `owner`, `origin`, `start`, `recovering`, `peer/<member id>` and `peer-cluster/<member id>`.
+    """The keys `owner`, `origin`, `start`, `recovering`, `standby`, `peer/<member id>`, `peer-cluster/<member id>`.
 
     Every change is durable when the call returns.
     """
@@ -118,9 +119,20 @@ class FolderRows:
         with self._store.transaction() as txn:
             txn.put(_RECOVERING, _RECOVERING_ROW.pack(*before))
 
+    @property
+    def is_standby(self) -> bool:
+        """Whether the folder has a copy of another cluster's log, which only a promotion makes one to go on with."""
+        return self._store.get(_STANDBY) is not None
+
+    def put_standby(self) -> None:
+        """Note that the log of this folder is a copy."""
+        with self._store.transaction() as txn:
+            txn.put(_STANDBY, b"1")
+
     def begin_epoch(self, txn: Transaction, origin: Origin) -> None:
-        """End a recovery: the folder is another cluster's, which has met no other member yet."""
+        """End a recovery or a promotion: the folder is another cluster's, which has met no other member yet."""
         txn.delete(_RECOVERING)
+        txn.delete(_STANDBY)
         for prefix in (_PEER, _PEER_CLUSTER):
             for key, _ in self._store.items(prefix):
                 txn.delete(key)
@@ -135,14 +147,20 @@ class Claim(NamedTuple):
     start: Start
 
 
-def claim(rows: FolderRows, owner: Owner, folder: str, draw: int) -> Claim:
+def claim(rows: FolderRows, owner: Owner, folder: str, draw: int, *, is_standby: bool = False) -> Claim:
     """Take a folder for a member's start, before anything else is done with it.
 
-    Raises ClusterError where it belongs to another member or cluster. `draw`: a random number.
+    Raises ClusterError where it belongs to another member or cluster, or is a copy that was not promoted and is to be
+    used by anybody but a standby. `draw`: a random number.
     """
     found = rows.owner
     if found is not None and found != owner:
         raise ClusterError(describe_foreign(found, owner, folder, rows.origin))
+    if rows.is_standby and not is_standby:
+        raise ClusterError(
+            f"the data folder {folder} is a standby's, a copy of another cluster's log: start it with `ordo standby "
+            "run`, or promote it first (`ordo standby promote`)"
+        )
     if rows.recovering is not None:
         raise ClusterError(
             f"the data folder {folder} was being recovered, and that did not come to its end: give the same `ordo "

@@ -369,7 +369,7 @@ class Recovery:
 
     def durable_state(self) -> DurableState:
         """Return the state that consensus starts from."""
-        named = None if self.contents is None else self.contents.configuration
+        named = None if self.contents is None or self._config.is_standby else self.contents.configuration
         return DurableState(
             self.state.candidate_term_id,
             self.terms,

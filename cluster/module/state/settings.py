@@ -309,6 +309,8 @@ class ModuleSettings(ClusterSettings):
     are none."""
     check_log: bool = False
     """The whole log is checked at a start, not only what is behind the newest snapshot."""
+    is_standby: bool = False
+    """Its log is a copy of another cluster's, and it takes no part in consensus (ordo.standby)."""
 
     @property
     def receive_options(self) -> str:

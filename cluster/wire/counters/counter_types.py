@@ -50,6 +50,9 @@ class CounterType(IntEnum):
     LOG_LINES_DROPPED = 1092
     QUOTA_SESSIONS = 1093
     QUOTA_HOLDS = 1094
+    STANDBY_LAG_BYTES = 1095
+    STANDBY_LAG_MS = 1096
+    STANDBY_HEARD_MS = 1097
 
 
 class ModuleState(IntEnum):

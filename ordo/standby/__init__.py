@@ -1,0 +1,1 @@
+"""A cluster of one in another place, which follows a primary's log without being waited for: `ordo standby`."""

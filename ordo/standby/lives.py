@@ -1,0 +1,142 @@
+"""The lives of a standby: it begins with a copy, follows as a node, and is a node of its own cluster once promoted.
+
+    seeding      there is no log that could go on: the primary's newest snapshot and the log behind it are copied, as a
+                 backup does it (ordo.backup.follow)
+    following    a node runs, and its log grows with the primary's (ordo.standby.feed)
+    promotion    ordered by an operator: the stopped folder gets a new epoch (ordo.standby.promotion)
+    on its own   a plain node
+
+A crash in any of them is followed by the same one: what is in the folder decides.
+"""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.backup.folder import BackupFolder, write_json
+from ordo.backup.follow import Backup
+from ordo.cluster.node.node import Node, NodeMaker
+from ordo.runtime.io.storage import FileStorage
+from ordo.standby.folder import ORDER, STATUS, has_log, is_promoted, prepare
+from ordo.standby.node import StandbyNode
+from ordo.standby.promotion import clear_order, promote
+from ordo.transport.client.client_transport import ClientTransport
+from ordo.transport.secure.settings import Encryption
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ordo.cluster.settings.config import NodeSettings
+    from ordo.standby.feed import Primary
+
+PARK_NS = 1_000_000
+SEEDING = "copying what there is"
+PROMOTED = "promoted"
+
+
+class Lives:
+    """Gives, before each start of the process's node, what makes it; see `run_node`."""
+
+    def __init__(self, primary: Primary) -> None:
+        self._primary = primary
+        self._node: StandbyNode | None = None
+
+    def next_life(self, config: NodeSettings) -> NodeMaker | None:
+        """Return what makes the node; None where the process was told to end meanwhile."""
+        if is_promoted(config):
+            clear_order(config)  # a crash may have come between the promotion and this
+            return Node
+        prepare(config)
+        is_copied = has_log(config)
+        if self._take_gap() and not self._is_ordered(config):
+            is_copied = False
+        if not is_copied and not self._seed(config):
+            return None
+        if self._is_ordered(config):
+            self._report(str(next(promote(config).lines())))
+            write_json(config.node.data_dir / STATUS, {"state": PROMOTED})
+            return Node
+        return partial(self._make, config.node.data_dir)
+
+    def _make(self, directory: Path, *arguments: Any) -> StandbyNode:
+        self._node = StandbyNode(
+            *arguments,
+            primary=self._primary,
+            write=lambda name, values: write_json(directory / name, values),
+            is_ordered=(directory / ORDER).exists,
+        )
+        return self._node
+
+    def _report(self, text: str) -> None:
+        self._primary.report(text)
+
+    def _take_gap(self) -> bool:
+        """Return whether the last life met a gap in what the primary still has."""
+        node, self._node = self._node, None
+        return node is not None and node.feed is not None and node.feed.has_gap
+
+    def _is_ordered(self, config: NodeSettings) -> bool:
+        return (config.node.data_dir / ORDER).exists()
+
+    def _seed(self, config: NodeSettings) -> bool:
+        """Copy the primary's newest snapshot and its log, until a node can go on; False: told to end before."""
+        encryption, keys = config.encryption, None
+        if encryption.is_on:
+            keys = Encryption(str(encryption.key_file), str(encryption.trusted_file))
+        directory = config.node.data_dir
+        with FileStorage(open_lmdb).lock_directory(str(directory)):
+            transport = ClientTransport.embedded("standby", clients_max=4, encryption=keys)
+            try:
+                folder = SeedFolder(
+                    directory,
+                    transport.client,
+                    segment_length_bytes=config.cluster.segment_length_bytes,
+                    state_path=config.cluster_dir / "state.mdb",
+                )
+                with folder:
+                    return self._copy(folder, transport)
+            finally:
+                transport.close()
+
+    def _copy(self, folder: SeedFolder, transport: ClientTransport) -> bool:
+        ends: list[int] = []
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda found, _: ends.append(found))
+        primary = self._primary
+        backup = Backup(
+            folder,
+            transport.client,
+            primary.addresses,
+            credentials=primary.credentials,
+            interval_s=primary.interval_s,
+            report=primary.report,
+        )
+        try:
+            while not ends and not backup.is_complete:
+                now_ns = transport.drive()
+                if folder.archive.do_work(now_ns) + backup.work(now_ns) == 0:
+                    transport.park(PARK_NS)
+        finally:
+            backup.close()
+        if ends:
+            return False
+        folder.settle()
+        return True
+
+
+class SeedFolder(BackupFolder):
+    """The folder of a standby while it has no log to go on with: a backup's, in the places of a node's."""
+
+    def write_status(self, values: dict[str, Any]) -> None:
+        """Write what is done where `ordo standby status` looks for it."""
+        write_json(self.path / STATUS, {**values, "state": SEEDING})
+
+    def settle(self) -> None:
+        """Make the newest stretch the node's log, and let go of those before a gap."""
+        *former, newest = self.contents().stretches
+        self.store.put_log_recording(newest.recording_id)
+        for one in former:
+            self.archive.purge(one.recording_id)

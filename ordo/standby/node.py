@@ -1,0 +1,63 @@
+"""The node of a standby: a node whose log another cluster's members send, and which takes no part in consensus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ordo.cluster.node.node import Node, NodeSeams
+from ordo.standby.feed import Feed, Primary
+from ordo.standby.folder import Write
+
+if TYPE_CHECKING:
+    from ordo.cluster.container.versions import ServiceVersions
+    from ordo.cluster.settings.config import NodeSettings
+    from ordo.service_api.service import Service
+
+
+class StandbyNode(Node):
+    """Runs the services over the primary's log, and is a source of that log itself."""
+
+    is_standby: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        config: NodeSettings,
+        seams: NodeSeams,
+        services: Sequence[Service | ServiceVersions] | None = None,
+        on_tick: Callable[[int], None] | None = None,
+        *,
+        primary: Primary,
+        write: Write = lambda _name, _values: None,
+        is_ordered: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`write`: see `Feed`. `is_ordered` says whether an operator has ordered the promotion."""
+        self._primary = primary
+        self._write = write
+        self._is_ordered = is_ordered
+        self.feed: Feed | None = None
+        super().__init__(config, seams, services, on_tick)
+
+    def start(self) -> None:
+        super().start()
+        self.feed = Feed(self, self._primary, self._write)
+        self._closers.append(self.feed.close)
+
+    def _on_tick(self, now_ns: int) -> None:
+        super()._on_tick(now_ns)
+        feed, member = self.feed, self.module.member
+        if feed is None or member.has_ended:
+            return
+        feed.work(now_ns)
+        if feed.has_gap:
+            member.start_again(
+                "the primary has deleted the log that comes next here: this standby begins anew with a snapshot"
+            )
+        elif self._is_ordered():
+            member.start_again("the promotion was ordered")
+
+    def leave(self) -> None:
+        """Leave the primary's log."""
+        if self.feed is not None:
+            self.feed.close()
+        super().leave()

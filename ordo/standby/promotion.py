@@ -1,0 +1,143 @@
+"""Makes a standby a cluster of its own: the exact position up to which it has the primary's log, and a new epoch.
+
+What a promotion does to the folder is what `ordo cluster recover` does to a member's (ordo.salvage.new_epoch): behind
+the last record that is here stand those of another cluster, with another identity, in a term far beyond the primary's.
+So the primary, when it comes back, is another cluster to every client, reader and backup that has met the new one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ordo.backup.folder import CLUSTER, read_json, write_json
+from ordo.runtime.io.storage import FileStorage
+from ordo.runtime.native.clock import SystemClock
+from ordo.salvage.holdings import examine
+from ordo.salvage.new_epoch import go_on_alone
+from ordo.standby.folder import ORDER, PROMOTION, STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ordo.cluster.settings.config import NodeSettings
+
+
+class Promotion(NamedTuple):
+    """What a promotion found, and made."""
+
+    position: int
+    """Up to here the standby has the primary's log, to the byte: everything before is here, and nothing behind."""
+    timestamp_ms: int
+    """Cluster time of the last record that is here."""
+    former_identity: str
+    """That of the primary; empty where its log does not say it."""
+    primary_position: int
+    """The primary is known to have committed so much; -1 where it never said."""
+    lag_seconds: float | None
+    """At most what the primary committed in so long before `heard` is missing; None where that is not known."""
+    heard_seconds_ago: float | None
+    """How long before the order the primary was heard for the last time."""
+    identity: str
+    """That of the new cluster."""
+    term_id: int
+    end_position: int
+    """Where the new cluster's first records end."""
+    closed_session_count: int
+
+    @property
+    def lost_bytes(self) -> int:
+        """What is lost for certain."""
+        return max(0, self.primary_position - self.position)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report for an operator."""
+        yield (
+            f"this standby has the log of cluster {self.former_identity[:12] or '(without identity)'} up to "
+            f"position={self.position}, cluster time {_time(self.timestamp_ms)}: everything before is here"
+        )
+        if self.lost_bytes:
+            yield (
+                f"lost for certain: position={self.position} to {self.primary_position}, {self.lost_bytes} bytes, "
+                "which the primary had committed"
+            )
+        yield self._describe_unknown()
+        yield (
+            f"promoted: a cluster of one with identity {self.identity[:12]}, in term {self.term_id}, goes on behind "
+            f"position={self.position}; {self.closed_session_count} sessions are closed, and clients that have its "
+            "address in their list go over"
+        )
+        yield (
+            "never let the former cluster go on: stop its members, and keep their folders; what they have behind "
+            f"position={self.position} is in no log of the new one"
+        )
+
+    def _describe_unknown(self) -> str:
+        if self.heard_seconds_ago is None:
+            heard = "the primary was not heard by the process that followed it"
+        else:
+            heard = f"the primary was heard last {self.heard_seconds_ago:g} s before the order"
+        known = max(self.position, self.primary_position)
+        return (
+            f"cannot be known here: what the primary acknowledged behind position={known} ({heard}); what any client, "
+            "reader or backup has seen of a later position was lost as well"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the promotion as JSON has it."""
+        return {**self._asdict(), "lost_bytes": self.lost_bytes}
+
+
+def promote(config: NodeSettings) -> Promotion:
+    """Make a stopped standby's folder that of a cluster of one; the same again after a crash.
+
+    Raises ClusterError where the folder has nothing to go on with, StorageInUseError while its node runs.
+    """
+    directory = config.node.data_dir
+    told, primary = read_json(directory / STATUS), read_json(directory / CLUSTER)
+    findings = examine(config)
+    holding = findings.holding
+    former = "" if holding.origin is None else holding.origin.identity.hex()
+    evidence = {"promotion of a standby": {"told": told, "primary": primary}}
+    made = go_on_alone(config, findings, evidence)
+    promotion = Promotion(
+        made.from_position,
+        holding.timestamp_ms,
+        former,
+        int(told.get("primary_position", -1)),
+        told.get("lag_seconds"),
+        _heard_seconds_ago(told),
+        made.identity.hex(),
+        made.term_id,
+        made.end_position,
+        made.closed_session_count,
+    )
+    write_json(directory / PROMOTION, promotion._asdict())
+    clear_order(config)
+    return promotion
+
+
+def _heard_seconds_ago(told: dict[str, Any]) -> float | None:
+    """Return how long ago the primary was heard: what the process said, and the time since it said it."""
+    heard_s, told_ms = told.get("heard_seconds_ago"), told.get("told_ms")
+    if heard_s is None or told_ms is None:
+        return None
+    since_ms: int = max(0, SystemClock().epoch_ms() - told_ms)
+    return round(float(heard_s) + since_ms / 1000, 3)
+
+
+def read_promotion(config: NodeSettings) -> Promotion | None:
+    """Return what the promotion of this folder found; None where there was none."""
+    found = read_json(config.node.data_dir / PROMOTION)
+    return Promotion(**found) if found else None
+
+
+def clear_order(config: NodeSettings) -> None:
+    """Remove the operator's order, which was carried out."""
+    directory = config.node.data_dir
+    (directory / ORDER).unlink(missing_ok=True)
+    FileStorage().sync_directory(str(directory))
+
+
+def _time(value_ms: int) -> str:
+    return datetime.fromtimestamp(value_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,160 @@
+"""`ordo standby run | status | promote`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ordo.runtime.errors import ClusterError, OrdoError, StorageInUseError
+
+if TYPE_CHECKING:
+    from ordo.cluster.settings.config import NodeSettings
+    from ordo.standby.promotion import Promotion
+
+CONFIG = Annotated[Path, typer.Option(help="node.toml of the standby, which names it alone in [[members]]")]
+JSON = Annotated[bool, typer.Option("--json", help="print one JSON object")]
+ALIVE_S = 3.0
+"""A primary that was heard within so long is taken to be alive."""
+POLL_S = 0.02
+
+standby_app = typer.Typer(
+    name="standby",
+    help="Follow a cluster from another place, and become a cluster when it is gone.",
+    no_args_is_help=True,
+)
+
+
+@standby_app.command("run")
+def run_standby(
+    config: CONFIG,
+    endpoints: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT,... of the ingress of members, or of another standby; default those of before"),
+    ] = None,
+    service: Annotated[
+        list[str] | None, typer.Option(help="the service, module:Class; once for each of several services")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="file with a token that has the role log, where the cluster has [[tokens]]")
+    ] = None,
+    interval: Annotated[
+        float, typer.Option(min=0.1, help="seconds after which members are asked who belongs to the cluster")
+    ] = 10.0,
+    die_with_parent: Annotated[
+        bool, typer.Option("--die-with-parent", help="stop when the process that started this one is gone")
+    ] = False,
+) -> None:
+    """Follow a cluster's committed log and run the service over it, until SIGTERM or SIGINT.
+
+    After `ordo standby promote` the same process is the one node of a cluster of its own.
+    """
+    from ordo.backup.folder import CLUSTER, read_json
+    from ordo.backup.follow import demand_addresses
+    from ordo.cluster.client.connection.endpoints import parse_list
+    from ordo.cluster.node.node import run_node
+    from ordo.cluster.settings.config import load_config
+    from ordo.cluster.settings.log_settings import apply_log_settings, watch_log_settings
+    from ordo.runtime import children
+    from ordo.runtime.reporting.logging import configure_program, get_logger
+    from ordo.runtime.security.credentials import credentials_from_file
+    from ordo.standby.feed import Primary
+    from ordo.standby.folder import demand_alone
+    from ordo.standby.lives import Lives
+
+    configure_program()
+    if die_with_parent and not children.die_with_parent(os.getppid(), signal.SIGTERM):
+        raise typer.Exit(1)
+    loaded = load_config(config)
+    apply_log_settings(loaded)
+    watch_log_settings(lambda: load_config(config))
+    demand_alone(loaded)
+    kept = read_json(loaded.node.data_dir / CLUSTER).get("endpoints", ())
+    addresses = parse_list(endpoints) if endpoints else list(kept)
+    demand_addresses(addresses)
+    primary = Primary(
+        addresses,
+        b"" if token_file is None else credentials_from_file(token_file)(),
+        interval,
+        lambda text: get_logger().info("standby", text=text),
+    )
+    raise typer.Exit(run_node(loaded, service or (), Lives(primary).next_life))
+
+
+@standby_app.command()
+def status(config: CONFIG, as_json: JSON = False) -> None:
+    """Show how far a standby is, and what would be lost if its primary ended now."""
+    from ordo.cluster.settings.config import load_config
+    from ordo.standby.report import describe_lines, describe_standby
+
+    found = describe_standby(load_config(config))
+    print(json.dumps(found, indent=1) if as_json else "\n".join(describe_lines(found)))
+
+
+@standby_app.command()
+def promote(
+    config: CONFIG,
+    although_alive: Annotated[
+        bool,
+        typer.Option("--although-alive", help="yes, the primary answers: who goes on using it is in another cluster"),
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="give up waiting after this many seconds")] = 60.0,
+    as_json: JSON = False,
+) -> None:
+    """Make a standby a cluster of one, which goes on behind the last record that it has of its primary's log.
+
+    Prints the exact position up to which it has that log, and what cannot be known. The process of `ordo standby run`
+    carries it out; where none runs, this command does, and `ordo standby run` or `ordo node` starts the cluster.
+
+    Exit status: 1 where it is refused: the primary was heard within three seconds, or the standby has no log yet.
+    """
+    from ordo.cluster.settings.config import load_config
+
+    loaded = load_config(config)
+    done = _order(loaded, although_alive, timeout)
+    print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
+
+
+def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Promotion:
+    """Have who has the folder carry it out. Raises OrdoError where it is refused, or takes too long."""
+    from ordo.archive.store.lmdb_store import open_lmdb
+    from ordo.backup.folder import write_json
+    from ordo.runtime.io.storage import FileStorage
+    from ordo.standby.folder import ORDER, has_log, is_promoted
+    from ordo.standby.promotion import promote as carry_out
+    from ordo.standby.promotion import read_promotion
+    from ordo.standby.report import describe_standby
+
+    directory, found = config.node.data_dir, describe_standby(config)
+    if is_promoted(config):
+        position = "" if found["promotion"] is None else f" behind position={found['promotion']['position']}"
+        raise ClusterError(f"{directory}: this standby was promoted before{position}; see `ordo standby status`")
+    if not has_log(config):
+        raise ClusterError(f"{directory}: this standby has no log yet with which a cluster could go on")
+    heard_s = found.get("heard_seconds_ago")
+    if found.get("state") == "following" and heard_s is not None and heard_s < ALIVE_S and not although_alive:
+        raise ClusterError(
+            f"the primary answered {heard_s:g} s ago: it is not gone, and there would be two clusters. Stop it first, "
+            "or give --although-alive"
+        )
+    write_json(directory / ORDER, {})
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        try:
+            FileStorage(open_lmdb).lock_directory(str(directory)).close()
+            if not is_promoted(config):
+                return carry_out(config)
+        except StorageInUseError:
+            pass  # the process that has the folder carries it out
+        if is_promoted(config) and (done := read_promotion(config)) is not None:
+            return done
+        time.sleep(POLL_S)
+    raise OrdoError(
+        f"the process that has {directory} did not carry out the promotion within {timeout_s:g} s; the order stands: "
+        "see its log"
+    )

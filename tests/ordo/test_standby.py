@@ -1,0 +1,203 @@
+"""`ordo standby`: its lag, its folder, what it tells, and what a promotion of a folder finds and makes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ordo.backup.folder import CLUSTER, write_json
+from ordo.cli import EXIT_FAILED, EXIT_USAGE, run
+from ordo.cluster.admin.member_store import open_stopped, open_stored
+from ordo.cluster.module.state.folder_rows import Owner, claim
+from ordo.cluster.settings.config import NodeSettings, load_config
+from ordo.pipeline.generate import LogShape, generate_log
+from ordo.runtime.errors import ClusterError, ConfigurationError
+from ordo.salvage.holdings import examine
+from ordo.standby.feed import Primary
+from ordo.standby.folder import ORDER, STATUS, demand_alone, has_log, is_promoted, is_standby, prepare
+from ordo.standby.lag import Lag
+from ordo.standby.lives import Lives
+
+S = 1_000_000_000
+OWNER = Owner(0, 9)
+TOML = '[node]\nmember_id = 9\ndata_dir = "{0}"\n[[members]]\nid = 9\nhost = "127.0.0.1"\nport = 20000\n'
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The node.toml of a standby."""
+    file = tmp_path / "node.toml"
+    file.write_text(TOML.format(tmp_path / "data"))
+    return file
+
+
+@pytest.fixture
+def copy(path: Path) -> NodeSettings:
+    """A standby with a log of 50 messages, in two terms, and nobody who follows."""
+    config = load_config(path)
+    prepare(config)
+    log = generate_log(str(config.archive_dir), LogShape(messages=50, terms=2))
+    with open_stopped(config) as store:
+        store.put_log_recording(log.recording_id)
+    write_json(config.node.data_dir / CLUSTER, {"endpoints": ["10.0.0.1:20000"]})
+    return config
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = run(["standby", *words])
+    shown = capsys.readouterr()
+    return status, shown.out, shown.err
+
+
+# -- lag ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_here_is_as_old_as_the_question_that_it_answers() -> None:
+    lag = Lag()
+    assert (lag.behind_bytes, lag.behind_ns(9 * S), lag.silent_ns(9 * S)) == (0, None, None)
+    lag.reach(100)
+    lag.answer(100, asked_ns=10 * S, now_ns=11 * S)
+    assert (lag.behind_bytes, lag.behind_ns(12 * S), lag.silent_ns(12 * S)) == (0, 2 * S, 1 * S)
+    lag.answer(300, asked_ns=12 * S, now_ns=13 * S)
+    lag.reach(299)
+    assert (lag.behind_bytes, lag.behind_ns(14 * S)) == (1, 4 * S)
+    lag.reach(300)
+    assert (lag.behind_bytes, lag.behind_ns(14 * S)) == (0, 2 * S)
+
+
+def test_the_lag_grows_while_the_primary_is_silent() -> None:
+    lag = Lag()
+    lag.reach(64)
+    lag.answer(64, asked_ns=S, now_ns=S)
+    assert lag.behind_ns(61 * S) == 60 * S and lag.silent_ns(61 * S) == 60 * S and lag.behind_bytes == 0
+
+
+def test_a_member_that_is_behind_takes_nothing_back() -> None:
+    lag = Lag()
+    lag.answer(500, asked_ns=S, now_ns=S)
+    lag.answer(400, asked_ns=2 * S, now_ns=2 * S)
+    assert lag.primary_position == 500
+    lag.reach(450)
+    assert lag.behind_ns(3 * S) is None, "the question of 500 comes first"
+
+
+# -- the folder --------------------------------------------------------------------------------------------------------
+
+
+def test_no_node_starts_with_a_copy_before_it_is_promoted(copy: NodeSettings) -> None:
+    with open_stopped(copy) as store:
+        with pytest.raises(ClusterError, match="is a standby's, a copy of another cluster's log"):
+            claim(store.folder, OWNER, "/data", 1)
+        assert claim(store.folder, OWNER, "/data", 1, is_standby=True).start.number == 1
+    assert is_standby(copy) and has_log(copy) and not is_promoted(copy)
+
+
+def test_a_folder_of_a_member_is_not_taken(path: Path) -> None:
+    config = load_config(path)
+    generate_log(str(config.archive_dir), LogShape(messages=5))
+    with pytest.raises(ConfigurationError, match="has the data of a node that is no standby"):
+        prepare(config)
+
+
+def test_a_crash_while_a_folder_is_made_is_of_no_account(path: Path) -> None:
+    config = load_config(path)
+    config.cluster_dir.mkdir(parents=True)
+    prepare(config)
+    prepare(config)
+    assert is_standby(config) and not has_log(config)
+
+
+def test_a_standby_is_promoted_to_a_cluster_of_one(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path.write_text(path.read_text() + '[[members]]\nid = 1\nhost = "127.0.0.1"\nport = 20010\n')
+    with pytest.raises(ConfigurationError, match="2 are named"):
+        demand_alone(load_config(path))
+    status, _, errors = told(capsys, "run", "--config", str(path), "--endpoints", "127.0.0.1:1")
+    assert status == EXIT_USAGE and "its node.toml names it alone" in errors
+
+
+def test_whom_to_follow_must_be_said_once(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, errors = told(capsys, "run", "--config", str(path))
+    assert status == EXIT_USAGE and "--endpoints: give HOST:PORT" in errors
+
+
+@pytest.mark.parametrize("command", ["status", "promote"])
+def test_where_there_is_no_standby_is_one_line(command: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, errors = told(capsys, command, "--config", str(path))
+    assert status == EXIT_USAGE and "there is no standby in this folder" in errors
+
+
+# -- what it tells -----------------------------------------------------------------------------------------------------
+
+
+def test_the_status_says_what_would_be_lost(copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told_of = {"state": "following", "position": 900, "primary_position": 1000, "lag_bytes": 100}
+    write_json(copy.node.data_dir / STATUS, {**told_of, "lag_seconds": 2.5, "heard_seconds_ago": 0.1})
+    status, out, _ = told(capsys, "status", "--config", str(path))
+    assert status == 0 and "at risk            100 bytes" in out and "acknowledged within the last 2.5 s" in out
+    write_json(copy.node.data_dir / STATUS, {**told_of, "lag_seconds": None, "heard_seconds_ago": 0.1})
+    assert "this standby has not caught up yet" in told(capsys, "status", "--config", str(path))[1]
+    write_json(copy.node.data_dir / STATUS, {"state": "looking for a member"})
+    assert "unknown: the primary has not said how far it is" in told(capsys, "status", "--config", str(path))[1]
+
+
+# -- promotion ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_primary_that_answers_is_not_gone(copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_json(copy.node.data_dir / STATUS, {"state": "following", "heard_seconds_ago": 0.2})
+    status, _, errors = told(capsys, "promote", "--config", str(path))
+    assert status == EXIT_FAILED and "the primary answered 0.2 s ago: it is not gone" in errors
+    assert is_standby(copy) and not (copy.node.data_dir / ORDER).exists()
+
+
+def test_a_standby_without_a_log_is_refused(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(load_config(path))
+    status, _, errors = told(capsys, "promote", "--config", str(path))
+    assert status == EXIT_FAILED and "has no log yet" in errors
+
+
+def test_a_promotion_names_its_exact_position_and_begins_an_epoch_behind_it(
+    copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = examine(copy)
+    end = before.holding.end_position
+    said = {"state": "stopped", "primary_position": end + 640, "heard_seconds_ago": 1, "told_ms": 0}
+    write_json(copy.node.data_dir / STATUS, said)
+    status, out, _ = told(capsys, "promote", "--config", str(path), "--json")
+    found = json.loads(out)
+    assert status == 0 and (found["position"], found["lost_bytes"]) == (end, 640)
+    assert found["former_identity"] == ("" if before.holding.origin is None else before.holding.origin.identity.hex())
+
+    after = examine(copy)
+    assert is_promoted(copy) and not (copy.node.data_dir / ORDER).exists()
+    assert after.holding.origin is not None and after.holding.origin.identity.hex() == found["identity"]
+    assert after.holding.terms[:2] == before.holding.terms and after.holding.last_term_id == found["term_id"]
+    assert after.holding.voters == [9] and not after.survey.sessions, "the former cluster's clients are closed"
+    with open_stopped(copy) as store:
+        claim(store.folder, OWNER, "/data", 1)
+
+    status, _, errors = told(capsys, "promote", "--config", str(path))
+    assert status == EXIT_FAILED and f"was promoted before behind position={end}" in errors
+    assert f"promoted behind    position={end}" in told(capsys, "status", "--config", str(path))[1]
+
+
+def test_what_cannot_be_known_is_said(copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    end = examine(copy).holding.end_position
+    _, out, _ = told(capsys, "promote", "--config", str(path))
+    assert f"up to position={end}" in out and "lost for certain" not in out
+    assert f"cannot be known here: what the primary acknowledged behind position={end}" in out
+    assert "the primary was not heard by the process that followed it" in out
+
+
+def test_an_order_outlives_a_crash_before_and_behind_the_promotion(copy: NodeSettings) -> None:
+    lives, order = Lives(Primary([])), copy.node.data_dir / ORDER
+    write_json(order, {})
+    assert lives.next_life(copy) is not None, "ordered before the process started"
+    with open_stored(copy) as store:
+        origin = store.folder.origin
+    write_json(order, {})
+    assert lives.next_life(copy) is not None and not order.exists()
+    with open_stored(copy) as store:
+        assert store.folder.origin == origin, "a second time nothing is begun anew"
