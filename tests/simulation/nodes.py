@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,6 +30,7 @@ from tests.simulation.timeline import NEVER_NS, NodeActor
 
 if TYPE_CHECKING:
     from ordo.runtime.random import RandomSource
+    from ordo.service_api.service import Service
     from tests.simulation.network import SimulatedNetwork
     from tests.simulation.options import Options
     from tests.simulation.storage import Image
@@ -234,7 +235,7 @@ class SimulatedNode(NodeActor):
         seams = NodeSeams(self.clock, host, HeapMemoryProvider(), storage, random)
         world.note(f"{self.name} boot {self.boots}")
         try:
-            self.node = Node(self.config, seams, [code, *self._other_services()])
+            self.node = self.make_node(seams, [code, *self._other_services()])
             self.node.module.rules.levels.own_level = self.level
             if world.options.copies:
                 self._copy_services(self.node, random)
@@ -251,6 +252,10 @@ class SimulatedNode(NodeActor):
             self.attach(self.node, self.clock, host, storage.queues, world.now_ns, self.clock_rate_ppm)
             world.on_booted(self)
             self.has_lost = False
+
+    def make_node(self, seams: NodeSeams, services: Sequence[Service | ServiceVersions]) -> Node:
+        """The node of a life that begins."""
+        return Node(self.config, seams, services)
 
     @property
     def level(self) -> int:

@@ -1,0 +1,52 @@
+"""A simulated standby: what it has is committed, and what it goes on with is what was told."""
+
+from __future__ import annotations
+
+import pytest
+
+from ordo.cluster.module.state.folder_rows import FolderRows
+from ordo.consensus.standby import StandbyCore
+from tests.simulation.history import Violation
+from tests.simulation.options import Options
+from tests.simulation.standby import run_standby
+
+pytestmark = pytest.mark.timeout(600)
+MS = 1_000_000
+S = 1_000_000_000
+LOSSY = Options(
+    nodes=3,
+    duration_ns=S,
+    operation_mean_ns=4 * MS,
+    snapshot_every_bytes=40 * 1024,
+    levels=True,
+    loss=0.02,
+    duplication=0.01,
+    reordering=0.02,
+)
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_standby_goes_on_with_what_was_told(seed: int) -> None:
+    run_standby(seed, LOSSY)
+
+
+def test_a_copy_that_any_node_takes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fencing forgotten: a node starts with the primary's log and identity, and would go on as the primary."""
+    monkeypatch.setattr(FolderRows, "is_standby", False)
+    with pytest.raises(Violation, match="started with a copy that was not promoted"):
+        run_standby(1, LOSSY)
+
+
+def test_a_promotion_that_keeps_the_identity_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fencing forgotten: nothing tells the new cluster from the former one."""
+    monkeypatch.setattr(FolderRows, "begin_epoch", lambda self, txn, origin: txn.delete(b"standby"))
+    with pytest.raises(Violation, match="cannot be told from the former cluster"):
+        run_standby(1, LOSSY)
+
+
+def test_a_standby_that_takes_part_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands for election with the primary's log, as the only voter it knows, and appends to it."""
+    for name in ("tick", "on_appended", "start"):
+        monkeypatch.delattr(StandbyCore, name)
+    with pytest.raises((Violation, AssertionError)):
+        run_standby(1, LOSSY)
