@@ -30,9 +30,9 @@ NOTE_INTERVAL_NS = 100_000_000
 def any_folder_is_taken(patch: Patch) -> None:
     """A member starts with the folder of another one."""
 
-    def claim(rows: FolderRows, owner: Any, folder: str, draw: int) -> Any:
+    def claim(rows: FolderRows, owner: Any, folder: str, draw: int, *, is_standby: bool = False) -> Any:
         rows.put_owner(owner)
-        return folder_rows.claim(rows, owner, folder, draw)
+        return folder_rows.claim(rows, owner, folder, draw, is_standby=is_standby)
 
     patch(node, "claim", claim)
 
