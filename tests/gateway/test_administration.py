@@ -296,7 +296,10 @@ def test_a_call_consumes_what_another_one_has_left(
     first = Consuming(consumers, name="invoices", kinds=["request"])
     found = first.await_response(lambda one: len(one.entries) > 0)
     assert found.is_active
-    done = found.entries[0].entry
+    entries = [one.entry for one in found.entries]
+    while len(entries) < 2:
+        entries += [one.entry for one in first.await_response(lambda one: len(one.entries) > 0).entries]
+    done = entries[0]
     first.send(commit_position=done.position)
     assert first.end()[-1].committed_position == done.position
     second = Consuming(consumers, name="invoices", kinds=["request"])
@@ -305,7 +308,7 @@ def test_a_call_consumes_what_another_one_has_left(
     assert left.committed_position == done.position
     assert left.epoch > found.epoch
     second.end()
-    assert _run_page(channel) == [b"1", b"1"], "the page's consumer has a name of its own"
+    assert _run_page(channel) == [one.payload for one in entries[:2]], "the page's consumer has a name of its own"
 
 
 def test_what_is_given_back_twice_is_a_dead_letter(consumers: Any, cluster: LocalCluster) -> None:
