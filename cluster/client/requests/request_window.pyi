@@ -13,6 +13,9 @@ class Answer(NamedTuple):
     payload: bytes
     log_position: int
     sequence: int | None = None
+    def __eq__(self, other: object) -> bool: ...
+    def __ne__(self, other: object) -> bool: ...
+    def __hash__(self) -> int: ...
 
 class PendingRequest:
     number: int

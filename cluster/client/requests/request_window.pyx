@@ -40,12 +40,22 @@ cdef enum:
 class Answer(NamedTuple):
     """What the service answered, the log position at which the request was executed, and its number there.
 
-    `sequence` is what services and readers see as `header.sequence` and `LogEntry.sequence`: None where it is not known.
+    `sequence` is what services and readers see as `header.sequence` and `LogEntry.sequence`: None where it is not known,
+    as it may be where an answer is given again. So two answers are equal if their payloads and positions are.
     """
 
     payload: bytes
     log_position: int
     sequence: int | None = None
+
+    def __eq__(self, other):
+        return self[:2] == other[:2] if isinstance(other, Answer) else tuple.__eq__(self, other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return hash(self[:2])
 
 
 cdef object new_tuple = tuple.__new__

@@ -212,6 +212,13 @@ def test_what_the_service_refuses_says_why_and_where(status: int, error: type[Or
     assert (found.log_position, found.sequence) == (1001, 1)
 
 
+def test_answers_are_compared_without_the_number_that_may_not_be_known() -> None:
+    answer = Answer(b"yes", 1001, 7)
+    assert answer == Answer(b"yes", 1001) and hash(answer) == hash(Answer(b"yes", 1001))
+    assert answer != Answer(b"yes", 1002, 7) and answer != Answer(b"no", 1001, 7)
+    assert answer == (b"yes", 1001, 7) and answer != (b"yes", 1001)
+
+
 @pytest.mark.parametrize("sequence", [0, -(1 << 63)])
 def test_an_answer_has_no_number_where_the_member_does_not_know_it(sequence: int) -> None:
     client = Client()
