@@ -12,13 +12,15 @@ from ordo.cli import EXIT_FAILED, EXIT_USAGE, run
 from ordo.cluster.admin.member_store import open_stopped, open_stored
 from ordo.cluster.module.state.folder_rows import Owner, claim
 from ordo.cluster.settings.config import NodeSettings, load_config
-from ordo.pipeline.generate import LogShape, generate_log
 from ordo.runtime.errors import ClusterError, ConfigurationError
 from ordo.salvage.holdings import examine
 from ordo.standby.feed import Primary
 from ordo.standby.folder import ORDER, STATUS, demand_alone, has_log, is_promoted, is_standby, prepare
 from ordo.standby.lag import Lag
 from ordo.standby.lives import Lives
+
+pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
+from ordo.pipeline.generate import LogShape, generate_log
 
 S = 1_000_000_000
 OWNER = Owner(0, 9)
