@@ -314,7 +314,8 @@ class Recovery:
 
     def _find_leads(self) -> None:
         """Store the leads of the newest terms where only their first records have them, as after an earlier release."""
-        self.leads = {term_id: lead for term_id, lead in self.state.leads.items() if term_id in dict(self.terms)}
+        here = dict(self.terms)
+        self.leads = {term_id: lead for term_id, lead in self.state.leads.items() if term_id in here}
         found = {}
         for term_id, base_position in self.terms[-LEADS_SOUGHT:]:
             lead = None if term_id in self.leads else self._read_lead(term_id, base_position)
