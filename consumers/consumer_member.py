@@ -55,6 +55,8 @@ FRAGMENTS_PER_CYCLE = 256
 INVALID_POSITION = int(ErrorCode.INVALID_POSITION)
 READ_AHEAD_MAX = 1024
 """Entries that are read and not handed out yet."""
+READ_AHEAD_BYTES_MAX = 16 << 20
+"""An exclusive member reads no further while the payloads among them are longer together."""
 DEFAULT_KINDS = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
 _TRANSIENT = (ClusterTimeoutError, SessionClosedError, SessionRejectedError)
 Item = TypeVar("Item")
@@ -445,6 +447,8 @@ class ExclusiveMember(ConsumerMember[LogEntry]):
         self.handed_out = NULL_VALUE
         """The position up to which entries were handed out, in this epoch."""
         self._wanted = NULL_VALUE
+        self._held_bytes = 0
+        """The payloads of `_entries`, together."""
 
     @property
     def epoch(self) -> int:
@@ -456,6 +460,7 @@ class ExclusiveMember(ConsumerMember[LogEntry]):
         count = 0
         while count < limit and self._entries and self.is_active and not self.is_paused:
             entry = self._entries.popleft()
+            self._held_bytes -= len(entry.payload)
             self.handed_out = entry.position
             count += 1
             handler(entry)
@@ -486,3 +491,19 @@ class ExclusiveMember(ConsumerMember[LogEntry]):
         elif not becomes_active and self._follower is not None:
             self._stop_reading()
             self.handed_out = self._wanted = NULL_VALUE
+
+    # Reading
+
+    @property
+    def _has_room(self) -> bool:
+        return super()._has_room and self._held_bytes < READ_AHEAD_BYTES_MAX
+
+    def _choose(self, entry: LogEntry) -> None:
+        count = len(self._entries)
+        super()._choose(entry)
+        if len(self._entries) > count:
+            self._held_bytes += len(entry.payload)
+
+    def _stop_reading(self) -> None:
+        super()._stop_reading()
+        self._held_bytes = 0

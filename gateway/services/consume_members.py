@@ -21,6 +21,8 @@ from ordo.service_api import ordo_pb2 as pb
 TIMESTAMP_MAX = 253_402_300_799_999
 """The end of the year 9999, in milliseconds since 1970."""
 NULL_EPOCH = -1
+ACKNOWLEDGEMENTS_MAX = 1_024
+"""In one request, which is carried out at once; a member has at most 256 messages at a time."""
 SHARED_FIELDS = ("ack_timeout_ms", "tries_max", "in_flight_max")
 C = TypeVar("C", AsyncConsumer, AsyncSharedConsumer)
 
@@ -93,8 +95,9 @@ class ExclusiveCall(_Base[AsyncConsumer]):
 
     def standing(self) -> Standing:
         one = self._consumer
-        is_unsent = self._is_committed is not None and not self._is_committed()
-        return Standing(one.position, one.is_active, one.epoch, one.is_paused, int(is_unsent))
+        if self._is_committed is not None and self._is_committed():
+            self._is_committed = None  # a seek may yet move the consumer back behind it, which is no failure of it
+        return Standing(one.position, one.is_active, one.epoch, one.is_paused, int(self._is_committed is not None))
 
     def carry_out(self, request: pb.ConsumeRequest) -> None:
         if request.WhichOneof("step") != "commit_position":
@@ -121,7 +124,12 @@ class SharedCall(_Base[AsyncSharedConsumer]):
     def carry_out(self, request: pb.ConsumeRequest) -> None:
         if request.WhichOneof("step") != "acknowledgements":
             raise ConfigurationError("requests to a shared consumer, after the first one, have acknowledgements")
-        for one in request.acknowledgements.acknowledgements:
+        acknowledgements = request.acknowledgements.acknowledgements
+        if len(acknowledgements) > ACKNOWLEDGEMENTS_MAX:
+            raise ConfigurationError(
+                f"{len(acknowledgements)} acknowledgements: at most {ACKNOWLEDGEMENTS_MAX} at once"
+            )
+        for one in acknowledgements:
             self._late += not self._finish(one)
 
     def _finish(self, one: pb.Acknowledgement) -> bool:
@@ -133,26 +141,31 @@ class SharedCall(_Base[AsyncSharedConsumer]):
 
 def open_member(begin: pb.BeginConsuming, settings: GatewaySettings, credentials: bytes) -> Member:
     """Return a member that joins once it is entered. Raises ConfigurationError, TransportError."""
-    unknown = [kind for kind in begin.kinds if kind not in KINDS]
-    if unknown:
-        raise ConfigurationError(f"kind {unknown[0]!r}: must be one of {', '.join(KINDS)}")
-    client = replace(settings.client, credentials=credentials, client_name="")
-    chosen = SharedSettings(
-        name=begin.name,
-        endpoints=settings.endpoints,
-        start=_start(begin),
-        kinds=[KINDS[kind] for kind in begin.kinds] or DEFAULT_KINDS,
-        session_ids=list(begin.session_ids),
-        repeats=begin.repeats,
-        archives=archives_at(settings.archives, client),
-        client=client,
-        **_choices_of_shared(begin),
-    )
+    chosen = settings_of(begin, settings, credentials)
     if begin.is_shared:
         return SharedCall(AsyncSharedConsumer.over(SharedConsumer.of(chosen)))
     if any(begin.HasField(name) for name in SHARED_FIELDS):
         raise ConfigurationError(f"{', '.join(SHARED_FIELDS)} are for shared consumers: set is_shared, too")
     return ExclusiveCall(AsyncConsumer.over(Consumer.of(chosen)))
+
+
+def settings_of(begin: pb.BeginConsuming, settings: GatewaySettings, credentials: bytes) -> SharedSettings:
+    """Return the settings of a call's member. Raises ConfigurationError."""
+    unknown = [kind for kind in begin.kinds if kind not in KINDS]
+    if unknown:
+        raise ConfigurationError(f"kind {unknown[0]!r}: must be one of {', '.join(KINDS)}")
+    client = replace(settings.client, credentials=credentials, client_name="")
+    return SharedSettings(
+        name=begin.name,
+        endpoints=settings.endpoints,
+        start=_start(begin),
+        kinds=list(dict.fromkeys(KINDS[kind] for kind in begin.kinds)) or DEFAULT_KINDS,
+        session_ids=frozenset(begin.session_ids),  # however many: each entry is looked for among them
+        repeats=begin.repeats,
+        archives=archives_at(settings.archives, client),
+        client=client,
+        **_choices_of_shared(begin),
+    )
 
 
 class SharedChoices(TypedDict, total=False):

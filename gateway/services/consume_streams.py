@@ -7,6 +7,7 @@ to the others at once.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 
 import grpc
@@ -80,13 +81,16 @@ class ConsumeStreams:
         """Send what comes, no faster than the caller takes it, and carry its steps out. Raises OrdoError."""
         taking = asyncio.create_task(_take_steps(member, steps))
         told: Standing | None = None
+        waiting: deque[pb.ConsumedEntry] = deque()
         try:
             while not self._stopping.is_set():
                 is_over = taking.done()
                 if is_over:
                     taking.result()
-                entries = [] if is_over else _fill(member)
                 standing = member.standing()
+                if told is not None and standing.epoch != told.epoch:
+                    waiting.clear()  # in another time it is handed out anew
+                entries = [] if is_over else _fill(member, waiting)
                 if entries or standing != told:
                     told = standing
                     await context.write(_response(entries, standing))
@@ -103,16 +107,24 @@ async def _take_steps(member: Member, steps: AsyncIterator[pb.ConsumeRequest]) -
         member.carry_out(request)
 
 
-def _fill(member: Member) -> list[pb.ConsumedEntry]:
-    """Return messages that have come, no more than a caller with gRPC's defaults can take at a time."""
+def _fill(member: Member, waiting: deque[pb.ConsumedEntry]) -> list[pb.ConsumedEntry]:
+    """Return messages that have come, no longer together than BATCH_BYTES_MAX, unless one alone is.
+
+    A caller with gRPC's defaults can take that. A message for which there is no room is left in `waiting` for the next
+    time.
+    """
     entries: list[pb.ConsumedEntry] = []
-    length_bytes = 0
-    while length_bytes < BATCH_BYTES_MAX and len(entries) < ENTRIES_MAX:
-        found = member.take()
+    room_bytes = BATCH_BYTES_MAX
+    while room_bytes > 0 and len(entries) < ENTRIES_MAX:
+        found = waiting.popleft() if waiting else member.take()
         if found is None:
             break
+        length_bytes = item_length(found.entry)
+        if length_bytes > room_bytes and entries:
+            waiting.append(found)
+            break
         entries.append(found)
-        length_bytes += item_length(found.entry)
+        room_bytes -= length_bytes
     return entries
 
 

@@ -11,10 +11,17 @@ from typing import Any, Self, TypeVar
 import grpc
 import pytest
 
-from ordo.gateway.callers.batches import BATCH_BYTES_MAX
+from ordo.gateway.callers.batches import BATCH_BYTES_MAX, ITEM_OVERHEAD_BYTES
 from ordo.gateway.callers.bounds import NoPlaceError, Places
 from ordo.gateway.callers.settings import GatewaySettings
-from ordo.gateway.services.consume_members import Standing, open_member
+from ordo.gateway.services.consume_members import (
+    ACKNOWLEDGEMENTS_MAX,
+    ExclusiveCall,
+    SharedCall,
+    Standing,
+    open_member,
+    settings_of,
+)
 from ordo.gateway.services.consume_streams import ConsumeStreams
 from ordo.runtime.errors import ClusterError, ConfigurationError, NotPermittedError, OrdoError
 from ordo.service_api import ordo_pb2 as pb
@@ -189,7 +196,7 @@ def test_acknowledgements_reach_the_member_as_they_were_sent() -> None:
 
 
 def test_a_caller_that_takes_nothing_is_sent_nothing_more() -> None:
-    half = b"x" * (BATCH_BYTES_MAX // 2)
+    half = b"x" * (BATCH_BYTES_MAX // 2 - ITEM_OVERHEAD_BYTES)
 
     async def work() -> None:
         world, call = World(MemoryMember(*[half] * 6)), Call(BEGIN, room=1, stays=True)
@@ -207,6 +214,77 @@ def test_a_caller_that_takes_nothing_is_sent_nothing_more() -> None:
         await serving
 
     run(work)
+
+
+def test_a_long_message_is_sent_alone() -> None:
+    """With others in front of it, it would be longer than callers take by default, at each new call."""
+    short, long = b"x" * (BATCH_BYTES_MAX - 100), b"y" * (4 * BATCH_BYTES_MAX - 200)
+
+    async def work() -> Call:
+        world, call = World(MemoryMember(short, long, short, short)), Call(BEGIN, stays=True)
+        serving = asyncio.create_task(world.streams.serve(call, call))
+        await until(lambda: len(call.payloads) == 4)
+        call.left.set()
+        await serving
+        return call
+
+    call = run(work)
+    assert call.payloads == [short, long, short, short]
+    assert max(one.ByteSize() for one in call.responses) < 4 << 20
+
+
+def test_what_waits_is_of_its_time() -> None:
+    """An entry that was taken while this member was the active one is not sent with the number of a later time."""
+    most = b"x" * (BATCH_BYTES_MAX - 100)
+
+    async def work() -> Call:
+        member = MemoryMember(most, most)
+        world, call = World(member), Call(BEGIN, room=0, stays=True)
+        serving = asyncio.create_task(world.streams.serve(call, call))
+        await until(lambda: not member.messages)
+        member.state = member.state._replace(epoch=9)
+        member.messages.append(pb.ConsumedEntry(entry=pb.LogEntry(position=64, payload=b"again")))
+        for _ in range(10):
+            call.room.release()
+        await until(lambda: len(call.payloads) == 2)
+        call.left.set()
+        await serving
+        return call
+
+    call = run(work)
+    assert call.payloads == [most, b"again"]
+    assert [(one.epoch, len(one.entries)) for one in call.responses if one.entries] == [(7, 1), (9, 1)]
+
+
+class SeekConsumer:
+    """What an exclusive call holds: a consumer that an operator moves."""
+
+    position, is_active, epoch, is_paused = 100, True, 7, False
+
+    def begin_commit(self, position: int) -> Callable[[], bool]:
+        epoch = self.epoch
+
+        def is_committed() -> bool:
+            if self.position < position and self.epoch != epoch:
+                raise ClusterError("the consumer was moved")
+            return self.position >= position
+
+        return is_committed
+
+
+def test_a_consumer_that_is_moved_back_behind_what_is_committed_goes_on() -> None:
+    consumer: Any = SeekConsumer()
+    call = ExclusiveCall(consumer)
+    call.carry_out(commit(200))
+    assert call.standing().unsent_count == 1
+    consumer.position = 200
+    assert call.standing().unsent_count == 0
+    consumer.position, consumer.epoch = 0, 9
+    assert call.standing() == Standing(0, is_active=True, epoch=9)
+    call.carry_out(commit(100))
+    consumer.epoch = 11
+    with pytest.raises(ClusterError, match="was moved"):
+        call.standing()
 
 
 def test_the_end_of_the_gateway_is_told() -> None:
@@ -278,6 +356,34 @@ def test_as_many_calls_as_there_are_places() -> None:
 def test_beginnings_that_cannot_be(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         open_member(pb.BeginConsuming(**fields), SETTINGS, b"")
+
+
+def test_what_is_named_more_than_once_is_named_once() -> None:
+    begin = pb.BeginConsuming(name="b", kinds=["message", "timer", "message"], session_ids=[3, 1, 3])
+    once = pb.BeginConsuming(name="b", kinds=["timer", "message"], session_ids=[1, 3])
+    found = settings_of(begin, SETTINGS, b"")
+    assert (len(found.kinds), found.session_ids) == (2, {1, 3})
+    assert found.filter_hash == settings_of(once, SETTINGS, b"").filter_hash
+
+
+class LateConsumer:
+    """What a shared call holds: all messages are with others by now."""
+
+    position, is_paused, unsent, late = 100, False, 0, 0
+
+    def ack(self, delivery: object) -> bool:
+        return False
+
+
+def test_a_request_has_no_more_acknowledgements_than_are_carried_out_at_once() -> None:
+    consumer: Any = LateConsumer()
+    call = SharedCall(consumer)
+    most = [pb.Acknowledgement(position=64, try_count=1)] * ACKNOWLEDGEMENTS_MAX
+    call.carry_out(pb.ConsumeRequest(acknowledgements=pb.Acknowledgements(acknowledgements=most)))
+    assert call.standing().late_count == ACKNOWLEDGEMENTS_MAX
+    with pytest.raises(ConfigurationError, match="1025 acknowledgements: at most 1024 at once"):
+        call.carry_out(pb.ConsumeRequest(acknowledgements=pb.Acknowledgements(acknowledgements=[*most, *most[:1]])))
+    assert call.standing().late_count == ACKNOWLEDGEMENTS_MAX
 
 
 @pytest.mark.parametrize(
