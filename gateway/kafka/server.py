@@ -18,6 +18,7 @@ from ordo.gateway.kafka.sessions import ClusterSessions
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_readers import TopicReaders
 from ordo.gateway.kafka.topic_table import TopicTable
+from ordo.gateway.kafka.wire.compression import find_lack
 from ordo.gateway.kafka.wire.messages import Api, Request
 from ordo.runtime.errors import ConfigurationError, OrdoError
 from ordo.runtime.open_files import raise_open_files
@@ -95,6 +96,8 @@ class KafkaDoor(Door):
             raise ConfigurationError(f"--listen {settings.listen}: {error.strerror or error}") from None
         self.address = f"{host}:{self._server.sockets[0].getsockname()[1]}"
         self._ticks = asyncio.create_task(self._tick(self._calls))
+        if lack := find_lack():  # clients are told a code alone
+            get_logger().warning("kafka.compression", trouble=lack)
 
     async def _tick(self, calls: RequestCalls) -> None:
         while True:

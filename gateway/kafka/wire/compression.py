@@ -48,6 +48,15 @@ def unpack(kind: int, data: memoryview) -> bytes:
     return _UNPACK[Codec(kind)](data)
 
 
+def find_lack() -> str:
+    """Return what cannot be unpacked with the packages that are installed, and what would mend it, or ''."""
+    try:
+        _cramjam()
+    except CompressionError as error:
+        return error.message
+    return ""
+
+
 def _too_long() -> TooLongError:
     return TooLongError(f"a compressed batch has more than {UNCOMPRESSED_BYTES_MAX} bytes")
 

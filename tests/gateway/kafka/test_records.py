@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import struct
+import sys
 from random import Random
+from types import ModuleType
 
 import pytest
 from hypothesis import given
@@ -18,7 +20,7 @@ import contextlib
 
 from kio.records.readers import read_batch
 
-from ordo.gateway.kafka.wire.compression import UNCOMPRESSED_BYTES_MAX, CompressionError, TooLongError
+from ordo.gateway.kafka.wire.compression import UNCOMPRESSED_BYTES_MAX, CompressionError, TooLongError, find_lack
 from ordo.gateway.kafka.wire.records import (
     ENVELOPE,
     Batch,
@@ -155,6 +157,18 @@ def test_whatever_is_changed_in_what_is_compressed_only_refusals_come_out(name: 
         except DecodeError:
             refused += 1
     assert refused > 0
+
+
+def test_without_cramjam_it_is_said_what_would_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    batch = batch_of([(b"k", b"v" * 100, [])])
+    for kind in (2, 3, 4):
+        with pytest.raises(CompressionError, match=r"need cramjam: pip install 'ordo-sequencer\[kafka\]'"):
+            decode_batch(compressed(kind, batch[61:]))
+    assert find_lack() == "snappy, lz4 and zstd need cramjam: pip install 'ordo-sequencer[kafka]'"
+    assert decode_batch(compressed(1, gzip.compress(batch[61:]))).payloads == decode_batch(batch).payloads
+    monkeypatch.setitem(sys.modules, "cramjam", ModuleType("cramjam"))
+    assert find_lack() == ""
 
 
 def test_lengths_that_lie_are_refused() -> None:
