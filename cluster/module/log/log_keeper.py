@@ -321,6 +321,10 @@ class LogKeeper:
         assert self._leader_log is None and self._follower_log is None, "a member's log is led or followed"
         self._attach(recording)
 
+    def _find_copy(self) -> Recording | None:
+        """Return what records the log though nobody leads or follows it, as a standby's is."""
+        return None if self.recording_id == NULL_VALUE else self._archive.recording(self.recording_id)
+
     def release_copy(self) -> None:
         """Scan the copy to its end, since its recording has stopped."""
         self._sequencer.detach_recording(int(self._archive.descriptor(self.recording_id).stop_position))
@@ -339,8 +343,9 @@ class LogKeeper:
         """
         self._room_bytes = room_bytes
         log = self._leader_log or self._follower_log
-        if log is not None and log.recording is not None:
-            self._bound(log.recording)
+        recording = self._find_copy() if log is None else log.recording
+        if recording is not None:
+            self._bound(recording)
 
     def _bound(self, recording: Recording) -> None:
         if self._room_bytes is not None:
