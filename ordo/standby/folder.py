@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 from ordo.archive.segments.catalog import CATALOG_NAME, RecordingDescriptor
 from ordo.archive.store.lmdb_store import open_lmdb
 from ordo.backup.folder import CLUSTER, FORMAT, Contents
+from ordo.cluster.admin.member_store import open_stopped
+from ordo.cluster.module.state.folder_rows import Owner, describe_foreign
 from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin, identity_text
-from ordo.runtime.errors import ConfigurationError
+from ordo.runtime.errors import ClusterError, ConfigurationError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.sentinels import NULL_VALUE
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 STATUS = "standby.json"
 ORDER = "promote.json"
 PROMOTION = "promotion.json"
+SEEDING = "copying what there is"
+"""The state of a standby that has no log yet to go on with."""
 OTHER_PRIMARY = "give the addresses of that cluster, or another data_dir"
 
 
@@ -71,6 +75,18 @@ def has_log(config: NodeSettings) -> bool:
         return store is not None and store.load().log_recording_id != NULL_VALUE
 
 
+def is_begun_anew(config: NodeSettings) -> bool:
+    """Return whether the log of a folder ends before a gap, and what is behind that is not whole yet."""
+    with _stored(config) as store:
+        return store is not None and store.folder.is_begun_anew
+
+
+def begin_anew(config: NodeSettings) -> None:
+    """Note permanently that the log of a folder ends before a gap; a promotion can go on with it all the same."""
+    with open_stopped(config) as store:
+        store.folder.put_standby(begins_anew=True)
+
+
 def prepare(config: NodeSettings) -> None:
     """Make a new data folder that of a standby. Raises ConfigurationError where it has a member's data."""
     directory = config.node.data_dir
@@ -94,15 +110,37 @@ def prepare(config: NodeSettings) -> None:
 
 
 def is_promoted(config: NodeSettings) -> bool:
-    """Return whether a folder was a standby's, and is a cluster's of its own now."""
-    return (config.node.data_dir / CLUSTER).exists() and not is_standby(config)
+    """Return whether a folder was a standby's, and is a cluster's of its own now.
+
+    A promotion gives the store an identity. Without one the folder is something else: that of a backup, which has the
+    same file beside it, or of a standby whose store is lost.
+    """
+    with _stored(config) as store:
+        is_cluster = store is not None and not store.folder.is_standby and store.folder.origin is not None
+    return is_cluster and (config.node.data_dir / CLUSTER).exists()
+
+
+def _find_foreign(config: NodeSettings, own: Owner) -> str:
+    """Return why a folder does not belong to this member, or an empty string."""
+    with _stored(config) as store:
+        rows = None if store is None else store.folder
+        owner = None if rows is None else rows.owner
+        if rows is None or owner is None or owner == own:
+            return ""
+        return describe_foreign(owner, own, str(config.node.data_dir), rows.origin)
 
 
 def demand_standby(config: NodeSettings) -> Path:
-    """Return the data folder. Raises ConfigurationError where it is, and was, no standby's."""
+    """Return the data folder.
+
+    Raises ConfigurationError where it is, and was, no standby's; ClusterError where it is that of another member id.
+    """
     directory = config.node.data_dir
     if not is_standby(config) and not is_promoted(config):
         raise ConfigurationError(f"{directory}: there is no standby in this folder; `ordo standby run` makes one")
+    own = Owner(config.cluster.cluster_id, config.node.member_id)
+    if refusal := _find_foreign(config, own):
+        raise ClusterError(refusal)
     return directory
 
 

@@ -44,6 +44,8 @@ class Promotion(NamedTuple):
     end_position: int
     """Where the new cluster's first records end."""
     closed_session_count: int
+    damage: str = ""
+    """Why what the standby had behind `position` could not be used; empty where it had nothing there."""
 
     @property
     def lost_bytes(self) -> int:
@@ -56,6 +58,8 @@ class Promotion(NamedTuple):
             f"this standby has the log of cluster {self.former_identity[:12] or '(without identity)'} up to "
             f"position={self.position}, cluster time {_time(self.timestamp_ms)}: everything before is here"
         )
+        if self.damage:
+            yield f"what this standby had behind position={self.position} cannot be used: {self.damage}"
         if self.lost_bytes:
             yield (
                 f"lost for certain: position={self.position} to {self.primary_position}, {self.lost_bytes} bytes, "
@@ -111,6 +115,7 @@ def promote(config: NodeSettings) -> Promotion:
         made.term_id,
         made.end_position,
         made.closed_session_count,
+        holding.damage,
     )
     write_json(directory / PROMOTION, promotion._asdict())
     clear_order(config)

@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ordo.backup.folder import CLUSTER, read_json
-from ordo.backup.report import read_status
-from ordo.standby.folder import STATUS, demand_standby, is_promoted
+from ordo.backup.report import GONE, STOPPED, read_status
+from ordo.standby.folder import SEEDING, STATUS, demand_standby, is_promoted
 from ordo.standby.promotion import read_promotion
 
 if TYPE_CHECKING:
     from ordo.cluster.settings.config import NodeSettings
 
+ALIVE_S = 3.0
+"""A primary that was heard within so long is taken to be alive."""
 PROMOTED = "promoted"
+Told = dict[str, Any]
+"""A status as JSON has it."""
 SHOWN = ("source", "position", "executed_position", "primary_position", "problem")
 
 
-def describe_standby(config: NodeSettings) -> dict[str, Any]:
+def remember(told: Mapping[str, Any], former: Told) -> Told:
+    """Add to a status what an earlier process knew of the primary, as long as the present one knows less.
+
+    `former`: the last status of that process. A primary that is gone tells nobody again how far it was.
+    """
+    found, known = dict(told), former.get("primary_position", -1)
+    if known < 0:
+        return found
+    position = former["position"] if told["position"] < 0 else told["position"]
+    primary_position = max(told["primary_position"], known)
+    found |= {"position": position, "primary_position": primary_position}
+    found["lag_bytes"] = max(0, primary_position - position)
+    if told["heard_seconds_ago"] is None and "told_ms" in former:
+        since_s = max(0, told["told_ms"] - former["told_ms"]) / 1000
+        for name in ("lag_seconds", "heard_seconds_ago"):
+            found[name] = None if former[name] is None else round(former[name] + since_s, 3)
+    return found
+
+
+def describe_standby(config: NodeSettings) -> Told:
     """Return the status as JSON has it. Raises ConfigurationError where there is no standby."""
     directory = demand_standby(config)
     cluster, promotion = read_json(directory / CLUSTER), read_promotion(config)
@@ -31,7 +54,21 @@ def describe_standby(config: NodeSettings) -> dict[str, Any]:
     }
 
 
-def describe_lines(found: dict[str, Any]) -> Iterator[str]:
+def find_life(found: Told) -> str:
+    """Return what shows that the primary is not gone, or an empty string.
+
+    A process that has ended cannot know.
+    """
+    if found.get("state", STOPPED) in (STOPPED, GONE):
+        return ""
+    heard_s = found.get("heard_seconds_ago")
+    if heard_s is not None and heard_s < ALIVE_S:
+        return f"answered {heard_s:g} s ago"
+    is_copied = found["state"] == SEEDING and found.get("source")
+    return f"sends its log from {found['source']}" if is_copied else ""
+
+
+def describe_lines(found: Told) -> Iterator[str]:
     """Yield the status as lines for people."""
     yield f"state              {found.get('state', 'never ran')}"
     if found["primary"]:
@@ -46,7 +83,7 @@ def describe_lines(found: dict[str, Any]) -> Iterator[str]:
     yield from describe_risk(found)
 
 
-def describe_risk(found: dict[str, Any]) -> Iterator[str]:
+def describe_risk(found: Told) -> Iterator[str]:
     """Yield what would be lost if the primary ended now."""
     if found.get("heard_seconds_ago") is None:
         yield "at risk            unknown: the primary has not said how far it is"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 CONFIG = Annotated[Path, typer.Option(help="node.toml of the standby, which names it alone in [[members]]")]
 JSON = Annotated[bool, typer.Option("--json", help="print one JSON object")]
-ALIVE_S = 3.0
-"""A primary that was heard within so long is taken to be alive."""
 POLL_S = 0.02
 
 standby_app = typer.Typer(
@@ -125,36 +123,36 @@ def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Prom
     from ordo.archive.store.lmdb_store import open_lmdb
     from ordo.backup.folder import write_json
     from ordo.runtime.io.storage import FileStorage
-    from ordo.standby.folder import ORDER, has_log, is_promoted
+    from ordo.standby.folder import ORDER, demand_alone, has_log, is_promoted
     from ordo.standby.promotion import promote as carry_out
     from ordo.standby.promotion import read_promotion
-    from ordo.standby.report import describe_standby
+    from ordo.standby.report import describe_standby, find_life
 
+    demand_alone(config)
     directory, found = config.node.data_dir, describe_standby(config)
     if is_promoted(config):
         position = "" if found["promotion"] is None else f" behind position={found['promotion']['position']}"
         raise ClusterError(f"{directory}: this standby was promoted before{position}; see `ordo standby status`")
     if not has_log(config):
         raise ClusterError(f"{directory}: this standby has no log yet with which a cluster could go on")
-    heard_s = found.get("heard_seconds_ago")
-    if found.get("state") == "following" and heard_s is not None and heard_s < ALIVE_S and not although_alive:
+    if not although_alive and (answered := find_life(found)):
         raise ClusterError(
-            f"the primary answered {heard_s:g} s ago: it is not gone, and there would be two clusters. Stop it first, "
-            "or give --although-alive"
+            f"the primary {answered}: it is not gone, and there would be two clusters. Stop it first, or give "
+            "--although-alive"
         )
     write_json(directory / ORDER, {})
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         try:
-            FileStorage(open_lmdb).lock_directory(str(directory)).close()
-            if not is_promoted(config):
-                return carry_out(config)
+            with FileStorage(open_lmdb).lock_directory(str(config.cluster_dir)):
+                if not is_promoted(config):
+                    return carry_out(config)
         except StorageInUseError:
             pass  # the process that has the folder carries it out
         if is_promoted(config) and (done := read_promotion(config)) is not None:
             return done
         time.sleep(POLL_S)
     raise OrdoError(
-        f"the process that has {directory} did not carry out the promotion within {timeout_s:g} s; the order stands: "
-        "see its log"
+        f"the process that has {directory} did not carry out the promotion within {timeout_s:g} s; the order stands, "
+        f"until {ORDER} is removed from there: see its log"
     )

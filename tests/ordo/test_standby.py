@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from ordo.backup.folder import CLUSTER, write_json
+from ordo.archive.store.lmdb_store import open_lmdb
+from ordo.backup.folder import CLUSTER, BackupFolder, write_json
 from ordo.cli import EXIT_FAILED, EXIT_USAGE, run
 from ordo.cluster.admin.member_store import open_stopped, open_stored
 from ordo.cluster.module.state.folder_rows import Owner, claim
+from ordo.cluster.node.node import Node
 from ordo.cluster.settings.config import NodeSettings, load_config
-from ordo.runtime.errors import ClusterError, ConfigurationError
+from ordo.cluster.wire.log_identity import Origin
+from ordo.runtime.errors import ClusterError, ConfigurationError, StorageInUseError
+from ordo.runtime.io.storage import FileStorage
 from ordo.salvage.holdings import examine
 from ordo.standby.feed import Primary
-from ordo.standby.folder import ORDER, STATUS, demand_alone, has_log, is_promoted, is_standby, prepare
+from ordo.standby.folder import (
+    ORDER,
+    SEEDING,
+    STATUS,
+    begin_anew,
+    demand_alone,
+    has_log,
+    is_begun_anew,
+    is_promoted,
+    is_standby,
+    prepare,
+)
 from ordo.standby.lag import Lag
-from ordo.standby.lives import Lives
+from ordo.standby.lives import Lives, SeedFolder
+from ordo.standby.promotion import read_promotion
+from ordo.standby.report import find_life, remember
 
 pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
 from ordo.pipeline.generate import LogShape, generate_log
@@ -103,6 +121,26 @@ def test_a_folder_of_a_member_is_not_taken(path: Path) -> None:
         prepare(config)
 
 
+def test_a_folder_of_a_backup_is_not_that_of_a_promoted_standby(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has the file with the cluster's addresses, too; a node in it would begin an empty log beside the copies."""
+    config = load_config(path)
+    with BackupFolder(config.node.data_dir, None):
+        pass
+    write_json(config.node.data_dir / CLUSTER, {"endpoints": ["10.0.0.1:20000"]})
+    assert not is_promoted(config)
+    with pytest.raises(ConfigurationError, match="has the data of a node that is no standby"):
+        Lives(Primary([])).next_life(config)
+    status, _, errors = told(capsys, "status", "--config", str(path))
+    assert status == EXIT_USAGE and "there is no standby in this folder" in errors
+
+
+def test_a_standby_whose_store_is_lost_is_no_promoted_one(copy: NodeSettings) -> None:
+    (copy.cluster_dir / "state.mdb").unlink()
+    assert not is_promoted(copy)
+    with pytest.raises(ConfigurationError, match="has the data of a node that is no standby"):
+        Lives(Primary([])).next_life(copy)
+
+
 def test_a_crash_while_a_folder_is_made_is_of_no_account(path: Path) -> None:
     config = load_config(path)
     config.cluster_dir.mkdir(parents=True)
@@ -144,6 +182,18 @@ def test_the_status_says_what_would_be_lost(copy: NodeSettings, path: Path, caps
     assert "unknown: the primary has not said how far it is" in told(capsys, "status", "--config", str(path))[1]
 
 
+def test_what_was_known_of_a_primary_outlives_the_process() -> None:
+    former = {"position": 900, "primary_position": 1000, "lag_seconds": 1.5, "heard_seconds_ago": 0.5, "told_ms": 1_000}
+    silent = {"position": -1, "primary_position": -1, "lag_bytes": None, "lag_seconds": None, "told_ms": 61_000}
+    found = remember({**silent, "heard_seconds_ago": None}, former)
+    assert (found["position"], found["primary_position"], found["lag_bytes"]) == (900, 1000, 100)
+    assert (found["lag_seconds"], found["heard_seconds_ago"]) == (61.5, 60.5)
+    heard = {**silent, "position": 990, "primary_position": 990, "lag_bytes": 0, "heard_seconds_ago": 0.1}
+    found = remember(heard, former)
+    assert (found["lag_bytes"], found["lag_seconds"], found["heard_seconds_ago"]) == (10, None, 0.1)
+    assert remember(heard, {}) == heard
+
+
 # -- promotion ---------------------------------------------------------------------------------------------------------
 
 
@@ -151,6 +201,17 @@ def test_a_primary_that_answers_is_not_gone(copy: NodeSettings, path: Path, caps
     write_json(copy.node.data_dir / STATUS, {"state": "following", "heard_seconds_ago": 0.2})
     status, _, errors = told(capsys, "promote", "--config", str(path))
     assert status == EXIT_FAILED and "the primary answered 0.2 s ago: it is not gone" in errors
+    assert is_standby(copy) and not (copy.node.data_dir / ORDER).exists()
+
+
+def test_a_standby_is_promoted_as_the_member_that_it_is(
+    copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_stopped(copy) as store:
+        store.folder.put_owner(OWNER)
+    path.write_text(path.read_text().replace("id = 9", "id = 5"))
+    status, _, errors = told(capsys, "promote", "--config", str(path))
+    assert status == EXIT_FAILED and "is that of member 9 of cluster 0, and this is member 5" in errors
     assert is_standby(copy) and not (copy.node.data_dir / ORDER).exists()
 
 
@@ -203,3 +264,96 @@ def test_an_order_outlives_a_crash_before_and_behind_the_promotion(copy: NodeSet
     assert lives.next_life(copy) is not None and not order.exists()
     with open_stored(copy) as store:
         assert store.folder.origin == origin, "a second time nothing is begun anew"
+
+
+def test_what_a_damaged_log_had_is_not_passed_over(
+    copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end = examine(copy).holding.end_position
+    (segment,) = copy.archive_dir.glob("*.rec")
+    with segment.open("r+b") as file:
+        file.seek(end // 2 // 32 * 32)
+        file.write(b"\xff" * 64)
+    status, out, _ = told(capsys, "promote", "--config", str(path))
+    found = read_promotion(copy)
+    assert status == 0 and found is not None and found.position < end and found.damage
+    assert f"what this standby had behind position={found.position} cannot be used: {found.damage}" in out
+
+
+def test_a_process_that_has_the_folder_carries_the_order_out_also_between_two_lives(
+    copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Lives(Primary([]))
+    done: list[object] = []
+    assert process.next_life(copy) is not None  # its node is not there yet, and no node has the folder
+    monkeypatch.setattr("ordo.standby.standby_commands.time.sleep", lambda _: done.append(process.next_life(copy)))
+    status, out, _ = told(capsys, "promote", "--config", str(path), "--json")
+    assert status == 0 and done == [Node], "the command has left it to the process"
+    with open_stored(copy) as store:
+        assert store.folder.origin is not None and store.folder.origin.identity.hex() == json.loads(out)["identity"]
+    with pytest.raises(StorageInUseError), FileStorage(open_lmdb).lock_directory(str(copy.cluster_dir)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("told_of", "shown"),
+    [
+        ({"state": "looking for a node that has the log", "heard_seconds_ago": 0.2}, "answered 0.2 s ago"),
+        ({"state": SEEDING, "source": "aeron:udp?endpoint=a:1"}, "sends its log from aeron:udp?endpoint=a:1"),
+        ({"state": SEEDING, "source": None}, ""),
+        ({"state": "following", "heard_seconds_ago": 3.5}, ""),
+        ({"state": "stopped", "heard_seconds_ago": 0.2}, ""),
+        ({}, ""),
+    ],
+)
+def test_whether_the_primary_lives_is_seen_in_each_state(told_of: dict[str, object], shown: str) -> None:
+    assert find_life(told_of) == shown
+
+
+# -- a gap in what the primary still has -------------------------------------------------------------------------------
+
+
+def test_a_crash_while_a_copy_is_begun_anew_is_followed_by_the_same(
+    copy: NodeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[NodeSettings] = []
+
+    def seed(_: Lives, config: NodeSettings) -> bool:
+        seeds.append(config)
+        return False
+
+    monkeypatch.setattr(Lives, "_seed", seed)
+    begin_anew(copy)
+    prepare(copy)
+    process = Lives(Primary([]))
+    assert process.next_life(copy) is None and seeds == [copy]
+    with open_stored(copy) as store, pytest.raises(ClusterError, match="is a standby's"):
+        claim(store.folder, OWNER, "/data", 1)
+    write_json(copy.node.data_dir / ORDER, {})
+    assert process.next_life(copy) is Node, "the log before the gap is gone on with"
+    assert is_promoted(copy) and len(seeds) == 1
+
+
+def test_a_copy_that_is_whole_is_the_log(copy: NodeSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_anew(copy)
+    state_path = copy.cluster_dir / "state.mdb"
+    origin = Origin(b"o" * 16, 640)
+    monkeypatch.setattr(SeedFolder, "_origin_of_snapshots", lambda *_: origin)
+    with SeedFolder(copy.node.data_dir, None, state_path=state_path) as folder:
+        folder.settle()
+    assert is_standby(copy) and has_log(copy) and not is_begun_anew(copy)
+    with open_stored(copy) as store:
+        assert store.folder.origin == origin, "that of the snapshot, though the log before the gap had another"
+
+
+def test_an_order_ends_the_copying_where_there_is_a_log_from_before_a_gap(
+    copy: NodeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup, transport = mock.Mock(is_complete=False, **{"work.return_value": 1}), mock.Mock()
+    monkeypatch.setattr("ordo.standby.lives.Backup", lambda *_, **__: backup)
+    monkeypatch.setattr("ordo.standby.lives.signal.signal", lambda *_: None)
+    write_json(copy.node.data_dir / ORDER, {})
+    begin_anew(copy)
+    with SeedFolder(copy.node.data_dir, None, state_path=copy.cluster_dir / "state.mdb") as folder:
+        assert Lives(Primary([]))._copy(folder, transport)
+    assert is_begun_anew(copy) and backup.close.called

@@ -20,6 +20,7 @@ _ORIGIN = b"origin"
 _START = b"start"
 _RECOVERING = b"recovering"
 _STANDBY = b"standby"
+_BEGUN_ANEW = b"2"
 _PEER = b"peer/"
 _PEER_CLUSTER = b"peer-cluster/"
 _OWNER_ROW = struct.Struct(">ii")
@@ -124,10 +125,15 @@ class FolderRows:
         """Whether the folder has a copy of another cluster's log, which only a promotion makes one to go on with."""
         return self._store.get(_STANDBY) is not None
 
-    def put_standby(self) -> None:
-        """Note that the log of this folder is a copy."""
+    @property
+    def is_begun_anew(self) -> bool:
+        """Whether a standby copies a snapshot and the log behind it, since the log that it has ends before a gap."""
+        return self._store.get(_STANDBY) == _BEGUN_ANEW
+
+    def put_standby(self, *, begins_anew: bool = False) -> None:
+        """Note that the log of this folder is a copy, and whether another one is begun that is not whole yet."""
         with self._store.transaction() as txn:
-            txn.put(_STANDBY, b"1")
+            txn.put(_STANDBY, _BEGUN_ANEW if begins_anew else b"1")
 
     def begin_epoch(self, txn: Transaction, origin: Origin) -> None:
         """End a recovery or a promotion: the folder is another cluster's, which has met no other member yet."""
