@@ -112,6 +112,8 @@ class Recovery:
         """
         everything = Distrust.LOG | Distrust.VOTE
         logs = [one.recording_id for one in self._archive.recordings() if one.stream_id == LOG_STREAM_ID]
+        if self._is_single and (lost_state is not None or self.distrust & Distrust.VOTE):
+            self._refuse_alone(logs, f"the store of votes and terms {lost_state or 'was lost before an earlier start'}")
         if lost_state is not None:
             self._lose(everything, f"the store of votes and terms {lost_state}")
         elif self.state.is_empty and self._config.rejoin:
@@ -122,6 +124,20 @@ class Recovery:
         elif self.log_recording_id != NULL_VALUE and self.log_recording_id not in logs:
             self._lose(Distrust.LOG, f"the archive has no recording {self.log_recording_id}, which was the log")
             self._take_log(NULL_VALUE)
+
+    def _refuse_alone(self, logs: list[int], finding: str) -> None:
+        """End the only member of a cluster, whose store is lost, without leaving an empty one that knows of no log.
+
+        With that the next start would begin another log beside it. What is noted here lets every start end like this
+        one, until the folder is restored, or the log is gone on with as it is.
+        """
+        self._store.put_distrust(self.distrust | Distrust.LOG | Distrust.VOTE)
+        if self.log_recording_id == NULL_VALUE and logs:
+            self._take_log(logs[-1])
+        raise ClusterError(
+            f"{finding}: this cluster has no other member that could have it; restore the data folder from a copy, or "
+            "go on with the log as it is (`ordo cluster trust --help`)"
+        )
 
     def _take_log(self, recording_id: int) -> None:
         self._store.put_log_recording(recording_id)

@@ -299,3 +299,18 @@ def test_nobody_can_give_back_what_a_single_member_lost() -> None:
     assert any(ClusterError.__name__ in event and "no other member" in event for event in world.trace.events)
     assert segment(node, log_id, 65536).contents() == before
     assert stored(node).distrust is Distrust.NONE
+
+
+def test_a_single_member_whose_store_is_gone_never_begins_another_log() -> None:
+    """The first start leaves a new store behind, which is no reason for the second one to take the log for none."""
+    world, node = cluster(nodes=1)
+    end, log_id = node.log_end_acknowledged, stored(node).log_recording_id
+    del node.disk.stores[node.state_path]
+    node.has_disk_faults = True  # excuses its deaths
+    for count in (1, 2):
+        node.boot()
+        assert not node.is_alive
+        assert sum("restore the data folder from a copy" in event for event in world.trace.events) == count
+    assert (stored(node).log_recording_id, stored(node).distrust) == (log_id, BOTH)
+    StateStore(SimulatedStorage(node.disk, VirtualClock()).open_metadata(node.state_path)).put_distrust(Distrust.NONE)
+    assert boot(node, forgot_vote=True).core.append_position >= end > 0, "`ordo cluster trust` goes on with the log"
