@@ -177,7 +177,7 @@ def test_a_member_that_cannot_send_a_frame_is_damaged_there(served: list[ServedF
     finally:
         damaged.close()
     first = there["first_problem"]
-    assert first["position"] == here["first_problem"]["position"] > SEGMENT + 90_000
+    assert first["position"] == here["first_problem"]["position"] > SEGMENT + 90_000, first
     assert (first["node"], first["fault"]) == (damaged.address, NOT_SENT)
     assert first["segment"] == here["first_problem"]["segment"] == segment_name(0, SEGMENT)
 
