@@ -54,10 +54,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker(marker) is not None:
                 item.add_marker(pytest.mark.skip(reason=reason))
         item.add_marker(tier)
-        said = item.get_closest_marker("timeout")
-        limit_s = said.args[0] if said is not None else item.config.getoption("timeout")
-        if limit_s:
-            item.add_marker(pytest.mark.timeout(patient(limit_s)), append=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,7 +92,6 @@ def pytest_collection_finish() -> None:
     KEPT.save()
     launcher = sys.modules.get("ordo.deploy.launcher")
     if launcher is not None:
-        launcher.LocalCluster.patience = factor()
         launcher.LocalCluster.spawn = FORKS.spawn
 
 
@@ -109,9 +104,17 @@ def _tier(item: pytest.Item) -> str:
 GUARD = Guard()
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Stretches the limits of a test before pytest-timeout reads its own, as far as the machine is busy then."""
     GUARD.started.clear()
+    said = item.get_closest_marker("timeout")
+    limit_s = said.args[0] if said is not None else item.config.getoption("timeout")
+    if limit_s:
+        item.add_marker(pytest.mark.timeout(patient(limit_s)), append=False)
+    launcher = sys.modules.get("ordo.deploy.launcher")
+    if launcher is not None:
+        launcher.LocalCluster.patience = patient(1.0)
     return (yield)
 
 

@@ -2,7 +2,8 @@
 
 Limits in tests are for two cores that do little else. `patient` stretches one, so that a busy or slow machine makes a
 test later and not red. ORDO_PATIENCE gives the factor instead of measuring it; workers and the programs of a run have
-it from there.
+it from there. A machine that has become busy since is known by its load average: limits of waiting follow it, while
+what tests configure follows the factor of the run, so that settings which belong together stay so.
 """
 
 from __future__ import annotations
@@ -57,6 +58,11 @@ def factor(lanes: int = 1) -> float:
     return max(1.0, float(os.environ[VARIABLE]))
 
 
+def load_factor() -> float:
+    """Return how many programs want each core just now, by the load average of the last minute."""
+    return min(FACTOR_MAX, os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
 def patient(timeout_s: float) -> float:
-    """Return a limit of time as this run has it."""
-    return timeout_s * factor()
+    """Return a limit of time as this run has it, and as the machine's load is now."""
+    return timeout_s * max(factor(), load_factor())

@@ -16,6 +16,7 @@ from ordo.cluster.wire.log_identity import Origin
 from ordo.runtime.errors import ArchiveError, ArchiveTimeoutError, ConfigurationError
 from ordo.runtime.native.clock import VirtualClock
 from tests.archive.served import Served
+from tests.patience import patient
 
 
 @pytest.fixture
@@ -24,9 +25,13 @@ def served(tmp_path: Path, shm_path: Path, free_port: Callable[[], int]) -> Iter
         yield one
 
 
+def keep(served: Served, group: str) -> GroupSnapshots:
+    return GroupSnapshots(served.address, group, timeout_s=patient(10.0))
+
+
 def test_the_newest_whole_snapshot_of_a_group_is_found(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = [b"a", b"", b"b" * 3 * PIECE_BYTES], [b"second"]
-    with GroupSnapshots(served.address, "pricing") as snapshots, GroupSnapshots(served.address, "other") as other:
+    with keep(served, "pricing") as snapshots, keep(served, "other") as other:
         assert snapshots.newest() is None and snapshots.age_ms(0) is None
         snapshots.store(first, 100)
         assert snapshots.newest() == GroupSnapshot(first) and other.newest() is None
