@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from tests.patience import patient
-from tests.spares import HASH_SEED, Spare
+from tests.spares import HASH_SEED, Spare, end
 
 if TYPE_CHECKING:
     from ordo.runtime.children import ChildProcess
@@ -280,7 +280,7 @@ def main() -> None:
         Spare.fork()
     gc.unfreeze()
     sys.argv = [str(ROOT / "ordo" / "cli.py"), *arguments]
-    import_module("ordo.cli").main(arguments)
+    end(import_module("ordo.cli").run(arguments))
 
 
 if __name__ == "__main__":

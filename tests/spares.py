@@ -7,18 +7,19 @@ with it. A node that starts a second container executes it.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ordo.runtime.children import ChildProcess, die_with_parent
-from ordo.runtime.exit_status import leave
 
 COMMAND = (sys.executable, "-P", "-m", "ordo.cluster.container.main")
 HASH_SEED = "0"
@@ -114,4 +115,19 @@ def wait_and_become(tells: int, parent_pid: int) -> NoReturn:
     from ordo.cluster.container.main import main
 
     gc.unfreeze()
-    leave(main(request["arguments"]))
+    end(main(request["arguments"]))
+
+
+def end(status: int) -> NoReturn:
+    """End as a Python does, but that no module is taken apart: that takes 35 ms, of thousands of processes.
+
+    Threads are joined, handlers of `atexit` run, and what was printed is written. Executed nodes do the rest as well.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        sys.exit(status)  # Python has a word for that, and a status
+    os._exit(status)
