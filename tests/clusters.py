@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ordo.cluster.wire.levels import PROTOCOL_LEVEL
 from ordo.deploy.launcher import LocalCluster
 from tests.cluster.integration.agreement import await_members
 from tests.patience import factor
@@ -23,6 +24,20 @@ def await_ready(cluster: LocalCluster) -> int:
     cluster.await_leader(60)
     await_members(cluster)
     return cluster.await_leader(60)
+
+
+def await_level(cluster: LocalCluster) -> None:
+    """Wait until the log is at the protocol level of this release, which takes all members and some seconds.
+
+    A test that kills a member and uses what a level brings asks for it first: without that member it is not reached.
+    """
+    level = f"protocol level {PROTOCOL_LEVEL} is in force"
+
+    def is_there() -> bool | None:
+        texts = (str(one) for id in cluster.member_ids for one in cluster.log_events(id, "cluster.level"))
+        return any(level in text for text in texts) or None
+
+    cluster.await_value(is_there, level)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from ordo.cli import run
 from ordo.cluster.client.session import ClusterClient
 from ordo.deploy.launcher import LocalCluster
-from tests.clusters import STEADY, ready_cluster
+from tests.clusters import STEADY, await_level, ready_cluster
 from tests.patience import patient
 from tests.sequencer.instances import Instances, Outputs, await_outputs, expected, look_until
 
@@ -40,6 +40,7 @@ def check_diff(
     cluster: LocalCluster, capsys: pytest.CaptureFixture[str], different: list[tuple[int, int, str]]
 ) -> None:
     """The members that are left when the leader dies know them all."""
+    await_level(cluster)
     cluster.kill(cluster.await_leader())
     cluster.await_leader()
     deadline_s = time.monotonic() + patient(60)
