@@ -115,6 +115,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     launcher = sys.modules.get("ordo.deploy.launcher")
     if launcher is not None:
         launcher.LocalCluster.patience = patient(1.0)
+    shared = sys.modules.get("tests.shared_clusters")
+    if shared is not None and "lend_cluster" not in getattr(item, "fixturenames", ()):
+        shared.SHARED.drop_idle()
     return (yield)
 
 

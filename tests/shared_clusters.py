@@ -12,6 +12,7 @@ import inspect
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,9 @@ from ordo.deploy.launcher import LocalCluster
 from tests.clusters import PATIENT, await_ready
 
 KEPT_MAX = 2
-"""Clusters that are kept at a time. Each costs a twentieth of a core while nobody uses it."""
+"""Clusters that are kept at a time."""
+IDLE_MAX_S = 5.0
+"""How long a cluster is kept that nobody uses: it costs a twentieth of a core, and starting it half a second of one."""
 DEFAULTS = {name: one.default for name, one in inspect.signature(LocalCluster).parameters.items()}
 LendCluster = Callable[..., LocalCluster]
 
@@ -73,6 +76,7 @@ class SharedClusters:
         self.started = 0
         self._kept_max = kept_max
         self._kept: dict[str, LocalCluster] = {}
+        self._used_s = 0.0
 
     @property
     def kept(self) -> tuple[LocalCluster, ...]:
@@ -109,6 +113,11 @@ class SharedClusters:
         cluster.close()
         shutil.rmtree(cluster.root, ignore_errors=True)
 
+    def drop_idle(self, idle_s: float = IDLE_MAX_S) -> None:
+        """Stop all if nobody has had one for so long: whoever comes next starts one again."""
+        if time.monotonic() - self._used_s >= idle_s:
+            self.close()
+
     def close(self) -> None:
         """Stop all."""
         for cluster in list(self._kept.values()):
@@ -128,6 +137,7 @@ class SharedClusters:
             return cluster
 
         yield lend
+        self._used_s = time.monotonic()
         harm = []
         for cluster, before in lent:
             found = harm_between(before, standing_of(cluster))

@@ -67,6 +67,14 @@ def test_one_serves_all_that_ask_for_the_same(shared: SharedClusters) -> None:
     assert shared.kept == (), "what made a test fail does not fail the next"
 
 
+def test_clusters_that_nobody_has_had_for_a_while_are_stopped(shared: SharedClusters) -> None:
+    first = lend(shared, lambda cluster: None)
+    shared.drop_idle(idle_s=1000)
+    assert shared.kept == (first,)
+    shared.drop_idle(idle_s=0)
+    assert shared.kept == () and not any(first.is_running(one) for one in first.member_ids)
+
+
 def test_a_ledger_begins_anew_for_each_test(lend_cluster: LendCluster) -> None:
     for _ in range(2):
         cluster = lend_cluster()
