@@ -28,7 +28,7 @@ from ordo.cluster.wire.snapshots.container_snapshot import ServiceSnapshot
 from ordo.service_api.request_ids import PrincipalIds
 from ordo.service_api.requests import IdentityState
 from ordo.service_api.service import TimeUnit
-from tests.mutants import argument_mutants
+from tests.mutants.functions import argument_mutants
 
 
 @dataclass

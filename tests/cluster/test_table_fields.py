@@ -27,7 +27,7 @@ from ordo.cluster.wire.sessions.instance_codec import NOT_COUNTED, InstanceRepor
 from ordo.service_api import request_ids
 from ordo.service_api.request_ids import RequestIds
 from ordo.service_api.requests import IdentityState, RequestTable
-from tests.mutants import dropped, field_mutants
+from tests.mutants.functions import dropped, field_mutants
 
 
 def check_consumers() -> None:

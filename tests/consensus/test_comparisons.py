@@ -10,7 +10,7 @@ import pytest
 
 from ordo.consensus.state import quorum
 from tests.consensus import test_quorum as models
-from tests.mutants import comparison_mutants
+from tests.mutants.functions import comparison_mutants
 
 NAMES = ("compare_log", "will_vote_for", "is_unanimous_candidate", "is_quorum_candidate")
 EQUIVALENT = ("term_a > term_b, line 4", "position_a > position_b, line 6")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.consensus.mutants.equivalent import EQUIVALENT
-from tests.consensus.mutants.mutate import ROOT, modules, mutants_of
+from tests.mutants.mutate import ROOT, modules, mutants_of
 
 SAMPLE = 30
 

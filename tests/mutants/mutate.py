@@ -1,4 +1,4 @@
-"""Every mutant of a module: one comparison off by one, or one condition negated.
+"""Mutants of a module: one comparison off by one, one condition negated, or one of the other changes of `changes.py`.
 
 A mutant is put in by giving the function that exists another code object, so that whoever imported it has the mutant.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import copy
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 NEAR: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -28,8 +28,11 @@ NEAR: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.NotIn: ast.In,
 }
 INEQUALITIES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 Step = tuple[str, int | None]
 """A field of a node, and the place in it if it is a list."""
+Change = tuple[list[Step], ast.AST]
+"""Where, and what stands there in the mutant."""
 
 
 @dataclass(frozen=True)
@@ -41,28 +44,25 @@ class Mutant:
     line: int
     before: str
     after: str
-    changed: ast.FunctionDef
+    changed: Function
+    unchanged: Function
+    steps: tuple[Step, ...]
 
     @property
     def name(self) -> str:
         """What it is called in the list of those that nothing can find; without a line, which moves."""
         return f"{self.path} {self.function}: {self.before} -> {self.after}"
 
-    @property
-    def original(self) -> CodeType:
-        """The code that the function has without it."""
-        return _find_function(self.path, self.function).__code__
-
     def put_in(self) -> None:
         """Gives the function of this process the mutant's code."""
-        _find_function(self.path, self.function).__code__ = self._compile()
+        find_function(self.path, self.function).__code__ = self.compiled(self.changed)
 
-    def _compile(self) -> CodeType:
-        """The code of the changed function, which is compiled where it stands: in its class, if it has one."""
+    def compiled(self, changed: Function) -> CodeType:
+        """The code of a changed function, which is compiled where it stands: in its class, if it has one."""
         owner, _, name = self.function.rpartition(".")
-        body: ast.stmt = self.changed
+        body: ast.stmt = changed
         if owner:
-            body = ast.ClassDef(owner, [], [], [self.changed], [])
+            body = ast.ClassDef(owner, [], [], [changed], [])
         future = ast.parse("from __future__ import annotations").body
         module = ast.fix_missing_locations(ast.Module([*future, body], []))
         found = compile(module, str(ROOT / self.path), "exec")
@@ -76,34 +76,44 @@ def modules() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "consensus").rglob("*.py"))
 
 
-def mutants_of(path: str) -> Iterator[Mutant]:
-    """Yields every mutant of a file's functions, in their order."""
-    tree = ast.parse((ROOT / path).read_text())
-    for owner, function in _functions(tree):
-        name = f"{owner}.{function.name}" if owner else function.name
+def mutants_of(path: str, changes: Callable[[Function], Iterator[Change]] | None = None) -> Iterator[Mutant]:
+    """Yields every mutant of a file's functions, in their order; without `changes`, those of its conditions."""
+    for name, function in functions_of(path):
         seen = {ast.unparse(function)}
-        for steps, mutated in _changes(function):
-            changed = copy.deepcopy(function)
-            before = ast.unparse(_at(changed, steps))
-            _put(changed, steps, mutated)
-            text = ast.unparse(changed)
+        for steps, mutated in (changes or conditions_of)(function):
+            mutant = mutant_of(path, name, function, steps, mutated)
+            text = ast.unparse(mutant.changed)
             if text not in seen:
                 seen.add(text)
-                line = getattr(mutated, "lineno", function.lineno)
-                yield Mutant(path, name, line, before, ast.unparse(mutated), changed)
+                yield mutant
 
 
-def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
+def mutant_of(path: str, name: str, function: Function, steps: Sequence[Step], mutated: ast.AST) -> Mutant:
+    """Return the mutant that has something else at one place of a function."""
+    changed = copy.deepcopy(function)
+    before = ast.unparse(at(changed, steps))
+    put(changed, steps, mutated)
+    line = getattr(mutated, "lineno", function.lineno)
+    return Mutant(path, name, line, before, ast.unparse(mutated), changed, function, tuple(steps))
+
+
+def functions_of(path: str) -> Iterator[tuple[str, Function]]:
+    """Yield the functions of a file and those of its classes, each with its name."""
+    for owner, function in _functions(ast.parse((ROOT / path).read_text())):
+        yield f"{owner}.{function.name}" if owner else function.name, function
+
+
+def _functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, Function):
             yield "", node
         elif isinstance(node, ast.ClassDef):
-            yield from ((node.name, one) for one in node.body if isinstance(one, ast.FunctionDef))
+            yield from ((node.name, one) for one in node.body if isinstance(one, Function))
 
 
-def _changes(function: ast.FunctionDef) -> Iterator[tuple[list[Step], ast.expr]]:
+def conditions_of(function: Function) -> Iterator[Change]:
     """Yields (where, what stands there in the mutant). What an `assert` says is checked by nobody but itself."""
-    for steps, node in _walk(function, []):
+    for steps, node in walk(function, []):
         if isinstance(node, ast.Compare):
             for index, operator in enumerate(node.ops):
                 changed = copy.deepcopy(node)
@@ -113,17 +123,18 @@ def _changes(function: ast.FunctionDef) -> Iterator[tuple[list[Step], ast.expr]]
             yield [*steps, step], _negated(condition)
 
 
-def _walk(node: ast.AST, steps: list[Step]) -> Iterator[tuple[list[Step], ast.AST]]:
+def walk(node: ast.AST, steps: list[Step]) -> Iterator[Change]:
+    """Yield a node and all in it, each with its place; nothing of an `assert`."""
     if isinstance(node, ast.Assert):
         return
     yield steps, node
     for field, value in ast.iter_fields(node):
         if isinstance(value, ast.AST):
-            yield from _walk(value, [*steps, (field, None)])
+            yield from walk(value, [*steps, (field, None)])
         elif isinstance(value, list):
             for index, one in enumerate(value):
                 if isinstance(one, ast.AST):
-                    yield from _walk(one, [*steps, (field, index)])
+                    yield from walk(one, [*steps, (field, index)])
 
 
 def _conditions(node: ast.AST) -> Iterator[tuple[Step, ast.expr]]:
@@ -145,25 +156,29 @@ def _negated(condition: ast.expr) -> ast.expr:
     return ast.copy_location(ast.UnaryOp(ast.Not(), copy.deepcopy(condition)), condition)
 
 
-def _at(node: Any, steps: list[Step]) -> Any:
+def at(node: Any, steps: Sequence[Step]) -> Any:
+    """Return what stands at a place."""
     for field, index in steps:
         node = getattr(node, field) if index is None else getattr(node, field)[index]
     return node
 
 
-def _put(node: Any, steps: list[Step], value: ast.expr) -> None:
-    owner, (field, index) = _at(node, steps[:-1]), steps[-1]
+def put(node: Any, steps: Sequence[Step], value: ast.AST) -> None:
+    """Put something at a place."""
+    owner, (field, index) = at(node, steps[:-1]), steps[-1]
     if index is None:
         setattr(owner, field, value)
     else:
         getattr(owner, field)[index] = value
 
 
-def _find_function(path: str, name: str) -> FunctionType:
-    found: Any = importlib.import_module("ordo." + path.removesuffix(".py").replace("/", "."))
+def find_function(path: str, name: str) -> FunctionType:
+    """Return the function of this process; what its decorators made of it is looked through."""
+    module = path.removesuffix(".py").removesuffix("/__init__").removeprefix("ordo/").replace("/", ".")
+    found: Any = importlib.import_module("ordo" if path == "ordo/__init__.py" else f"ordo.{module}")
     for part in name.split("."):
         found = vars(found)[part]
-    for wrapper in ("fget", "__func__", "__wrapped__"):
+    for wrapper in ("fget", "__func__", "func", "__wrapped__"):
         found = getattr(found, wrapper, found)
     assert isinstance(found, FunctionType), f"{path} {name} is no function"
     return found
