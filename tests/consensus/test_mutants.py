@@ -11,7 +11,7 @@ import pytest
 from tests.consensus.mutants.equivalent import EQUIVALENT
 from tests.mutants.mutate import ROOT, modules, mutants_of
 
-SAMPLE = 30
+SAMPLE = 10
 
 
 def hunt(*arguments: str) -> str:
