@@ -199,15 +199,15 @@ def _settings_of(environment: Mapping[str, str]) -> dict[str, str]:
 FORKS = Forks()
 
 
-def run_ordo(arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """Run a command of `ordo` in the folder of this checkout, and capture what it prints.
+def run_ordo(arguments: Sequence[str], timeout_s: float, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a command of `ordo` in a folder, that of this checkout unless one is given, and capture what it prints.
 
     Raises subprocess.TimeoutExpired.
     """
     command = [*COMMAND, *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = FORKS.spawn(command, env=environment, stdout=output, stderr=errors, cwd=ROOT)
+        process = FORKS.spawn(command, env=environment, stdout=output, stderr=errors, cwd=folder)
         try:
             status = process.wait(patient(timeout_s))
         except BaseException:

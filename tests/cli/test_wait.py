@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from ordo import ClientSettings, ClusterClient, LogReader
 from ordo.cluster.commands.reaching import find_token_file
 from ordo.errors import SessionRejectedError
 from tests.cli.pages import Folder, await_end, on_ports_of_its_own
+from tests.forks import run_ordo
 from tests.patience import patient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -35,17 +34,7 @@ class Made:
         self.folder.run(START.format(member_id))
 
     def cluster(self, *words: str, where: Path | None = None) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-P", "-m", "ordo.cli", "cluster", *words]
-        environment = {**os.environ, "PYTHONPATH": self.folder.environment["PYTHONPATH"]}
-        return subprocess.run(
-            command,
-            cwd=where or self.folder.path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=patient(100),
-        )
+        return run_ordo(["cluster", *words], 100.0, where or self.folder.path)
 
 
 @pytest.fixture
@@ -92,10 +81,7 @@ def test_waiting_for_nobody_ends_with_what_was_waited_for(folder: Folder) -> Non
     folder.run("ordo init .")
     for words in (["wait", "--endpoints", NOBODY], ["leader", "--endpoints", NOBODY], ["wait", "--config"]):
         where = [*words, str(folder.path / "node0.toml")] if words[-1] == "--config" else words
-        command = [sys.executable, "-P", "-m", "ordo.cli", "cluster", *where, "--timeout", "0.3"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=patient(60), cwd=folder.path
-        )
+        done = run_ordo(["cluster", *where, "--timeout", "0.3"], 60.0, folder.path)
         assert done.returncode == 3 and done.stderr.startswith("ordo: not in time: "), done
         assert done.stderr.count("\n") == 1 and done.stdout == ""
 
