@@ -25,6 +25,7 @@ from ordo.runtime.native.memory import FileMemoryProvider
 from ordo.runtime.random import RandomSource
 from ordo.runtime.security.authentication import Authenticator
 from ordo.transport.client.client import TransportClient
+from ordo.transport.client.client_transport import IMAGE_MEMORY_PER_SOURCE_MAX, IMAGE_TERM_LENGTH_MAX
 from ordo.transport.driver.channels.directory import WAKE_SOCKET_NAME
 from ordo.transport.driver.channels.settings import MediaDriverSettings, default_directory
 from ordo.transport.driver.conducting.context import TYPE_PARK_FLAG
@@ -33,10 +34,6 @@ from ordo.transport.secure.settings import Encryption
 from ordo.transport.udp import UdpNetwork
 
 SPINS_MAX = 100
-IMAGE_TERM_LENGTH_MAX = 1 << 30
-"""As long as a term may be: what can be published can be recorded."""
-IMAGE_MEMORY_PER_SOURCE_MAX = 4 << 30
-"""One image of the longest terms."""
 PARK_NS_MAX = 1_000_000
 """How long a parked server waits before it polls a foreign client on the same driver, which does not wake it."""
 

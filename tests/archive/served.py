@@ -64,7 +64,13 @@ def send(client: ArchiveClient, publication: Publication, messages: list[bytes])
 
 
 def record(
-    client: ArchiveClient, channel: str, messages: list[bytes], *, local: bool = False, stream_id: int = STREAM
+    client: ArchiveClient,
+    channel: str,
+    messages: list[bytes],
+    *,
+    local: bool = False,
+    stream_id: int = STREAM,
+    term_length: str = "64k",
 ) -> int:
     """Records a publication of the client, whole; its recording id."""
     started: list[int] = []
@@ -72,7 +78,7 @@ def record(
         started.append(event.recording_id) if event.signal is RecordingSignal.START else None
     )
     client.start_recording(channel, stream_id, local=local, auto_stop=True)
-    publication = client.transport.add_exclusive_publication(f"{channel}|term-length=64k", stream_id)
+    publication = client.transport.add_exclusive_publication(f"{channel}|term-length={term_length}", stream_id)
     while not publication.is_connected:
         client.work()
     send(client, publication, messages)

@@ -46,6 +46,20 @@ def test_a_client_records_and_gets_back_what_it_sent(
     assert not served.aeron_dir.exists()
 
 
+@pytest.mark.parametrize("is_local", [False, True], ids=["udp", "ipc"])
+def test_terms_of_128_mib_are_recorded(
+    tmp_path: Path, shm_path: Path, free_port: Callable[[], int], is_local: bool
+) -> None:
+    """By the archive's driver, and by that of a client to which they are replayed."""
+    channel = "aeron:ipc?alias=long" if is_local else f"aeron:udp?endpoint=127.0.0.1:{free_port()}"
+    archive = Served(free_port(), tmp_path / "archive", shm_path / "driver", "--segment-length", "128m")
+    with archive as served, served.connect(is_local=is_local) as client:
+        recording_id = record(client, channel, [b"one", b"two"], local=is_local, term_length="128m")
+        assert [message.payload for message in client.replay(recording_id)] == [b"one", b"two"]
+        descriptor = client.describe_recording(recording_id)
+        assert descriptor is not None and descriptor.term_length == 128 << 20
+
+
 def test_recordings_are_there_after_the_archive_was_killed(served: Served, free_port: Callable[[], int]) -> None:
     sent = [b"%d" % number for number in range(1000)]
     with served.connect() as client:

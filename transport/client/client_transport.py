@@ -24,6 +24,10 @@ COUNTERS_VALUES_BYTES = 64 << 10
 COUNTERS_BYTES_OF_CLIENT = 64 * 128
 BUFFER_BYTES = 128 << 10
 TERM_LENGTH_BYTES = 1 << 20
+IMAGE_TERM_LENGTH_MAX = 1 << 30
+"""As long as a term may be: what can be published can be recorded, and what was recorded can be replayed."""
+IMAGE_MEMORY_PER_SOURCE_MAX = 4 << 30
+"""One image of the longest terms."""
 IMAGE_LIVENESS_TIMEOUT_NS = 5_000_000_000
 CLIENT_LIVENESS_TIMEOUT_NS = 24 * 3600 * 1_000_000_000
 """The liveness timeout of a private driver: it lives and dies with its one client, which may be quiet for any time."""
@@ -118,6 +122,8 @@ class ClientTransport:
             term_length=TERM_LENGTH_BYTES,
             ipc_term_length=TERM_LENGTH_BYTES,
             receiver_window=RECEIVER_WINDOW_BYTES,
+            image_term_length_max=IMAGE_TERM_LENGTH_MAX,
+            image_memory_per_source_max=IMAGE_MEMORY_PER_SOURCE_MAX,
             socket_rcvbuf=SOCKET_BUFFER_BYTES,
             socket_sndbuf=SOCKET_BUFFER_BYTES,
             image_liveness_timeout_ns=IMAGE_LIVENESS_TIMEOUT_NS,
