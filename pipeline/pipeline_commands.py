@@ -276,6 +276,7 @@ def decode(
         from ordo.pipeline.spark.executed import describe_unknown
     look_at_frame(folders, "log", commit, storage)
     payloads = parse_decoder(decoder)
+    payloads.columns()  # a schema that cannot be read is told of before Spark starts
     with running("decode", master, cores) as job:
         log = _load(job, folders, "log", commit, storage, kinds=",".join(MESSAGE_KINDS))
         run(log, payloads, repeats=repeats).write.mode("overwrite").parquet(to)

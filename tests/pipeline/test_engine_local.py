@@ -178,3 +178,17 @@ def test_a_package_that_is_there_and_too_old_is_told_so() -> None:
         "'ordo-sequencer[pipeline]'"
     )
     assert describe_missing("not_there", "local").startswith("not_there is not installed; run: pip install")
+
+
+@pytest.mark.parametrize("decoder", ["sbe:{0}/no.xml", "protobuf:{0}/no.pb:my.Message"])
+def test_a_schema_that_is_not_there_is_told_of_before_spark_is_started(
+    decoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = write_log(tmp_path, (4, 8))
+
+    def starting(name: str, master: str | None, cores: int | None) -> None:
+        raise PipelineError(f"{name} starts Spark")
+
+    monkeypatch.setattr(pipeline_commands, "running", starting)
+    arguments = ["decode", folder, "--decoder", decoder.format(tmp_path), "--to", str(tmp_path / "to")]
+    assert "No such file or directory" in str(CliRunner().invoke(app, arguments).exception)
