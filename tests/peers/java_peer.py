@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.patience import patient
 from tests.peers.peer_process import (
     LINE_TIMEOUT_S,
     PeerFailedError,
@@ -107,7 +108,8 @@ class JavaPeers:
     def command(self, program: str, *arguments: object, **properties: object) -> list[str]:
         """Command line of a class; `aeron_dir=x` becomes the property `aeron.dir`."""
         settings = [f"-D{name.replace('_', '.')}={value}" for name, value in properties.items()]
-        return ["java", *JVM_OPTIONS, *settings, "-cp", self._class_path, program, *map(str, arguments)]
+        patience = f"-Dpatience={patient(1.0):.1f}"
+        return ["java", *JVM_OPTIONS, patience, *settings, "-cp", self._class_path, program, *map(str, arguments)]
 
     def start(self, program: str, *arguments: object) -> PeerProcess:
         """A process that is talked to."""
@@ -121,7 +123,7 @@ class JavaPeers:
         """Lines that a program prints until it ends by itself. Raises PeerFailedError on another status than 0."""
         command = self.command(program, *arguments, **properties)
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s, check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patient(timeout_s), check=False
         )
         if done.returncode:
             raise PeerFailedError(f"{program} ended with status {done.returncode}: {done.stderr}")

@@ -124,7 +124,7 @@ class PeerProcess:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self.await_line("closed")
-        if self._process.wait(LINE_TIMEOUT_S):
+        if self._process.wait(patient(LINE_TIMEOUT_S)):
             raise self._failure(f"it ended with status {self._process.returncode}")
 
     def kill(self) -> None:

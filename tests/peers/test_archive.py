@@ -55,6 +55,25 @@ def test_aerons_client_uses_an_archive_of_ordo(
     assert [line for line in log.splitlines() if "archive.error" in line] == []
 
 
+@pytest.mark.parametrize("is_local", [False, True], ids=["javas-driver", "the-archives-driver"])
+def test_aerons_client_goes_over_from_a_replay_to_the_live_stream(
+    java: JavaPeers, tmp_path: Path, shm_path: Path, free_port: Callable[[], int], is_local: bool
+) -> None:
+    """ReplayMerge, of a stream with several destinations that is published meanwhile."""
+    with Served(free_port(), tmp_path / "archive", shm_path / "driver") as served:
+        served.connect().close()
+        control, record_at, replay_at, live_at, answers = (f"127.0.0.1:{free_port()}" for _ in range(5))
+        where = [str(served.aeron_dir), "attach", "aeron:ipc", "aeron:ipc"]
+        if not is_local:
+            where = [
+                str(shm_path / "java"),
+                "launch",
+                *(f"aeron:udp?endpoint={one}" for one in (served.address, answers)),
+            ]
+        assert java.run("MergeUser", *where, control, record_at, replay_at, live_at) == ["merged", "done"]
+        assert [line for line in served.stop().splitlines() if "archive.error" in line] == []
+
+
 def refused_with(action: Callable[[], object]) -> int:
     with pytest.raises(ArchiveError) as refused:
         action()

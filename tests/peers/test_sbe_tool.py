@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ordo.pipeline.decoding.sbe_schema import SbeSchema
+from tests.patience import patient
 from tests.peers.java_peer import JVM_OPTIONS, compile_java, run_maven
 from tests.peers.peer_process import LINE_TIMEOUT_S, PeerMissingError, cache_folder, go_without, only_one
 from tests.pipeline.everything import NULLS, SCHEMA, Everything, any_message
@@ -46,7 +47,9 @@ def sbe_tool() -> Callable[[Path, list[bytes]], list[dict[str, Any]]]:
     def read(schema: Path, messages: list[bytes]) -> list[dict[str, Any]]:
         command = ["java", *JVM_OPTIONS, "-cp", f"{jar}{os.pathsep}{classes}", "SbeAsJson", str(schema)]
         lines = "".join(f"{message.hex()}\n" for message in messages)
-        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=LINE_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, input=lines, capture_output=True, text=True, timeout=patient(LINE_TIMEOUT_S), check=False
+        )
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 

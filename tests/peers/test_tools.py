@@ -23,6 +23,7 @@ from ordo.transport.inspection import driver_folder
 from ordo.transport.inspection.log_inspector import LogInspector
 from ordo.transport.inspection.stream_positions import backlogs
 from tests.clusters import ready_cluster
+from tests.patience import patient
 from tests.peers.c_peer import start_c_driver
 from tests.peers.java_peer import AERON_VERSIONS, JavaPeers
 from tests.peers.ordo_peer import OrdoDriver, await_that, connect, exchange
@@ -160,7 +161,7 @@ def test_cluster_tool_finds_no_recording_log(java: JavaPeers, tmp_path: Path) ->
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=LINE_TIMEOUT_S,
+                timeout=patient(LINE_TIMEOUT_S),
                 check=False,
             )
             return done.returncode, done.stdout + done.stderr
@@ -336,7 +337,7 @@ def test_each_ends_the_others_driver_where_it_may(java: JavaPeers, shm_path: Pat
     with program(shm_path / "any", "--config", str(settings)) as process:
         await_driver(shm_path / "any")
         java.run(f"{SAMPLES}.DriverTool", "terminate", aeron_dir=shm_path / "any")
-        assert process.wait(LINE_TIMEOUT_S) == 0
+        assert process.wait(patient(LINE_TIMEOUT_S)) == 0
     with program(shm_path / "own", "--termination-token", "own") as process:
         await_driver(shm_path / "own")
         java.run(f"{SAMPLES}.DriverTool", "terminate", aeron_dir=shm_path / "own")
@@ -351,7 +352,7 @@ def test_each_ends_the_others_driver_where_it_may(java: JavaPeers, shm_path: Pat
             await_driver(folder)
             ended = CliRunner().invoke(app, ["driver", "terminate", "--dir", str(folder)])
             assert ended.exit_code == 0, ended.output
-            process.wait(LINE_TIMEOUT_S)
+            process.wait(patient(LINE_TIMEOUT_S))
         finally:
             process.kill()
 

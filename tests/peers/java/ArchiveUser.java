@@ -28,7 +28,7 @@ public final class ArchiveUser
     private static final int REPLAY_STREAM = 2002;
     private static final int COUNT = 3000;
     private static final int INVALID_POSITION = 16;
-    private static final long TIMEOUT_NS = 20_000_000_000L;
+    private static final long TIMEOUT_NS = Peer.patient(20_000_000_000L);
 
     private final Aeron aeron;
     private final AeronArchive archive;

@@ -23,7 +23,7 @@ import java.util.function.BooleanSupplier;
  */
 public final class ClientFeatures
 {
-    private static final long TIMEOUT_NS = 10_000_000_000L;
+    private static final long TIMEOUT_NS = Peer.patient(10_000_000_000L);
     private static final int STREAM_ID = 10;
     private static final int COUNTER_TYPE_ID = 1001;
     private static final int DESTINATIONS_TYPE_ID = 18;

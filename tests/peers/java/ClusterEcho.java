@@ -30,7 +30,7 @@ public final class ClusterEcho implements EgressListener
     private static final int WINDOW_BYTES = 256 * 1024;
     private static final long KEEP_ALIVE_NS = 200_000_000L;
     private static final long STALL_NS = 20_000_000_000L;
-    private static final long MESSAGE_TIMEOUT_NS = 30_000_000_000L;
+    private static final long MESSAGE_TIMEOUT_NS = Peer.patient(30_000_000_000L);
 
     private final UnsafeBuffer buffer = new UnsafeBuffer(new byte[LARGE]);
     private AeronCluster cluster;

@@ -17,7 +17,7 @@ import java.util.Queue;
  */
 public final class EchoStream
 {
-    private static final long OFFER_TIMEOUT_NS = 20_000_000_000L;
+    private static final long OFFER_TIMEOUT_NS = Peer.patient(20_000_000_000L);
 
     private final Publication publication;
     private long echoed;

@@ -15,6 +15,12 @@ final class Peer
     {
     }
 
+    /** A limit of time as the run has it: tests.patience. */
+    static long patient(final long durationNs)
+    {
+        return (long)(durationNs * Double.parseDouble(System.getProperty("patience", "1")));
+    }
+
     /** A small driver on a thread of its own. */
     static MediaDriver launch(final String directory)
     {

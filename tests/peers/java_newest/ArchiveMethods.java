@@ -26,7 +26,7 @@ import java.util.function.BooleanSupplier;
  */
 public final class ArchiveMethods
 {
-    private static final long TIMEOUT_NS = 15_000_000_000L;
+    private static final long TIMEOUT_NS = (long)(15e9 * Double.parseDouble(System.getProperty("patience", "1")));
     private static final int STREAM = 7;
     private static final int PORTS = 8;
 
