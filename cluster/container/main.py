@@ -43,6 +43,7 @@ from ordo.runtime.errors import (
     StorageInUseError,
 )
 from ordo.runtime.exit_status import EXIT_STATUS_SERVICE, leave
+from ordo.runtime.garbage import settle_collector
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
 from ordo.runtime.native.counters import Counter
@@ -208,6 +209,7 @@ def run_container(options: argparse.Namespace) -> None:
         raise ClusterTimeoutError("the node that started this container is gone")
     service = load_versions(find_versions(options.service), options.service_folder)
     service.prepare()
+    settle_collector()
     clock, memory = SystemClock(), FileMemoryProvider()
     await_driver(options.aeron_dir, clock)
     with TransportClient(

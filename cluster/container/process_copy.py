@@ -23,6 +23,7 @@ from typing import Protocol
 from ordo.cluster.wire.snapshots.snapshot_digest import MessagesDigest
 from ordo.runtime.children import die_with_parent
 from ordo.runtime.errors import SnapshotError
+from ordo.runtime.garbage import count_frozen_by_others
 from ordo.runtime.reporting.failures import one_line, traceback_of
 
 Append = Callable[[bytes], None]
@@ -88,7 +89,7 @@ class ProcessCopier:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()  # what is buffered would be written twice
-        frozen_before = gc.get_freeze_count()
+        frozen_before = count_frozen_by_others()
         gc.freeze()  # a collection writes to every object, and would copy every page
         read_end, write_end = os.pipe()
         try:
@@ -107,7 +108,10 @@ class ProcessCopier:
 
 
 def _unfreeze(frozen_before: int) -> None:
-    """Unfreeze objects, unless the service may have frozen some itself, because they cannot be told apart."""
+    """Unfreeze objects, unless the service may have frozen some itself, because they cannot be told apart.
+
+    What the container left out of collections at its start is in them again from then on.
+    """
     if frozen_before == 0:
         gc.unfreeze()
 

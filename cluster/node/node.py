@@ -57,6 +57,7 @@ from ordo.cluster.wire.streams import (
 from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, OrdoError, StorageFullError
 from ordo.runtime.exit_status import EXIT_STATUS_SERVICE
+from ordo.runtime.garbage import settle_collector
 from ordo.runtime.io.storage import FileStorage, Storage, SyncQueue
 from ordo.runtime.native.clock import Clock, SystemClock
 from ordo.runtime.native.counters import local_counter
@@ -464,6 +465,7 @@ def run_node(
     names = config.services_by_id
     versions = [load_versions(one, config.folder) for one in names]
     config = look_ahead(config, get_logger())
+    settle_collector()
     metrics = MetricsProcess(config)
     try:
         while True:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 from typing import Self
 
 from ordo.gateway.doors.settings import DoorSettings
 from ordo.runtime.agents.use import Origin
+from ordo.runtime.garbage import settle_collector
 from ordo.runtime.reporting.logging import get_logger
-
-GC_THRESHOLD = 100_000
-"""Thousands of requests are under way and none of them is garbage: a collection every 700 objects, Python's default,
-walks over them again and again, which took a seventh of a gateway's time."""
 
 
 class Door:
@@ -73,8 +69,7 @@ class Door:
             loop.add_signal_handler(number, stopped.set)
         log = get_logger()
         async with self:
-            gc.freeze()
-            gc.set_threshold(GC_THRESHOLD)
+            settle_collector()
             log.info(f"{self.name}.started", address=self.address, endpoints=list(self._common.endpoints))
             await stopped.wait()
             log.info(f"{self.name}.stopping")
