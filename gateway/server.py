@@ -91,13 +91,18 @@ class Gateway(Door):
         self._server = server
         await server.start()
         if settings.console:
-            await self._start_console(settings, round_trips, shares.console)
+            await self._start_console(settings, round_trips, shares.console, places)
         self._watch = asyncio.create_task(self._watch_leader(self._sessions))
 
-    async def _start_console(self, settings: GatewaySettings, round_trips: RoundTrips, connections: int) -> None:
+    async def _start_console(
+        self, settings: GatewaySettings, round_trips: RoundTrips, connections: int, places: Places
+    ) -> None:
         from ordo.gateway.console.server import Console
+        from ordo.gateway.watching.watchers import Watchers
 
-        self._console = Console(settings, round_trips, connections)
+        assert self._sessions is not None
+        watchers = Watchers(settings, self._sessions, places, self._stopping)
+        self._console = Console(settings, round_trips, connections, watchers)
         await self._console.start()
         get_logger().info("gateway.console", address=self._console.address)
 

@@ -75,6 +75,7 @@ ROOMS: dict[str, str] = {
     "gateway/doors": "what every door in front of a cluster has: settings, options, TLS, tokens, its beginning and end",
     "gateway/callers": "who calls the gateway, with which bounds",
     "gateway/services": "the calls of the gRPC services",
+    "gateway/watching": "topics and the log for browsers: server-sent events and WebSocket",
     "gateway/console": "the web console",
     "gateway/kafka/service": "the service `ordo:Topics`: produced records, each once, and offsets of groups",
     "gateway/kafka/wire": "requests, responses and batches of Kafka's protocol as bytes",

@@ -68,6 +68,10 @@ class Logins:
         login.used_s = login.watch.used_s = time.monotonic()
         return login
 
+    def has(self, login: Login) -> bool:
+        """Return whether a browser is still logged in."""
+        return login in self._logins.values()
+
     def begin(self, watch: Watch, response: web.Response) -> None:
         """Let a browser in: its cookie goes with the response."""
         for key in [key for key, login in self._logins.items() if login.is_over]:

@@ -9,6 +9,7 @@ GET  /api/messages         a page of the log
 GET  /api/consumers        durable consumers with their lag
 GET  /api/apps             instances of applications with their lag
 POST /api/orders           gives an order
+GET  /api/topics/TOPIC, /api/log   messages as they come (ordo.gateway.watching)
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from ordo.gateway.console.orders import Consumers, give_order
 from ordo.gateway.console.watch import Watch
 from ordo.gateway.doors.descriptors import WATCHES_MAX
 from ordo.gateway.doors.tls import tls_context
+from ordo.gateway.watching.pages import WatchPages
+from ordo.gateway.watching.watchers import Watchers
 from ordo.runtime.errors import (
     ClusterTimeoutError,
     ConfigurationError,
@@ -60,6 +63,7 @@ PAGE = {
     "/console.css": ("console.css", "text/css"),
     "/main.js": ("main.js", "text/javascript"),
     "/draw.js": ("draw.js", "text/javascript"),
+    "/live.js": ("live.js", "text/javascript"),
     "/parts.js": ("parts.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
@@ -78,8 +82,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Console:
     """Belongs to one event loop. Raises ConfigurationError for a decoder that cannot be loaded."""
 
-    def __init__(self, settings: GatewaySettings, round_trips: RoundTrips, connections_max: int) -> None:
+    def __init__(
+        self, settings: GatewaySettings, round_trips: RoundTrips, connections_max: int, watchers: Watchers
+    ) -> None:
         self._settings = settings
+        self._pages = WatchPages(watchers, self._find_login, HEADERS)
         self._connections_max = connections_max
         self._connections: Connections | None = None
         self._round_trips = round_trips
@@ -114,6 +121,7 @@ class Console:
         app.router.add_get("/api/consumers", self._send_consumers)
         app.router.add_get("/api/apps", self._send_apps)
         app.router.add_post("/api/orders", self._take_order)
+        self._pages.add_to(app)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=STOP_TIMEOUT_S)
         await self._runner.setup()
         tls = tls_context(self._settings)
@@ -231,6 +239,17 @@ class Console:
         if login is None:
             raise web.HTTPUnauthorized(reason="log in first")
         return login
+
+    def _find_login(self, request: web.Request) -> tuple[bytes, Callable[[], bool]] | None:
+        login = self._logins.find(request)
+        if login is None:
+            return None
+
+        def is_over() -> bool:
+            login.used_s = time.monotonic()  # who watches is not silent
+            return login.is_over or not self._logins.has(login)
+
+        return login.watch.credentials, is_over
 
     async def _live_watch(self, login: Login) -> Watch:
         """Return the login's watch, begun again when it was left alone for long."""

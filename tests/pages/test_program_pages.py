@@ -148,6 +148,9 @@ def test_the_page_on_hacking_names_what_there_is() -> None:
 def test_where_blocks_of_other_pages_are_run() -> None:
     with open_page("CONSOLE.md") as page:
         page.run_by(f"{OPERATOR}::test_a_gateway_with_a_console", "--console 8080")
+        watching = "tests/gateway/watching/test_watching.py"
+        page.run_by(f"{watching}::test_the_page_s_curl_and_its_client_in_python", "curl -N", "ws_connect")
+        page.run_by(f"{watching}::test_a_browser_watches", "EventSource")
     with open_page("GATEWAY.md") as page:
         page.run_by("tests/gateway/test_example.py::test_the_example_runs_with_the_contract_alone", "protoc")
         page.run_by(f"{OPERATOR}::test_a_gateway_with_a_console", "--listen")

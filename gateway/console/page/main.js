@@ -2,6 +2,7 @@
 
 import { at, bytes, clock, element, milliseconds, moment, notes, short, table, whole } from "./parts.js";
 import { chart, logLine } from "./draw.js";
+import { stopWatching } from "./live.js";
 
 const NOTES_MAX = 100;
 const LIST_INTERVAL_MS = 5000;
@@ -27,7 +28,7 @@ const LISTS = {
   },
 };
 const RETRY_MS = 2000;
-const VIEWS = ["overview", "log", "sessions", "apps", "consumers", "messages", "errors", "orders"];
+const VIEWS = ["overview", "log", "sessions", "apps", "consumers", "messages", "live", "errors", "orders"];
 const seen = { state: null, details: {}, points: [], room: 300, notes: [], mayOrder: false, stream: null, given: [] };
 
 // -- asking the gateway --------------------------------------------------------------------------------------------
@@ -56,6 +57,7 @@ async function begin() {
 
 function showLogin(problem) {
   seen.stream?.close();
+  stopWatching("");
   for (const id of ["tabs", "logout", ...VIEWS]) at(id).hidden = true;
   at("login").hidden = false;
   at("login-problem").textContent = problem;

@@ -35,7 +35,7 @@ ENDPOINTS = ("--endpoints", "127.0.0.1:20000")
 
 
 def test_pages_load_nothing_from_outside_and_say_so_to_the_browser(browser: Browser) -> None:
-    for path in ("/", "/console.css", "/main.js", "/draw.js", "/parts.js", "/icon.svg"):
+    for path in ("/", "/console.css", "/main.js", "/draw.js", "/live.js", "/parts.js", "/icon.svg"):
         found = browser.ask(path)
         assert found.status == 200
         assert "default-src 'none'" in found.headers["Content-Security-Policy"]

@@ -34,7 +34,7 @@ pytestmark = [
 ]
 SIZES = {1280: 860, 390: 844}
 PATIENCE_MS = patient(20_000)
-VIEWS = ("overview", "log", "sessions", "apps", "consumers", "messages", "errors", "orders")
+VIEWS = ("overview", "log", "sessions", "apps", "consumers", "messages", "live", "errors", "orders")
 REFUSED = "status of 403"
 """What Chromium writes to its console when a browser without a token is told so."""
 
