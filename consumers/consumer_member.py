@@ -56,7 +56,7 @@ INVALID_POSITION = int(ErrorCode.INVALID_POSITION)
 READ_AHEAD_MAX = 1024
 """Entries that are read and not handed out yet."""
 READ_AHEAD_BYTES_MAX = 16 << 20
-"""An exclusive member reads no further while the payloads among them are longer together."""
+"""A member reads no further while the payloads among them are longer together."""
 DEFAULT_KINDS = (EntryKind.MESSAGE, EntryKind.REQUEST, EntryKind.OUTPUT)
 _TRANSIENT = (ClusterTimeoutError, SessionClosedError, SessionRejectedError)
 Item = TypeVar("Item")

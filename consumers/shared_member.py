@@ -22,7 +22,7 @@ from ordo.cluster.wire.sessions.consumer_codec import (
     RowKind,
     Work,
 )
-from ordo.consumers.consumer_member import ConsumerMember, ConsumerSettings, hash_i64
+from ordo.consumers.consumer_member import READ_AHEAD_BYTES_MAX, ConsumerMember, ConsumerSettings, hash_i64
 from ordo.follow.entries import LogEntry
 from ordo.runtime.errors import ConfigurationError
 from ordo.runtime.native.sentinels import NULL_VALUE
@@ -31,6 +31,8 @@ from ordo.transport.client.client_transport import ClientTransport
 
 READ_AHEAD_MAX = 2048
 """Entries that are kept: those of the consumer's window, and as many again."""
+ACKNOWLEDGED_MAX = 4096
+"""So many acknowledgements are remembered, so that one that comes again is known: four times the window."""
 ROWS_AT_A_TIME = 128
 """Rows of one kind in a command, which must fit a message of the shortest terms, 8 KiB."""
 DELAY_MS_MAX = 24 * 3600 * 1000
@@ -105,6 +107,8 @@ class SharedMember(ConsumerMember[Delivery]):
     def __init__(self, settings: SharedSettings, transport: ClientTransport, member_key: int) -> None:
         super().__init__(settings, transport, member_key)
         self._kept: dict[int, LogEntry] = {}
+        self._kept_bytes = 0
+        """The payloads of `_kept`, together."""
         self._work: dict[int, int] = {}
         """Tries of what is with this member, by position."""
         self._given: dict[int, int] = {}
@@ -112,6 +116,10 @@ class SharedMember(ConsumerMember[Delivery]):
         self._done: dict[int, Row] = {}
         """Rows that the cluster has not heard."""
         self._sent: dict[int, Row] = {}
+        self._unsure: set[int] = set()
+        """Positions of rows that were sent in a session that was lost: the cluster may have heard them already."""
+        self._acknowledged: dict[int, int] = {}
+        """Tries of what this member has acknowledged last, by position."""
         self.late = 0
         """Acknowledgements that came too late: the messages had been taken back, and are, or were, done again."""
         self._frontier_ns = self._told_ns = 0
@@ -142,8 +150,19 @@ class SharedMember(ConsumerMember[Delivery]):
         return count
 
     def acknowledge(self, delivery: Delivered) -> bool:
-        """Acknowledge a message. Return False if this member no longer has it, so that it will be delivered again."""
-        return self._finish(delivery, Row(RowKind.ACKNOWLEDGED, delivery.position))
+        """Acknowledge a message. Return False if this member no longer has it, so that it will be delivered again.
+
+        Idempotent: one that is acknowledged again is not late.
+        """
+        position, tries = delivery.position, delivery.tries
+        if self._acknowledged.get(position) == tries:
+            return True
+        if not self._finish(delivery, Row(RowKind.ACKNOWLEDGED, position)):
+            return False
+        self._acknowledged[position] = tries
+        if len(self._acknowledged) > ACKNOWLEDGED_MAX:
+            del self._acknowledged[next(iter(self._acknowledged))]
+        return True
 
     def give_back(self, delivery: Delivered, delay_ms: int = 0) -> bool:
         """Give a message back, to be handed out again to any member after a delay. Return False as `acknowledge` does.
@@ -217,9 +236,8 @@ class SharedMember(ConsumerMember[Delivery]):
 
     def _take(self, answer: ConsumerAnswer) -> None:
         now_ns = self._transport.clock.now()
-        if answer.number:
-            acknowledged = sum(row.kind == RowKind.ACKNOWLEDGED for row in self._sent.values())
-            self.late += acknowledged - answer.accepted
+        if answer.number and self._sent:
+            self._count_late(answer.accepted)
             self._sent.clear()
         if answer.status is ConsumerStatus.REFUSED:
             return
@@ -229,14 +247,25 @@ class SharedMember(ConsumerMember[Delivery]):
             self._frontier_ns = now_ns
         self._told_ns = now_ns
         for position in [one for one in self._kept if one <= answer.position]:
-            del self._kept[position]
+            self._kept_bytes -= len(self._kept.pop(position).payload)
         self._work = _by_position(answer.work, self._done, self._sent)
         self._given = {one: tries for one, tries in self._given.items() if self._work.get(one) == tries}
 
+    def _count_late(self, accepted: int) -> None:
+        """Count the acknowledgements of the last report that came too late.
+
+        One that an earlier session may have told is not accepted a second time, which says nothing: those count least.
+        """
+        positions = [row.position for row in self._sent.values() if row.kind == RowKind.ACKNOWLEDGED]
+        unsure = self._unsure.intersection(positions)
+        self._unsure -= unsure
+        self.late += max(len(positions) - accepted - len(unsure), 0)
+
     def _begin(self, answer: ConsumerAnswer) -> None:
         """Read from the oldest unfinished message on, which may be assigned to this member."""
-        for held in (self._kept, self._work, self._given, self._done, self._sent):
+        for held in (self._kept, self._work, self._given, self._done, self._sent, self._unsure, self._acknowledged):
             held.clear()
+        self._kept_bytes = 0
         self._follow(answer.position)
 
     def _choose(self, entry: LogEntry) -> None:
@@ -244,19 +273,23 @@ class SharedMember(ConsumerMember[Delivery]):
         while self._entries:
             chosen = self._entries.popleft()
             self._kept[chosen.position] = chosen
+            self._kept_bytes += len(chosen.payload)
 
     def _drop_session(self) -> None:
         super()._drop_session()
-        self._done = {**self._sent, **self._done}  # whether they were heard is not known
+        self._unsure.update(self._sent)  # whether they were heard is not known
+        self._done = {**self._sent, **self._done}
         self._sent.clear()
 
     @property
     def _has_room(self) -> bool:
-        return len(self._kept) < READ_AHEAD_MAX
+        # Other members stop no earlier: what is with this one begins before, or is read once the position moves on.
+        return len(self._kept) < READ_AHEAD_MAX and self._kept_bytes < READ_AHEAD_BYTES_MAX
 
     def close(self) -> None:
         super().close()
         self._kept.clear()
+        self._kept_bytes = 0
 
 
 def _by_position(work: tuple[Work, ...], done: dict[int, Row], sent: dict[int, Row]) -> dict[int, int]:
