@@ -23,6 +23,7 @@ cdef class Recording:
     cdef readonly Image image
     cdef readonly Counter counter                  # rec-pos, None without a client
     cdef public int64_t limit_position             # nothing is recorded beyond it; INT64_MAX: no bound
+    cdef public int64_t source_limit_position      # the same, for whom its room is of no account: whose log it is
     cdef public object on_stop                     # called once: on_stop(recording, error or None)
     cdef readonly object error                     # why it stopped, None when in order
     cdef readonly bint is_active

@@ -6,6 +6,7 @@ from ordo.transport.streams.image import Image
 
 class Recording:
     limit_position: int
+    source_limit_position: int
     on_stop: Callable[[Recording, Exception | None], object] | None
     @property
     def recording_id(self) -> int: ...

@@ -48,7 +48,7 @@ cdef class Recording:
         self.start_position = position
         self.written_position = position
         self.durable_position = position
-        self.limit_position = INT64_MAX
+        self.limit_position = self.source_limit_position = INT64_MAX
         self.image = image
         self.counter = counter
         self.on_stop = on_stop
@@ -108,7 +108,8 @@ cdef class Recording:
     cdef bint _peek(self, Block* block) noexcept nogil:
         """Return the next block; a frame that crosses the end of the tail's ring comes alone."""
         cdef int32_t longest = align_frame(self._layout.mtu)
-        cdef int64_t allowed = min(self.limit_position - self.image.position, <int64_t> _BLOCK_LENGTH_MAX)
+        cdef int64_t limit = min(self.limit_position, self.source_limit_position)
+        cdef int64_t allowed = min(limit - self.image.position, <int64_t> _BLOCK_LENGTH_MAX)
         cdef int64_t rest
         cdef int32_t length
         if allowed <= 0:

@@ -55,8 +55,13 @@ class Backup:
         credentials: bytes = b"",
         interval_s: float,
         report: Report,
+        standby_id: int | None = None,
     ) -> None:
-        """`addresses`: ingress of some members, host:port; those that the cluster names are used as well."""
+        """`addresses`: ingress of some members, host:port; those that the cluster names are used as well.
+
+        `standby_id`: what follows is a standby with this id, which no member may have; it outlives credentials that
+        all members refuse, since they may be granted again.
+        """
         self._folder = folder
         self._client = client
         self._given = list(addresses)
@@ -65,6 +70,7 @@ class Backup:
         self._credentials = credentials
         self._interval_ns = round(interval_s * SECOND_NS)
         self._report = report
+        self._standby_id = standby_id
         self._query: MemberQuery | None = None
         self._next_address = 0
         self._skips_leader = True
@@ -110,7 +116,8 @@ class Backup:
     def work(self, now_ns: int) -> int:
         """One duty cycle; returns the number of things done.
 
-        Raises StorageError, NotPermittedError; OtherClusterError when a member is of another cluster than the backup.
+        Raises StorageError, NotPermittedError; OtherClusterError when a member is of another cluster than the backup,
+        ConfigurationError when one has the id of the standby that follows.
         """
         work_count = self._work_query(now_ns)
         if self._log is not None:
@@ -155,7 +162,7 @@ class Backup:
     def _on_problem(self, address: str, problem: OrdoError, now_ns: int) -> None:
         if isinstance(problem, NotPermittedError):
             self._refusals[address] = problem
-            if set(self._refusals) >= set(self._addresses):
+            if self._standby_id is None and set(self._refusals) >= set(self._addresses):
                 raise problem
         self._fail(problem.message, now_ns)
 
@@ -218,6 +225,11 @@ class Backup:
 
     def _take_members(self, answer: Description) -> None:
         """Take the members' addresses; those given first that are no members follow."""
+        if self._standby_id is not None and any(one.id == self._standby_id for one in answer.members):
+            raise ConfigurationError(
+                f"member_id={self._standby_id}: the cluster that is followed has a member with this id, and clients "
+                "keep members by id: give the standby another one in its node.toml, and an empty data_dir"
+            )
         found = [one.ingress for one in answer.members]
         addresses = [*found, *(one for one in self._given if one not in found)]
         if addresses != self._remembered:

@@ -13,6 +13,7 @@ from ordo.backup.folder import Report
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.follow.follower import LogFollower
 from ordo.runtime.errors import ArchiveError, OrdoError, StorageError
+from ordo.transport.frame_layout import FRAME_ALIGNMENT
 
 if TYPE_CHECKING:
     from ordo.archive.archive import Archive
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from ordo.transport.client.client import TransportClient
 
 SILENCE_S = 2.0
+POSITION_MAX = (1 << 63) - 1
+RECORD_BYTES_MIN = 2 * FRAME_ALIGNMENT
+"""No record of the log is shorter."""
 RECORDED_CHANNEL = "aeron:udp?alias=log"
 SAME = ("initial_term_id", "term_length", "mtu")
 """What must be the same of a member's log, or it cannot continue a stretch."""
@@ -135,18 +139,29 @@ class LogCopy:
                 source.image, recording_id=self.recording_id, channel=RECORDED_CHANNEL, on_stop=self._on_stop
             )
             self.recording_id = self._recording.recording_id
+            self._bound(self._recording, source)
         except StorageError:
             raise
         except OrdoError as error:
             source.end(f"its replay cannot be recorded: {error.message}")
 
+    def _bound(self, recording: Recording, source: LogSource) -> int | None:
+        """Record nothing that may be of another cluster than the one that the copy is of; return the limit."""
+        limit_position = source.limit_position
+        recording.source_limit_position = POSITION_MAX if limit_position is None else limit_position
+        return limit_position
+
     def _advance(self, recording: Recording) -> None:
+        assert self._source is not None
+        limit_position = self._bound(recording, self._source)
         if recording.written_position != self._follower.position:
             self._follower.advance(recording.written_position)
         image = recording.image
         if image.is_closed or (image.is_end_of_stream and recording.written_position >= image.end_of_stream_position):
-            assert self._source is not None
             self._source.end("its replay ended")
+            self._stop()
+        elif limit_position is not None and recording.written_position > limit_position - RECORD_BYTES_MIN:
+            self._source.end("is to say once more which cluster's log it has")
             self._stop()
 
     def _stop(self) -> None:

@@ -37,7 +37,7 @@ from ordo.salvage.holding_rows import encode_holding
 from ordo.transport.client.client_transport import ClientTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ordo.cluster.settings.config import NodeSettings
     from ordo.salvage.holdings import Findings
@@ -105,10 +105,12 @@ def go_on_alone(
     storage: Storage | None = None,
     clock: Clock | None = None,
     draw: bytes = b"",
+    tell: Callable[[Recovered], None] = lambda _: None,
 ) -> Recovered:
     """Make the log of a folder, as it was read, that of a cluster of its own, though others may have more of it.
 
-    `evidence`: what is kept beside what the store had. `draw` and what is raised: as `begin_epoch` has them.
+    `evidence`: what is kept beside what the store had. `tell` keeps what is about to be done, before the store says
+    that it is. `draw` and what is raised: as `begin_epoch` has them.
     """
     storage = storage or FileStorage(open_lmdb)
     member_id = config.node.member_id
@@ -124,6 +126,16 @@ def go_on_alone(
         store.folder.put_recovering(Recovering(base_position, findings.holding.committed_position))
         end_position = _append(config, storage, clock or SystemClock(), findings, closing)
         _note_committed(config, storage, end_position)  # before the store, which says that all is done
+        made = Recovered(
+            member_id,
+            closing.identity,
+            closing.term_id,
+            base_position,
+            end_position,
+            len(findings.survey.sessions),
+            evidence_path,
+        )
+        tell(made)
         store.begin_epoch(
             Epoch(
                 base_position,
@@ -134,15 +146,7 @@ def go_on_alone(
                 Origin(closing.identity, closing.identity_position),
             )
         )
-    return Recovered(
-        member_id,
-        closing.identity,
-        closing.term_id,
-        base_position,
-        end_position,
-        len(findings.survey.sessions),
-        evidence_path,
-    )
+    return made
 
 
 def _close(config: NodeSettings, findings: Findings, draw: bytes) -> ClosingRecords:

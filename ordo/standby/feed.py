@@ -61,6 +61,7 @@ class Feed:
             credentials=primary.credentials,
             interval_s=primary.interval_s,
             report=primary.report,
+            standby_id=node.config.node.member_id,
         )
         self._attached: Recording | None = None
         self._question: tuple[int, Reply] | None = None
@@ -76,7 +77,8 @@ class Feed:
     def work(self, now_ns: int) -> None:
         """Run one duty cycle.
 
-        Raises StorageError, NotPermittedError; OtherClusterError where the primary is another cluster than the log's.
+        Raises StorageError; OtherClusterError where the primary is another cluster than the log's, ConfigurationError
+        where one of its members has this node's id.
         """
         if self._is_closed or self.has_gap:
             return

@@ -33,7 +33,7 @@ from ordo.standby.folder import (
     prepare,
 )
 from ordo.standby.node import StandbyNode
-from ordo.standby.promotion import clear_order, promote
+from ordo.standby.promotion import complete, promote
 from ordo.standby.report import remember
 from ordo.transport.client.client_transport import ClientTransport
 from ordo.transport.secure.settings import Encryption
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from ordo.cluster.settings.config import NodeSettings
     from ordo.standby.feed import Primary
+    from ordo.standby.promotion import Promotion
 
 PARK_NS = 1_000_000
 PROMOTED = "promoted"
@@ -64,7 +65,8 @@ class Lives:
             self._hold(config)
         demand_standby(config)
         if is_promoted(config):  # perhaps by a command, before this process had the folder
-            clear_order(config)  # a crash may have come between the promotion and this
+            if self._is_ordered(config) and (done := complete(config)) is not None:
+                self._tell_promotion(done)  # a crash came between the promotion and its report
             return Node
         if self._take_gap():
             begin_anew(config)
@@ -73,7 +75,7 @@ class Lives:
         if not can_promote and not can_follow and not self._seed(config):
             return None
         if self._is_ordered(config):
-            self._report(str(next(promote(config).lines())))
+            self._tell_promotion(promote(config))
             write_json(config.node.data_dir / STATUS, {"state": PROMOTED})
             return Node
         return partial(self._make, config.node.data_dir)
@@ -100,8 +102,9 @@ class Lives:
         )
         return self._node
 
-    def _report(self, text: str) -> None:
-        self._primary.report(text)
+    def _tell_promotion(self, done: Promotion) -> None:
+        for line in done.lines():
+            self._primary.report(line)
 
     def _take_gap(self) -> bool:
         """Return whether the last life met a gap in what the primary still has."""
@@ -130,11 +133,11 @@ class Lives:
                     state_path=config.cluster_dir / "state.mdb",
                 )
                 with folder:
-                    return self._copy(folder, transport)
+                    return self._copy(folder, transport, config.node.member_id)
             finally:
                 transport.close()
 
-    def _copy(self, folder: SeedFolder, transport: ClientTransport) -> bool:
+    def _copy(self, folder: SeedFolder, transport: ClientTransport, standby_id: int) -> bool:
         ends: list[int] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda found, _: ends.append(found))
@@ -147,6 +150,7 @@ class Lives:
             credentials=primary.credentials,
             interval_s=primary.interval_s,
             report=primary.report,
+            standby_id=standby_id,
         )
         is_complete = False
         try:

@@ -11,16 +11,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.backup.folder import CLUSTER, read_json, write_json
+from ordo.runtime.errors import OrdoError, StorageInUseError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
 from ordo.salvage.holdings import examine
 from ordo.salvage.new_epoch import go_on_alone
-from ordo.standby.folder import ORDER, PROMOTION, STATUS
+from ordo.standby.folder import ORDER, PROMOTION, STATUS, is_promoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ordo.cluster.settings.config import NodeSettings
+    from ordo.salvage.new_epoch import Recovered
 
 
 class Promotion(NamedTuple):
@@ -95,31 +97,59 @@ class Promotion(NamedTuple):
 def promote(config: NodeSettings) -> Promotion:
     """Make a stopped standby's folder that of a cluster of one; the same again after a crash.
 
+    The report is kept before the store says that it is done, so that a promoted folder always has it. An order that
+    cannot be carried out is removed, or every start would fail of it.
+
     Raises ClusterError where the folder has nothing to go on with, StorageInUseError while its node runs.
     """
+    try:
+        _carry_out(config)
+    except StorageInUseError:
+        raise
+    except OrdoError:
+        clear_order(config)
+        raise
+    promotion = complete(config)
+    assert promotion is not None, "it is written before the store says that the folder is a cluster's"
+    return promotion
+
+
+def complete(config: NodeSettings) -> Promotion | None:
+    """Return the report of the promotion that made a folder a cluster's, and end its order.
+
+    None where an earlier release was killed before it had written the report.
+    """
+    promotion = read_promotion(config)
+    clear_order(config)
+    return promotion
+
+
+def _carry_out(config: NodeSettings) -> None:
     directory = config.node.data_dir
     told, primary = read_json(directory / STATUS), read_json(directory / CLUSTER)
     findings = examine(config)
     holding = findings.holding
     former = "" if holding.origin is None else holding.origin.identity.hex()
     evidence = {"promotion of a standby": {"told": told, "primary": primary}}
-    made = go_on_alone(config, findings, evidence)
-    promotion = Promotion(
-        made.from_position,
-        holding.timestamp_ms,
-        former,
-        int(told.get("primary_position", -1)),
-        told.get("lag_seconds"),
-        _heard_seconds_ago(told),
-        made.identity.hex(),
-        made.term_id,
-        made.end_position,
-        made.closed_session_count,
-        holding.damage,
-    )
-    write_json(directory / PROMOTION, promotion._asdict())
-    clear_order(config)
-    return promotion
+    heard_seconds_ago = _heard_seconds_ago(told)
+
+    def tell(made: Recovered) -> None:
+        promotion = Promotion(
+            made.from_position,
+            holding.timestamp_ms,
+            former,
+            int(told.get("primary_position", -1)),
+            told.get("lag_seconds"),
+            heard_seconds_ago,
+            made.identity.hex(),
+            made.term_id,
+            made.end_position,
+            made.closed_session_count,
+            holding.damage,
+        )
+        write_json(directory / PROMOTION, promotion._asdict())
+
+    go_on_alone(config, findings, evidence, tell=tell)
 
 
 def _heard_seconds_ago(told: dict[str, Any]) -> float | None:
@@ -132,13 +162,13 @@ def _heard_seconds_ago(told: dict[str, Any]) -> float | None:
 
 
 def read_promotion(config: NodeSettings) -> Promotion | None:
-    """Return what the promotion of this folder found; None where there was none."""
-    found = read_json(config.node.data_dir / PROMOTION)
+    """Return what the promotion of this folder found; None where there was none, or it did not come to its end."""
+    found = read_json(config.node.data_dir / PROMOTION) if is_promoted(config) else {}
     return Promotion(**found) if found else None
 
 
 def clear_order(config: NodeSettings) -> None:
-    """Remove the operator's order, which was carried out."""
+    """Remove the operator's order, which was carried out, or cannot be."""
     directory = config.node.data_dir
     (directory / ORDER).unlink(missing_ok=True)
     FileStorage().sync_directory(str(directory))

@@ -124,13 +124,15 @@ def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Prom
     from ordo.backup.folder import write_json
     from ordo.runtime.io.storage import FileStorage
     from ordo.standby.folder import ORDER, demand_alone, has_log, is_promoted
+    from ordo.standby.promotion import complete, read_promotion
     from ordo.standby.promotion import promote as carry_out
-    from ordo.standby.promotion import read_promotion
     from ordo.standby.report import describe_standby, find_life
 
     demand_alone(config)
     directory, found = config.node.data_dir, describe_standby(config)
     if is_promoted(config):
+        if (directory / ORDER).exists() and (done := complete(config)) is not None:
+            return done  # a crash came between this promotion and its report
         position = "" if found["promotion"] is None else f" behind position={found['promotion']['position']}"
         raise ClusterError(f"{directory}: this standby was promoted before{position}; see `ordo standby status`")
     if not has_log(config):
@@ -151,6 +153,8 @@ def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Prom
             pass  # the process that has the folder carries it out
         if is_promoted(config) and (done := read_promotion(config)) is not None:
             return done
+        if not is_promoted(config) and not (directory / ORDER).exists():
+            raise ClusterError(f"the process that has {directory} could not carry out the promotion: see its log")
         time.sleep(POLL_S)
     raise OrdoError(
         f"the process that has {directory} did not carry out the promotion within {timeout_s:g} s; the order stands, "

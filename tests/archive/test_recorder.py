@@ -206,7 +206,11 @@ def test_nothing_is_recorded_beyond_the_limit_until_it_is_raised(open_archive: C
     recording.limit_position = 1024
     archive.do_work(0)
     assert recording.written_position == 1024
-    recording.limit_position = 1 << 40
+    recording.limit_position, recording.source_limit_position = 1 << 40, 1536
+    while archive.do_work(0):
+        pass
+    assert recording.written_position == 1536, "the source's limit holds, whatever room there is"
+    recording.source_limit_position = 1 << 40
     while archive.do_work(0):
         pass
     assert recording.written_position == 2560

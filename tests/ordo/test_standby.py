@@ -9,19 +9,26 @@ from unittest import mock
 import pytest
 
 from ordo.archive.store.lmdb_store import open_lmdb
-from ordo.backup.folder import CLUSTER, BackupFolder, write_json
+from ordo.backup.folder import CLUSTER, BackupFolder, Contents, write_json
+from ordo.backup.follow import LogBackup
+from ordo.backup.log_copy import LogCopy
+from ordo.backup.query import Description
 from ordo.cli import EXIT_FAILED, EXIT_USAGE, run
 from ordo.cluster.admin.member_store import open_stopped, open_stored
 from ordo.cluster.module.state.folder_rows import Owner, claim
+from ordo.cluster.module.state.state_store import StateStore
 from ordo.cluster.node.node import Node
 from ordo.cluster.settings.config import NodeSettings, load_config
+from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.log_identity import Origin
-from ordo.runtime.errors import ClusterError, ConfigurationError, StorageInUseError
+from ordo.cluster.wire.members import parse_members
+from ordo.runtime.errors import ClusterError, ConfigurationError, NotPermittedError, StorageInUseError
 from ordo.runtime.io.storage import FileStorage
 from ordo.salvage.holdings import examine
 from ordo.standby.feed import Primary
 from ordo.standby.folder import (
     ORDER,
+    PROMOTION,
     SEEDING,
     STATUS,
     begin_anew,
@@ -34,7 +41,7 @@ from ordo.standby.folder import (
 )
 from ordo.standby.lag import Lag
 from ordo.standby.lives import Lives, SeedFolder
-from ordo.standby.promotion import read_promotion
+from ordo.standby.promotion import promote, read_promotion
 from ordo.standby.report import find_life, remember
 
 pytest.importorskip("ordo.pipeline.decoding.synthetic", reason="the pipeline is not compiled for this Python")
@@ -266,6 +273,61 @@ def test_an_order_outlives_a_crash_before_and_behind_the_promotion(copy: NodeSet
         assert store.folder.origin == origin, "a second time nothing is begun anew"
 
 
+def test_a_crash_behind_the_new_epoch_takes_nothing_of_the_report(
+    copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed as soon as the store says that it is done: the next start and the command say what was promoted."""
+    order = copy.node.data_dir / ORDER
+    monkeypatch.setattr("ordo.standby.promotion.clear_order", mock.Mock(side_effect=KeyboardInterrupt))
+    write_json(order, {})
+    with pytest.raises(KeyboardInterrupt):
+        promote(copy)
+    monkeypatch.undo()
+    done = read_promotion(copy)
+    assert is_promoted(copy) and done is not None and order.exists()
+    lines: list[str] = []
+    assert Lives(Primary([], report=lines.append)).next_life(copy) is Node
+    assert lines == list(done.lines()) and not order.exists()
+
+    write_json(order, {})  # the same crash, and the command comes first
+    status, out, _ = told(capsys, "promote", "--config", str(path))
+    assert status == 0 and out.splitlines() == lines and not order.exists()
+    assert told(capsys, "promote", "--config", str(path))[0] == EXIT_FAILED
+
+
+def test_what_a_promotion_wrote_before_its_end_is_no_report(copy: NodeSettings, path: Path) -> None:
+    with mock.patch.object(StateStore, "begin_epoch", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        promote(copy)
+    assert (copy.node.data_dir / PROMOTION).exists() and read_promotion(copy) is None
+    with open_stored(copy) as store, pytest.raises(ClusterError, match="give the same `ordo standby promote` again"):
+        claim(store.folder, OWNER, "/data", 1, is_standby=True)
+    done = promote(copy)
+    with open_stored(copy) as store:
+        assert store.folder.origin is not None and store.folder.origin.identity.hex() == done.identity
+
+
+def test_an_order_that_cannot_be_carried_out_does_not_stand(
+    copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the process would be started again and end of it for ever."""
+    order = copy.node.data_dir / ORDER
+    monkeypatch.setattr("ordo.standby.promotion.go_on_alone", mock.Mock(side_effect=ClusterError("no room")))
+    status, _, errors = told(capsys, "promote", "--config", str(path))
+    assert status == EXIT_FAILED and "no room" in errors and not order.exists()
+
+    process = Lives(Primary([]))
+    assert process.next_life(copy) is not None
+
+    def fail(_: float) -> None:
+        with pytest.raises(ClusterError, match="no room"):
+            process.next_life(copy)
+
+    monkeypatch.setattr("ordo.standby.standby_commands.time.sleep", fail)
+    status, _, errors = told(capsys, "promote", "--config", str(path))
+    assert status == EXIT_FAILED and "could not carry out the promotion: see its log" in errors
+    assert not order.exists() and is_standby(copy)
+
+
 def test_what_a_damaged_log_had_is_not_passed_over(
     copy: NodeSettings, path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -355,5 +417,54 @@ def test_an_order_ends_the_copying_where_there_is_a_log_from_before_a_gap(
     write_json(copy.node.data_dir / ORDER, {})
     begin_anew(copy)
     with SeedFolder(copy.node.data_dir, None, state_path=copy.cluster_dir / "state.mdb") as folder:
-        assert Lives(Primary([]))._copy(folder, transport)
+        assert Lives(Primary([]))._copy(folder, transport, OWNER.member_id)
     assert is_begun_anew(copy) and backup.close.called
+
+
+# -- what members say --------------------------------------------------------------------------------------------------
+
+
+def follow(copy: NodeSettings, standby_id: int | None) -> tuple[LogBackup, list[str]]:
+    """What follows the log for a standby, or a backup, with two members' addresses; nothing is sent."""
+    lines: list[str] = []
+    folder = mock.Mock()
+    folder.known_cluster.return_value = KnownCluster()
+    folder.contents.return_value = Contents([], [], {})
+    addresses = ["10.0.0.1:20000", "10.0.0.2:20000"]
+    made = LogBackup(folder, mock.Mock(), addresses, interval_s=1, report=lines.append, standby_id=standby_id)
+    return made, lines
+
+
+def test_a_standby_outlives_credentials_that_are_refused_by_all(copy: NodeSettings) -> None:
+    standby, lines = follow(copy, OWNER.member_id)
+    refusals = [(one, NotPermittedError(f"{one}: no")) for one in ("10.0.0.1:20000", "10.0.0.2:20000")]
+    for address, problem in [*refusals, *refusals]:
+        standby._on_problem(address, problem, 0)
+    assert lines[:2] == ["10.0.0.1:20000: no", "10.0.0.2:20000: no"] and standby.status()["problem"]
+    backup, _ = follow(copy, None)
+    backup._on_problem(*refusals[0], 0)
+    with pytest.raises(NotPermittedError):
+        backup._on_problem(*refusals[1], 0)
+
+
+def test_an_id_that_a_member_of_the_primary_has_is_refused(copy: NodeSettings) -> None:
+    said = Description(1, 0, parse_members("0,h:1,h:2,h:3,h:4,h:5|9,g:1,g:2,g:3,g:4,g:5"), None)
+    with pytest.raises(ConfigurationError, match="member_id=9: the cluster that is followed has a member with this id"):
+        follow(copy, OWNER.member_id)[0]._on_answer(said, 0)
+    follow(copy, 8)[0]._take_members(said)
+
+
+def test_nothing_is_copied_that_may_be_another_clusters(copy: NodeSettings) -> None:
+    """A node that does not say yet whose log it has is read up to where the known cluster begins, whatever it sends."""
+    source, recording = mock.Mock(limit_position=4096), mock.Mock(written_position=2048, source_limit_position=-1)
+    recording.image = mock.Mock(is_closed=False, is_end_of_stream=False)
+    log = LogCopy(mock.Mock(), mock.Mock(), [], None, lambda _: None, KnownCluster())
+    log._source, log._recording = source, recording
+    log._advance(recording)
+    assert recording.source_limit_position == 4096 and not source.end.called
+    source.limit_position = None
+    log._advance(recording)
+    assert recording.source_limit_position == (1 << 63) - 1
+    source.limit_position, recording.written_position = 4096, 4064
+    log._advance(recording)
+    source.end.assert_called_once_with("is to say once more which cluster's log it has")

@@ -168,9 +168,12 @@ def claim(rows: FolderRows, owner: Owner, folder: str, draw: int, *, is_standby:
             "run`, or promote it first (`ordo standby promote`)"
         )
     if rows.recovering is not None:
+        command, of = (
+            ("`ordo standby promote`", "promoted") if rows.is_standby else ("`ordo cluster recover`", "recovered")
+        )
         raise ClusterError(
-            f"the data folder {folder} was being recovered, and that did not come to its end: give the same `ordo "
-            "cluster recover` again, and then start the member"
+            f"the data folder {folder} was being {of}, and that did not come to its end: give the same {command} "
+            "again, and then start the member"
         )
     if found is None:
         rows.put_owner(owner)
