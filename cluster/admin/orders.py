@@ -23,6 +23,8 @@ from ordo.cluster.wire.counters.counter_types import (
     CounterType,
     ModuleState,
     is_transfer,
+    succeed_value,
+    successor_of,
     transfer_value,
 )
 from ordo.cluster.wire.ordo_codecs import MembershipChange
@@ -159,6 +161,31 @@ def resume(member: MemberAccess, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
     """
     _set_toggle(member, ControlToggle.RESUME, expected=ControlToggle.SUSPEND)
     _await_state(member, ModuleState.ACTIVE, timeout_s)
+
+
+def end_for_successor(member: MemberAccess, successor: int, timeout_s: float = SUSPEND_TIMEOUT_S) -> None:
+    """End the log of a suspended cluster for a standby to go on with, by the number that it has drawn.
+
+    Return when that is committed. Raises ClusterError when it was refused, and nothing has come of it;
+    OutcomeUnknownError when it may still be committed: the standby's own log says whether it was.
+    """
+    _set_toggle(member, succeed_value(successor), expected=ControlToggle.SUSPEND)
+
+    def is_decided() -> bool:
+        found = member.counters.value(CounterType.CONTROL_TOGGLE)
+        return found in (ControlToggle.SUCCEEDED, ControlToggle.SUSPEND, ControlToggle.NEUTRAL)
+
+    await_done(is_decided, f"member {member.member_id} did not commit the end of its log", timeout_s)
+    if member.counters.value(CounterType.CONTROL_TOGGLE) != ControlToggle.SUCCEEDED:
+        raise ClusterError(
+            f"member {member.member_id} did not end its log: it is not suspended, or a member has a release that does "
+            "not know of a switch (`ordo cluster versions`)"
+        )
+
+
+def dismiss(member: MemberAccess) -> None:
+    """End the members of a cluster with whose log a standby goes on; their clients are told to look for it."""
+    _set_toggle(member, ControlToggle.ABORT, expected=ControlToggle.SUCCEEDED)
 
 
 def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: float = SNAPSHOT_TIMEOUT_S) -> None:
@@ -337,9 +364,11 @@ def _set_toggle(member: MemberAccess, wanted: int, expected: ControlToggle = Con
         raise ClusterError(f"{name} does not lead; {member.elsewhere} (`ordo cluster status`)")
     if found == ControlToggle.NEUTRAL:
         raise ClusterError(f"{name} is not suspended")
+    if found == ControlToggle.SUCCEEDED:
+        raise ClusterError(f"{name}: the log has ended, and a standby goes on with it (`ordo standby switch`)")
     if found == ControlToggle.SUSPEND:
         raise ClusterError(f"{name} is suspended; have it go on first (`ordo cluster resume`)")
-    busy = "TRANSFER" if is_transfer(found) else _toggle_name(found)
+    busy = "TRANSFER" if is_transfer(found) else "a switch" if successor_of(found) else _toggle_name(found)
     raise ClusterError(f"{name} is busy with {busy}; try again when it is done")
 
 

@@ -43,6 +43,7 @@ from ordo.cluster.wire.codecs import EventCode
 from ordo.cluster.wire.known_cluster import KnownCluster
 from ordo.cluster.wire.sessions.ingress_notice import UNCHECKED_NOTICE, decode_failure, decode_held, decode_notice
 from ordo.cluster.wire.sessions.message_limit import decode_message_limit, is_announcement
+from ordo.cluster.wire.succession import DISMISSED
 from ordo.runtime.closing import Closing
 from ordo.runtime.errors import (
     ClusterError,
@@ -626,6 +627,8 @@ class ClusterClient(ClientCalls, QueryCalls, Closing):
             return
         code = EventCode(event.code)
         if code is EventCode.CLOSED:
+            if event.detail == DISMISSED:
+                self._current.ingress_endpoints = dict(self._named.table)  # the members that it knows are none any more
             self._become_closed(event.detail or "closed by the cluster")
         elif code is EventCode.OK and (trouble := decode_notice(event.detail)) is not None:
             if trouble != self._current.closed_reason:

@@ -121,7 +121,7 @@ class ConsensusModule:
         services = self.clients.services
         recovery.restore(self.clients.sessions, services.timers, services.messages)
         self.committed = CommittedLog(base, recovery)
-        self.controls = make_control_parts(base, gate, self.clients, self.committed)
+        self.controls = make_control_parts(base, gate, self.clients, self.committed, lambda: self.rules.levels.newest)
         self.membership = Membership(
             self.member, self.core, self.sequencer, self.log, self.controls.transfer, base.contacts, members
         )

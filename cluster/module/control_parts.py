@@ -10,6 +10,8 @@ from ordo.cluster.module.state.termination import Termination
 from ordo.cluster.module.state.transfer import LeadershipTransfer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ordo.cluster.module.client_parts import ClientParts
     from ordo.cluster.module.committed_log import CommittedLog
     from ordo.cluster.module.log.ingress_gate import IngressGate
@@ -32,9 +34,13 @@ class ControlParts:
 
 
 def make_control_parts(
-    base: Foundation, gate: IngressGate, clients: ClientParts, committed: CommittedLog
+    base: Foundation,
+    gate: IngressGate,
+    clients: ClientParts,
+    committed: CommittedLog,
+    newest_level: Callable[[], int],
 ) -> ControlParts:
-    """Build what stops a member, or its cluster."""
+    """Build what stops a member, or its cluster; `newest_level` returns the protocol level at the end of the log."""
     member, core, sequencer, counters = base.member, base.core, base.sequencer, base.counters
     member.transfer = transfer = LeadershipTransfer(member, core, sequencer, counters, gate.update)
     termination = Termination(
@@ -54,5 +60,7 @@ def make_control_parts(
         termination,
         update_ingress=gate.update,
         touch_sessions=clients.notices.touch,
+        dismiss_sessions=clients.notices.dismiss_all,
+        newest_level=newest_level,
     )
     return ControlParts(gate, transfer, termination, control)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordo.cluster.wire import ordo_codecs
+from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.app_version import is_of_one_service
+from ordo.cluster.wire.succession import find_successor
 from ordo.runtime.sbe import Message
 
 FIRST_LEVEL = 0
@@ -30,7 +31,9 @@ OUTPUT_ID_LEVEL = 5
 answers that are kept for one principal are bounded (service_api/requests.pyx)."""
 SEQUENCE_LEVEL = 6
 """Snapshots of services hold the number of the last message (ordo.service_api.native.MessageSequence)."""
-PROTOCOL_LEVEL = SEQUENCE_LEVEL
+SUCCESSION_LEVEL = 7
+"""The log may end with a suspension that names the standby which goes on (cluster.wire.succession)."""
+PROTOCOL_LEVEL = SUCCESSION_LEVEL
 """The level of this release."""
 _LEVEL_OF: dict[Message, int] = {
     ordo_codecs.STATE_HASH_EVENT: STATE_HASH_LEVEL,
@@ -44,6 +47,8 @@ def level_of(table: Message, values: Any) -> int:
     """Return the lowest level of a log that may have this record."""
     if table is ordo_codecs.VERSION_EVENT and is_of_one_service(values):
         return SERVICE_VERSION_LEVEL
+    if table is codecs.CLUSTER_ACTION_REQUEST and find_successor(values):
+        return SUCCESSION_LEVEL
     return _LEVEL_OF.get(table, FIRST_LEVEL)
 
 

@@ -7,6 +7,7 @@ are the same on all restored members, and that make the cluster another one than
     LevelEvent               where the log may not have the next record yet
     ClusterIdentityEvent     the identity of the new cluster: no member takes another cluster's data for its own
     ConfigurationEvent       the members of the new cluster's configuration files, in place of the old cluster's
+    ClusterActionRequest     to take messages, where the old cluster was suspended there
     SessionCloseEvent        for each session that was open: its client belongs to the old cluster, and would otherwise
                              be told of a new leader
 
@@ -25,6 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ordo.backup.build import ClosingRecords, build_member
 from ordo.backup.folder import BackupFolder, demand_backup
@@ -43,6 +45,9 @@ from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.file_access import choose_file_access
 from ordo.runtime.settings.dates import parse_date_ms
 from ordo.transport.frame_layout import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align_frame
+
+if TYPE_CHECKING:
+    from ordo.runtime.sbe import Message
 
 TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30
@@ -257,7 +262,7 @@ def close_log(
         )
         for session_id in sorted(survey.sessions)
     ]
-    begin = [first, *_identify(identity, survey, term_id, members.voters[0].id)]
+    begin = [first, *_resume(survey, term_id, term_length), *_identify(identity, survey, term_id, members.voters[0].id)]
     records = [*begin, members.encode(term_id, survey.timestamp), *closed]
     return ClosingRecords(records, term_id, identity, begin_of_restored(survey))
 
@@ -267,9 +272,28 @@ def begin_of_restored(survey: Survey) -> int:
     return survey.position + FRAME_ALIGNMENT
 
 
+def _resume(survey: Survey, term_id: int, term_length: int) -> Iterator[bytes]:
+    """Yield the record that has the new cluster take messages where the former one was suspended, or had ended."""
+    if survey.is_suspended:
+        yield codecs.CLUSTER_ACTION_REQUEST.encode(
+            leadership_term_id=term_id,
+            log_position=_end_of(
+                codecs.CLUSTER_ACTION_REQUEST, _end_of_first(survey.position, term_length), term_length
+            ),
+            timestamp=survey.timestamp,
+            action=codecs.ClusterAction.RESUME,
+            flags=0,
+        )
+
+
 def _end_of_first(position: int, term_length: int) -> int:
-    """Return where the NewLeadershipTermEvent ends; if the rest of the term is too short for it, it is in the next."""
-    length = codecs.HEADER_LENGTH_BYTES + codecs.NEW_LEADERSHIP_TERM_EVENT.block_length
+    """Return where the NewLeadershipTermEvent ends."""
+    return _end_of(codecs.NEW_LEADERSHIP_TERM_EVENT, position, term_length)
+
+
+def _end_of(table: Message[Any], position: int, term_length: int) -> int:
+    """Return where a record ends that follows a position; if the rest of the term is too short, it is in the next."""
+    length = codecs.HEADER_LENGTH_BYTES + table.block_length
     aligned, rest = align_frame(FRAME_HEADER_LENGTH + length), term_length - position % term_length
     return position + aligned + (rest if aligned > rest else 0)
 

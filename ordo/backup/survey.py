@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 from ordo.cluster.module.versions.version_log import VersionChange
 from ordo.cluster.wire.app_version import NO_VERSION
+from ordo.cluster.wire.codecs import ClusterAction
 from ordo.cluster.wire.configuration import NamedConfiguration, decode_configuration
 from ordo.cluster.wire.levels import FIRST_LEVEL
+from ordo.cluster.wire.succession import find_successor
 from ordo.consensus.state.messages import Lead
 from ordo.follow.entries import EntryKind, LogEntry, decode_entry
 from ordo.runtime.errors import ArchiveError
@@ -17,7 +19,7 @@ from ordo.runtime.errors import ArchiveError
 if TYPE_CHECKING:
     from ordo.archive.segments.reader import RecordedMessage
     from ordo.cluster.module.state.module_snapshot import ModuleSnapshot
-    from ordo.cluster.wire.records import ConfigurationEvent
+    from ordo.cluster.wire.records import ClusterActionRequest, ConfigurationEvent
 
 
 STAMPED = (EntryKind.MESSAGE, EntryKind.SESSION_OPEN, EntryKind.SESSION_CLOSE, EntryKind.TIMER)
@@ -45,6 +47,10 @@ class Survey:
     """The newest one of the log; None while it has none."""
     leads: dict[int, Lead] = field(default_factory=dict)
     """Who led the terms whose first records were added, by term."""
+    is_suspended: bool = False
+    """The cluster takes nothing of clients at this position."""
+    successor: int = 0
+    """The standby that goes on, since the log has ended for it; 0: none."""
 
     @classmethod
     def of_snapshot(cls, snapshot: ModuleSnapshot, timestamp: int) -> Survey:
@@ -107,6 +113,10 @@ class Survey:
             self.configuration = decode_configuration(cast("ConfigurationEvent", entry.values))
         elif entry.kind is EntryKind.SKIP:
             self.skipped.add(entry.values.skipped_position)
+        elif entry.kind is EntryKind.CLUSTER_ACTION:
+            if entry.values.action in (ClusterAction.SUSPEND, ClusterAction.RESUME):
+                self.is_suspended = entry.values.action == ClusterAction.SUSPEND
+                self.successor = find_successor(cast("ClusterActionRequest", entry.values))
         elif entry.kind is EntryKind.SESSION_OPEN:
             self.sessions.add(entry.session_id)
         elif entry.kind is EntryKind.SESSION_CLOSE:

@@ -70,6 +70,11 @@ class Comparison(NamedTuple):
         gone = _name(self.gone, "gone, or not able to vote with what it acknowledged") or "no voter is gone"
         yield f"of the voters {_list(self.best.voters)}, {gone}"
         yield f"member {self.best.member_id} has the most: everything committed that is left is in its log"
+        if self.best.successor:
+            yield (
+                "the log has ended for a standby to go on (`ordo standby switch`): go on here only if that standby is "
+                "lost and was not promoted, or there are two clusters"
+            )
         yield self._describe_loss()
 
     def _unless_changed(self) -> str:
@@ -112,9 +117,13 @@ def compare(holdings: Sequence[Holding]) -> Comparison:
 
 
 def find_refusal(comparison: Comparison, member_id: int) -> str:
-    """Return why the cluster may not go on with a member's log alone, or ''."""
+    """Return why the cluster may not go on with a member's log alone, or ''.
+
+    A quorum of a cluster whose log has ended for a standby serves nobody: where that standby is lost, this is the way
+    on.
+    """
     best, able = comparison.best, comparison.able
-    if len(able) >= comparison.quorum:
+    if len(able) >= comparison.quorum and not best.successor:
         return (
             f"a quorum can be had: members {_list(able)} of the voters {_list(best.voters)} have all that they "
             "acknowledged. Start them: nothing is lost then"

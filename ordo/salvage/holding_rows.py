@@ -39,6 +39,7 @@ def encode_holding(one: Holding) -> dict[str, object]:
         "seen_points": {str(member_id): list(point) for member_id, point in one.seen_points.items()},
         "damage": one.damage,
         "stretches": [list(row) for row in one.stretches],
+        "successor": one.successor,
     }
 
 
@@ -78,4 +79,5 @@ def _decode_holding(row: dict[str, Any]) -> Holding:
         damage=str(row["damage"]),
         leads={int(term_id): Lead(*map(int, lead)) for term_id, lead in row.get("leads", {}).items()},
         stretches=[Stretch(int(start), int(end), str(digest)) for start, end, digest in row["stretches"]],
+        successor=int(row.get("successor", 0)),
     )

@@ -86,6 +86,8 @@ class Holding:
     """Who led terms of `terms`, by term, as far as that is known."""
     stretches: list[Stretch] = field(default_factory=list)
     """From the snapshot on that a start would begin from."""
+    successor: int = 0
+    """The standby that goes on, since the log has ended for it (`ordo standby switch`); 0: none."""
 
     @property
     def last_term_id(self) -> int:
@@ -205,6 +207,7 @@ def _read_folder(
         _read_log(recordings, log, holding, survey, end_position)
         holding.origin = holding.origin or _first_origin(recordings, log)
     holding.end_position, holding.timestamp_ms = survey.position, survey.timestamp
+    holding.successor = survey.successor
     if holding.committed_position > end_position:
         holding.damage = holding.damage or "it lacks a part of what it knew to be committed"
     else:  # what is committed of a message that is not whole was executed by nobody

@@ -1,8 +1,9 @@
-"""The data folder of a standby: a node's, with three files beside its archive and its store.
+"""The data folder of a standby: a node's, with five files beside its archive and its store.
 
     <data_dir>/backup.json      the primary that it follows: its identity, and the members' addresses
     <data_dir>/standby.json     what the running `ordo standby run` does; written once a second
     <data_dir>/promote.json     an operator's order, until it is carried out
+    <data_dir>/switch.json      the number that the primary's log names if it ends for this standby to go on
     <data_dir>/promotion.json   what a promotion found, once the folder is that of a cluster of its own
 
 A row of the store says that the log is a copy (`FolderRows.is_standby`): until it is gone, no node starts with it.
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ordo.archive.segments.catalog import CATALOG_NAME, RecordingDescriptor
 from ordo.archive.store.lmdb_store import open_lmdb
-from ordo.backup.folder import CLUSTER, FORMAT, Contents
+from ordo.backup.folder import CLUSTER, FORMAT, Contents, read_json
 from ordo.cluster.admin.member_store import open_stopped
 from ordo.cluster.module.state.folder_rows import Owner, describe_foreign
 from ordo.cluster.module.state.state_store import StateStore
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 STATUS = "standby.json"
 ORDER = "promote.json"
+SWITCH = "switch.json"
 PROMOTION = "promotion.json"
 SEEDING = "copying what there is"
 """The state of a standby that has no log yet to go on with."""
@@ -142,6 +144,11 @@ def demand_standby(config: NodeSettings) -> Path:
     if refusal := _find_foreign(config, own):
         raise ClusterError(refusal)
     return directory
+
+
+def read_number(config: NodeSettings) -> int:
+    """Return the number by which the primary's log names this standby as the one that goes on; 0: it has drawn none."""
+    return int(read_json(config.node.data_dir / SWITCH).get("number", 0))
 
 
 Write = Callable[[str, dict[str, object]], None]

@@ -3,7 +3,8 @@
     seeding      there is no log that could go on, or it ends before a gap: the primary's newest snapshot and the log
                  behind it are copied, as a backup does it (ordo.backup.follow)
     following    a node runs, and its log grows with the primary's (ordo.standby.feed)
-    promotion    ordered by an operator: the stopped folder gets a new epoch (ordo.standby.promotion)
+    promotion    ordered by an operator, or the primary has ended its log for this standby to go on: the stopped
+                 folder gets a new epoch (ordo.standby.promotion)
     on its own   a plain node
 
 A crash in any of them is followed by the same one: what is in the folder decides.
@@ -31,6 +32,7 @@ from ordo.standby.folder import (
     is_begun_anew,
     is_promoted,
     prepare,
+    read_number,
 )
 from ordo.standby.node import StandbyNode
 from ordo.standby.promotion import complete, promote
@@ -40,7 +42,6 @@ from ordo.transport.secure.settings import Encryption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from ordo.cluster.settings.config import NodeSettings
     from ordo.standby.feed import Primary
@@ -68,17 +69,18 @@ class Lives:
             if self._is_ordered(config) and (done := complete(config)) is not None:
                 self._tell_promotion(done)  # a crash came between the promotion and its report
             return Node
-        if self._take_gap():
+        node, self._node = self._node, None
+        if node is not None and node.feed is not None and node.feed.has_gap:
             begin_anew(config)
+        if node is not None and node.is_successor:
+            return self._promote(config)
         can_promote = self._is_ordered(config) and has_log(config)
         can_follow = has_log(config) and not is_begun_anew(config)
         if not can_promote and not can_follow and not self._seed(config):
             return None
         if self._is_ordered(config):
-            self._tell_promotion(promote(config))
-            write_json(config.node.data_dir / STATUS, {"state": PROMOTED})
-            return Node
-        return partial(self._make, config.node.data_dir)
+            return self._promote(config)
+        return partial(self._make, config)
 
     def _hold(self, config: NodeSettings) -> None:
         """Keep the folder for this process, between two lives as well. Raises StorageInUseError.
@@ -88,7 +90,8 @@ class Lives:
         if self._held is None:
             self._held = FileStorage(open_lmdb).lock_directory(str(config.cluster_dir))
 
-    def _make(self, directory: Path, *arguments: Any) -> StandbyNode:
+    def _make(self, config: NodeSettings, *arguments: Any) -> StandbyNode:
+        directory = config.node.data_dir
         former = read_json(directory / STATUS)
 
         def write(name: str, values: Mapping[str, object]) -> None:
@@ -99,17 +102,18 @@ class Lives:
             primary=self._primary,
             write=write,
             is_ordered=(directory / ORDER).exists,
+            number=partial(read_number, config),
         )
         return self._node
+
+    def _promote(self, config: NodeSettings) -> NodeMaker:
+        self._tell_promotion(promote(config))
+        write_json(config.node.data_dir / STATUS, {"state": PROMOTED})
+        return Node
 
     def _tell_promotion(self, done: Promotion) -> None:
         for line in done.lines():
             self._primary.report(line)
-
-    def _take_gap(self) -> bool:
-        """Return whether the last life met a gap in what the primary still has."""
-        node, self._node = self._node, None
-        return node is not None and node.feed is not None and node.feed.has_gap
 
     def _is_ordered(self, config: NodeSettings) -> bool:
         return (config.node.data_dir / ORDER).exists()

@@ -30,11 +30,18 @@ class StandbyNode(Node):
         primary: Primary,
         write: Write = lambda _name, _values: None,
         is_ordered: Callable[[], bool] = lambda: False,
+        number: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`write`: see `Feed`. `is_ordered` says whether an operator has ordered the promotion."""
+        """`write`: see `Feed`. `is_ordered` says whether an operator has ordered the promotion.
+
+        `number` returns the one by which the primary's log names this standby as the one that goes on; 0: none.
+        """
         self._primary = primary
         self._write = write
         self._is_ordered = is_ordered
+        self._number = number
+        self.is_successor = False
+        """The log that is here has ended for this standby to go on: it is whole."""
         self.feed: Feed | None = None
         super().__init__(config, seams, services, on_tick)
 
@@ -53,6 +60,9 @@ class StandbyNode(Node):
             member.start_again(
                 "the primary has deleted the log that comes next here: this standby begins anew with a snapshot"
             )
+        elif (successor := self.module.controls.control.successor) and successor == self._number():
+            self.is_successor = True
+            member.start_again("the primary has ended its log for this standby to go on")
         elif self._is_ordered():
             member.start_again("the promotion was ordered")
 

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ordo.backup.folder import CLUSTER, read_json, write_json
-from ordo.runtime.errors import OrdoError, StorageInUseError
+from ordo.runtime.errors import ClusterError, OrdoError, StorageInUseError
 from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.clock import SystemClock
 from ordo.salvage.holdings import examine
 from ordo.salvage.new_epoch import go_on_alone
-from ordo.standby.folder import ORDER, PROMOTION, STATUS, is_promoted
+from ordo.standby.folder import ORDER, PROMOTION, STATUS, is_promoted, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,11 +48,13 @@ class Promotion(NamedTuple):
     closed_session_count: int
     damage: str = ""
     """Why what the standby had behind `position` could not be used; empty where it had nothing there."""
+    is_switch: bool = False
+    """The primary has ended its log for this standby to go on: nothing is lost."""
 
     @property
     def lost_bytes(self) -> int:
         """What is lost for certain."""
-        return max(0, self.primary_position - self.position)
+        return 0 if self.is_switch else max(0, self.primary_position - self.position)
 
     def lines(self) -> Iterator[str]:
         """Yield the report for an operator."""
@@ -67,7 +69,10 @@ class Promotion(NamedTuple):
                 f"lost for certain: position={self.position} to {self.primary_position}, {self.lost_bytes} bytes, "
                 "which the primary had committed"
             )
-        yield self._describe_unknown()
+        if self.is_switch:
+            yield "nothing is lost: the primary has ended its log for this standby to go on, and all of it is here"
+        else:
+            yield self._describe_unknown()
         yield (
             f"promoted: a cluster of one with identity {self.identity[:12]}, in term {self.term_id}, goes on behind "
             f"position={self.position}; {self.closed_session_count} sessions are closed, and clients that have its "
@@ -130,7 +135,8 @@ def _carry_out(config: NodeSettings) -> None:
     findings = examine(config)
     holding = findings.holding
     former = "" if holding.origin is None else holding.origin.identity.hex()
-    evidence = {"promotion of a standby": {"told": told, "primary": primary}}
+    is_switch = _is_successor(config, findings.survey.successor)
+    evidence = {"promotion of a standby": {"told": told, "primary": primary, "is_switch": is_switch}}
     heard_seconds_ago = _heard_seconds_ago(told)
 
     def tell(made: Recovered) -> None:
@@ -146,10 +152,25 @@ def _carry_out(config: NodeSettings) -> None:
             made.end_position,
             made.closed_session_count,
             holding.damage,
+            is_switch,
         )
         write_json(directory / PROMOTION, promotion._asdict())
 
     go_on_alone(config, findings, evidence, tell=tell)
+
+
+def _is_successor(config: NodeSettings, successor: int) -> bool:
+    """Return whether the log has ended for this standby to go on.
+
+    Raises ClusterError where it has ended for another, unless the order is to go on all the same.
+    """
+    number, order = read_number(config), read_json(config.node.data_dir / ORDER)
+    if successor and successor != number and not order.get("although_alive"):
+        raise ClusterError(
+            "the primary has ended its log for another standby to go on: promote that one. Where it is lost, give "
+            "--although-alive"
+        )
+    return successor == number != 0
 
 
 def _heard_seconds_ago(told: dict[str, Any]) -> float | None:

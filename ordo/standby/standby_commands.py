@@ -1,4 +1,4 @@
-"""`ordo standby run | status | promote`."""
+"""`ordo standby run | status | promote | switch`."""
 
 from __future__ import annotations
 
@@ -118,6 +118,36 @@ def promote(
     print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
 
 
+@standby_app.command()
+def switch(
+    config: CONFIG,
+    endpoints: Annotated[
+        str | None, typer.Option(help="HOST:PORT,... of the primary's ingress; default those that the standby knows")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(help="file with a token of the primary that has the role operator")
+    ] = None,
+    timeout: Annotated[float, typer.Option(min=1, help="give up waiting for one step after this many seconds")] = 30.0,
+    as_json: JSON = False,
+) -> None:
+    """Have a primary that is well hand over to its standby, whose process runs: nothing is lost.
+
+    The primary is suspended, the standby reaches the end of its log, the log ends for the standby to go on, the standby
+    is promoted, and the primary's members end. If a step before the log's end fails, the primary goes on as before.
+    Given again, the command goes on with what was begun.
+
+    Exit status: 1 where it is refused, or was given up; 3 where the primary has no quorum, or it is not known what has
+    come of it: give it again.
+    """
+    from ordo.cluster.settings.config import load_config
+    from ordo.standby.switch import reach_primary, switch_over
+
+    loaded = load_config(config)
+    with reach_primary(loaded, endpoints, token_file) as cluster:
+        done = switch_over(loaded, cluster, timeout, lambda text: typer.echo(text, err=True))
+    print(json.dumps(done.describe(), indent=1) if as_json else "\n".join(done.lines()))
+
+
 def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Promotion:
     """Have who has the folder carry it out. Raises OrdoError where it is refused, or takes too long."""
     from ordo.archive.store.lmdb_store import open_lmdb
@@ -142,7 +172,7 @@ def _order(config: NodeSettings, although_alive: bool, timeout_s: float) -> Prom
             f"the primary {answered}: it is not gone, and there would be two clusters. Stop it first, or give "
             "--although-alive"
         )
-    write_json(directory / ORDER, {})
+    write_json(directory / ORDER, {"although_alive": although_alive})
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:
         try:

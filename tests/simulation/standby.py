@@ -70,10 +70,13 @@ class StandbyWorld(World):
 
     def __init__(self, seed: int, options: Options) -> None:
         super().__init__(seed, options)
-        self.standby = SimulatedStandby(self, options.nodes + options.spares)
+        self.standby = self.make_standby(options.nodes + options.spares)
         self.actors.append(self.standby)
         self.new_epoch: NewEpochContinues | None = None
         self._copied: list[Executed] = []
+
+    def make_standby(self, member_id: int) -> SimulatedStandby:
+        return SimulatedStandby(self, member_id)
 
     def on_changed(self, actor: Actor) -> None:
         if actor is not self.standby or self.new_epoch is not None:

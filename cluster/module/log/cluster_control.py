@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import ClusterAction
-from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState, is_transfer
+from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState, is_transfer, successor_of
+from ordo.cluster.wire.levels import SUCCESSION_LEVEL
+from ordo.cluster.wire.succession import find_successor
 from ordo.runtime.native.sentinels import NULL_VALUE
 
 if TYPE_CHECKING:
@@ -40,15 +42,22 @@ class ClusterControl:
         *,
         update_ingress: Callable[[], None],
         touch_sessions: Callable[[], None],
+        dismiss_sessions: Callable[[], None],
+        newest_level: Callable[[], int],
     ) -> None:
         """Take the member's parts.
 
         `update_ingress` is called when the cluster is suspended, goes on, or is to end; `touch_sessions` counts every
-        session as heard from now.
+        session as heard from now; `dismiss_sessions` tells every client that the cluster has ended; `newest_level`
+        returns the protocol level at the end of the log.
         """
         self._host = host
         self._update_ingress = update_ingress
         self._touch_sessions = touch_sessions
+        self._dismiss_sessions = dismiss_sessions
+        self._newest_level = newest_level
+        self.successor = 0
+        """The standby that goes on, by the committed log, which has ended; 0: this cluster goes on itself."""
         self._core = core
         self._sequencer = sequencer
         self._counters = counters
@@ -70,6 +79,9 @@ class ClusterControl:
         action = values.action
         if action in (ClusterAction.SUSPEND, ClusterAction.RESUME):
             self._suspend(action == ClusterAction.SUSPEND)
+            self.successor = find_successor(values)
+            if self.successor and self._host.is_leader:
+                self._counters.control_toggle.set(ControlToggle.SUCCEEDED)
         return bool(action == ClusterAction.SNAPSHOT and values.flags == 0)
 
     def _suspend(self, is_suspended: bool) -> None:
@@ -84,8 +96,10 @@ class ClusterControl:
     # -- the leader ------------------------------------------------------------------------------------------------
 
     def lead(self) -> None:
-        """Take up control as a leader. A suspended cluster accepts no order but to resume."""
+        """Take up control as a leader. A suspended cluster accepts no order but to resume, or to end for a standby."""
         toggle = ControlToggle.SUSPEND if self._is_suspended_by_log else ControlToggle.NEUTRAL
+        if self.successor:
+            toggle = ControlToggle.SUCCEEDED
         self._counters.control_toggle.set(toggle)
 
     def lose_leadership(self) -> None:
@@ -116,11 +130,35 @@ class ClusterControl:
         value = toggle.value
         if value == ControlToggle.NEUTRAL or self._transfer.is_under_way:
             return
-        if value == ControlToggle.RESUME and self.is_suspended:
+        if self.successor:
+            self._end_succeeded(value, now_ns)
+        elif successor := successor_of(value):
+            self._append_successor(successor)
+        elif value == ControlToggle.RESUME and self.is_suspended:
             if self._append(ClusterAction.RESUME) > 0:
                 toggle.set(ControlToggle.NEUTRAL)
         elif self._is_idle:
             self._begin(value, now_ns)
+
+    def _append_successor(self, successor: int) -> None:
+        """End the log for a standby. No other order is taken until it is known whether this one is committed.
+
+        Only a committed suspension may be followed by it: so nothing is between the two, and whoever gave the order has
+        seen that the standby has everything before.
+        """
+        toggle = self._counters.control_toggle
+        if not self._is_suspended_by_log or self._newest_level() < SUCCESSION_LEVEL:
+            toggle.set(ControlToggle.SUSPEND if self.is_suspended else ControlToggle.NEUTRAL)
+        elif self._append(ClusterAction.SUSPEND, successor) > 0:
+            toggle.set(ControlToggle.INACTIVE)
+
+    def _end_succeeded(self, order: int, now_ns: int) -> None:
+        """Take no order but to end, once a standby goes on with the log: clients are told to look for it."""
+        if order == ControlToggle.ABORT and not self._termination.is_under_way:
+            self._dismiss_sessions()
+            self._end_cluster(self._sequencer.commit_position, now_ns)
+        elif order not in (ControlToggle.ABORT, ControlToggle.SUCCEEDED):
+            self._counters.control_toggle.set(ControlToggle.SUCCEEDED)
 
     @property
     def _is_idle(self) -> bool:
@@ -149,7 +187,7 @@ class ClusterControl:
         self._core.begin_termination(position, now_ns)
         self._update_ingress()
 
-    def _append(self, action: ClusterAction) -> int:
+    def _append(self, action: ClusterAction, flags: int = 0) -> int:
         """Append a ClusterActionRequest. Returns the log position after it, or a negative result code."""
         length_bytes = codecs.CLUSTER_ACTION_REQUEST.block_length + codecs.HEADER_LENGTH_BYTES
         record = codecs.CLUSTER_ACTION_REQUEST.encode(
@@ -157,6 +195,6 @@ class ClusterControl:
             log_position=self._sequencer.position_after(length_bytes),
             timestamp=self._host.cluster_time,
             action=action,
-            flags=0,
+            flags=flags,
         )
         return int(self._sequencer.append(record))

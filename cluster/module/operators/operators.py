@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ordo.cluster.module.sessions.response_channels import bounded
 from ordo.cluster.wire import codecs, ordo_codecs
-from ordo.cluster.wire.counters.counter_types import ControlToggle, is_transfer, transfer_target
+from ordo.cluster.wire.counters.counter_types import ControlToggle, is_transfer, successor_of, transfer_target
 from ordo.cluster.wire.members import host_of
 from ordo.cluster.wire.ordo_codecs import MembershipChange, OperatorOrder, OperatorStatus
 from ordo.cluster.wire.streams import OPERATOR_STREAM_ID
@@ -49,7 +49,7 @@ SILENCE_MAX_MS = 90_000
 """A connection that asked nothing for so long is dropped; longer than a command waits for a change to be committed."""
 TERM_LENGTH_BYTES = 256 * 1024
 PAYLOAD_BYTES_MAX = TERM_LENGTH_BYTES // 16
-TOGGLES_EXPECTED = (ControlToggle.NEUTRAL, ControlToggle.SUSPEND)
+TOGGLES_EXPECTED = (ControlToggle.NEUTRAL, ControlToggle.SUSPEND, ControlToggle.SUCCEEDED)
 TOGGLES_WANTED = (
     ControlToggle.SUSPEND,
     ControlToggle.RESUME,
@@ -343,7 +343,8 @@ class Operators:
 
     def _set_toggle(self, connection: Connection, request: records.OperatorRequest) -> None:
         wanted, expected = request.value, request.expected
-        is_known = wanted in TOGGLES_WANTED or (is_transfer(wanted) and (transfer_target(wanted) or 0) < 1 << 31)
+        names_member = is_transfer(wanted) and (transfer_target(wanted) or 0) < 1 << 31
+        is_known = wanted in TOGGLES_WANTED or names_member or successor_of(wanted) > 0
         if self._authenticator is None:
             self._answer(connection, request.correlation_id, OperatorStatus.NOT_ALLOWED, UNAUTHENTICATED.encode())
         elif not is_known or expected not in TOGGLES_EXPECTED:
@@ -353,7 +354,7 @@ class Operators:
             found = self._toggle.value
             if self._toggle.compare_and_set(expected, wanted):
                 found = expected
-                self._announce(connection, "TRANSFER" if is_transfer(wanted) else ControlToggle(wanted).name)
+                self._announce(connection, _toggle_name(wanted))
             self._answer(connection, request.correlation_id, OperatorStatus.OK, b"", found)
 
     def _ask(self, connection: Connection, request: records.OperatorRequest) -> None:
@@ -398,6 +399,12 @@ class Operators:
                 payload=payload,
             )
         )
+
+
+def _toggle_name(wanted: int) -> str:
+    if successor_of(wanted):
+        return "SUCCESSION"
+    return "TRANSFER" if is_transfer(wanted) else ControlToggle(wanted).name
 
 
 def _asks_for_members(request: records.OperatorRequest) -> bool:

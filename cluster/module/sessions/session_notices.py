@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ordo.cluster.module.sessions.sessions import Leadership
+from ordo.cluster.module.sessions.sessions import Leadership, session_event
+from ordo.cluster.wire.codecs import EventCode
+from ordo.cluster.wire.succession import DISMISSED
 
 if TYPE_CHECKING:
     from ordo.cluster.module.sessions.sessions import ClusterSession, OpenSessions
@@ -40,6 +42,18 @@ class SessionNotices:
         """Queue a notice for each open session."""
         for session in self._sessions:
             self._sessions.notify(self._leadership, session, notice)
+
+    def dismiss_all(self) -> None:
+        """Tell each client that its session ends here, though no record of the log says so: a standby goes on with it.
+
+        The standby closes the sessions in its own log.
+        """
+        leadership = self._leadership
+        for session in list(self._sessions):
+            event = session_event(
+                leadership, session.id, session.correlation_id, EventCode.CLOSED, DISMISSED, leadership.member_id
+            )
+            self._sessions.tell(session, event)
 
     def notify_all_now(self, notice: str) -> None:
         """Send a notice to each open session at once, if there is room."""

@@ -79,6 +79,8 @@ class ControlToggle(IntEnum):
     ABORT = 6
     TRANSFER = 901
     """Ordo's own: hand the leadership over, to the member with most of the log; to member N: TRANSFER_TO + N."""
+    SUCCEEDED = 902
+    """Ordo's own: the log has ended for a standby to go on; ABORT alone is taken. `succeed_value` asks for it."""
 
 
 TRANSFER_TO = 1000
@@ -97,7 +99,23 @@ def transfer_target(value: int) -> int | None:
 
 def is_transfer(value: int) -> bool:
     """Return whether a value of counter 202 asks for a transfer."""
-    return value == ControlToggle.TRANSFER or value >= TRANSFER_TO
+    return value == ControlToggle.TRANSFER or TRANSFER_TO <= value < SUCCEED_BY
+
+
+SUCCEED_BY = 1 << 40
+"""Values of counter 202 from here on name the standby that is to go on with the log."""
+SUCCESSOR_MAX = (1 << 31) - 1
+
+
+def succeed_value(successor: int) -> int:
+    """Return the value of counter 202 that asks for the end of a suspended log, for the standby with a number."""
+    return SUCCEED_BY + successor
+
+
+def successor_of(value: int) -> int:
+    """Return the number of the standby that a value of counter 202 asks to go on; 0: it asks for something else."""
+    successor = value - SUCCEED_BY
+    return successor if 0 < successor <= SUCCESSOR_MAX else 0
 
 
 class Room(IntFlag):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +21,7 @@ from ordo.cluster.client.session import ClusterClient
 from ordo.cluster.client.settings import ClientSettings
 from ordo.deploy.launcher import ROOT, LocalCluster, find_ports
 from ordo.runtime.errors import OtherClusterError
+from ordo.runtime.security.tokens import hash_token, new_token
 from tests.cluster.integration.command import demand_one_line, ordo
 from tests.cluster.integration.test_retention import FORGETFUL, log_start
 from tests.clusters import STEADY, ready_cluster
@@ -30,6 +34,7 @@ LONG_ONE = b"1".rjust(4000, b"0")
 STANDBY_ID = 9
 COMMANDS = [line for text in texts_of((ROOT / "docs" / "STANDBY.md").read_text(), "sh") for line in text.splitlines()]
 REQUESTS = 20
+TOKEN, CALLER = new_token(), new_token()
 
 
 class Standby:
@@ -47,15 +52,16 @@ class Standby:
             "standby.toml": str(folder / "standby.toml"),
         }
         self.config = folder / "standby.toml"
-        members = [{"id": STANDBY_ID, "host": "127.0.0.1", "port": port}]
-        node = {"member_id": STANDBY_ID, "data_dir": str(folder / "standby")}
+        own_id = STANDBY_ID + bool(follows)
+        members = [{"id": own_id, "host": "127.0.0.1", "port": port}]
+        node = {"member_id": own_id, "data_dir": str(folder / "standby")}
         self.config.write_text(tomlkit.dumps({"node": node, "members": members, **tables}))
         self.log = folder / "standby.log"
 
     @contextmanager
-    def running(self) -> Iterator[subprocess.Popen[bytes]]:
+    def running(self, *more: str) -> Iterator[subprocess.Popen[bytes]]:
         """Run the process, and end it as a service manager does."""
-        words = [sys.executable, "-P", "-m", "ordo.cli", *self.words("run"), "--die-with-parent"]
+        words = [sys.executable, "-P", "-m", "ordo.cli", *self.words("run"), *more, "--die-with-parent"]
         with self.log.open("ab") as log:
             process = subprocess.Popen(words, stdout=log, stderr=log)
         try:
@@ -89,6 +95,9 @@ class Standby:
             return told.get("lag_bytes") == 0 and told["executed_position"] >= position
 
         return self.await_status(is_so, f"a standby with the log up to {position}")
+
+    def switch(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return ordo(*self.words("switch"), *words)
 
     def promote(self, *words: str) -> subprocess.CompletedProcess[str]:
         return ordo(*self.words("promote"), *words)
@@ -164,3 +173,86 @@ def test_a_standby_begins_with_a_snapshot_and_one_of_a_standby_is_promoted_as_it
                 assert json.loads(done.stdout)["position"] >= told["position"]
                 with ClusterClient([first.endpoint, second.endpoint]) as client:
                     assert client.request(b"1", timeout_s=60).payload == str(count + 1).encode()
+
+
+# -- a planned switch --------------------------------------------------------------------------------------------------
+
+
+class Callers:
+    """Clients that ask without a pause, each request with an identity of its own, through a switch."""
+
+    def __init__(self, endpoints: list[str], count: int) -> None:
+        self.answers: list[tuple[float, int]] = []
+        self._is_over = threading.Event()
+        self._errors: list[BaseException] = []
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, args=(endpoints,), daemon=True) for _ in range(count)]
+
+    def _run(self, endpoints: list[str]) -> None:
+        try:
+            with ClusterClient(
+                endpoints, settings=ClientSettings(reconnect=True, credentials=CALLER.encode())
+            ) as client:
+                while not self._is_over.is_set():
+                    answer = client.request(b"1", timeout_s=90)
+                    with self._lock:
+                        self.answers.append((time.monotonic(), int(answer.payload)))
+        except BaseException as error:
+            self._errors.append(error)
+
+    def count(self) -> int:
+        """Return how many were answered. Raises what ended one of them."""
+        if self._errors:
+            raise self._errors[0]
+        return len(self.answers)
+
+    def __enter__(self) -> Callers:
+        for one in self._threads:
+            one.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> list[int]:
+        """End, and return the totals that were answered."""
+        self._is_over.set()
+        for one in self._threads:
+            one.join(patient(100))
+        assert self.count() > 0
+        return sorted(total for _, total in self.answers)
+
+    def longest_pause_s(self) -> float:
+        times = sorted(when for when, _ in self.answers)
+        return max(after - before for before, after in itertools.pairwise(times))
+
+
+def test_a_switch_under_load_loses_nothing_and_doubles_nothing(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    tokens = [
+        {"principal": "ops", "hash": hash_token(TOKEN), "roles": ["operator", "log"]},
+        {"principal": "callers", "hash": hash_token(CALLER), "roles": ["ingress"]},
+    ]
+    (tmp_path / "token").write_text(TOKEN)
+    steady = ready_cluster(COUNTER, heartbeat=STEADY, member_count=3, tables={"tokens": tokens})
+    with steady as cluster:
+        standby = Standby(cluster, tmp_path, tokens=tokens)
+        both = [*cluster.ingress_endpoints.values(), standby.endpoint]
+        with standby.running("--token-file", str(tmp_path / "token")):
+            with Callers(both, 3) as callers:
+                cluster.await_value(lambda: callers.count() > 100 or None, "answers of the primary", 60)
+                standby.await_status(lambda one: (one.get("lag_seconds") or 99) < 2, "a standby that follows closely")
+                done = standby.switch("--json", "--token-file", str(tmp_path / "token"))
+                assert done.returncode == 0, (done, standby.log.read_text())
+                told = json.loads(done.stdout)
+                assert told["is_switch"] and told["lost_bytes"] == 0
+                count = callers.count()
+                cluster.await_value(lambda: callers.count() > count + 100 or None, "answers of the standby", 60)
+                totals = callers.end()
+            assert totals == list(range(1, len(totals) + 1)), "each request was executed once, none is missing"
+            print(f"{len(totals)} requests; {callers.longest_pause_s():.2f} s without a leader")
+            record_property("pause_s", callers.longest_pause_s())
+            demand_one_line(standby.switch("--token-file", str(tmp_path / "token")), 1, "was promoted before")
+        for member_id in cluster.ingress_endpoints:
+            assert cluster.wait(member_id, 60) == 0

@@ -8,8 +8,16 @@ import pytest
 from ordo.cluster.module.log.cluster_control import ClusterControl
 from ordo.cluster.module.state.termination import Termination
 from ordo.cluster.module.state.transfer import LeadershipTransfer
+from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import ClusterAction
-from ordo.cluster.wire.counters.counter_types import ControlToggle, ModuleState
+from ordo.cluster.wire.counters.counter_types import (
+    ControlToggle,
+    ModuleState,
+    is_transfer,
+    succeed_value,
+    successor_of,
+)
+from ordo.cluster.wire.levels import SUCCESSION_LEVEL, level_of
 from tests.cluster.module.member import Core, Counters, Host, Log
 
 
@@ -17,6 +25,8 @@ class Member:
     def __init__(self) -> None:
         self.host, self.core, self.log, self.counters = Host(), Core(), Log(), Counters()
         self.snapshots: list[Any] = []
+        self.dismissed: list[bool] = []
+        self.level = SUCCESSION_LEVEL
         host, core, log, counters = self._parts()
         self.transfer = LeadershipTransfer(host, core, log, counters, host.update_ingress)
         self.termination = Termination(
@@ -31,6 +41,8 @@ class Member:
             self.termination,
             update_ingress=host.update_ingress,
             touch_sessions=host.touch_sessions,
+            dismiss_sessions=lambda: self.dismissed.append(True),
+            newest_level=lambda: self.level,
         )
 
     def _parts(self) -> Any:
@@ -146,3 +158,70 @@ def test_nothing_is_ordered_while_the_leadership_is_handed_over(member: Member) 
     assert member.transfer.is_under_way
     member.order(ControlToggle.SNAPSHOT)
     assert member.log.actions == []
+
+
+# -- the end of the log for a standby ----------------------------------------------------------------------------------
+
+NUMBER = 12345
+
+
+def suspended() -> Member:
+    made = Member()
+    made.order(ControlToggle.SUSPEND)
+    made.execute(ClusterAction.SUSPEND)
+    return made
+
+
+def test_an_order_names_a_member_or_a_standby_and_never_both() -> None:
+    assert successor_of(succeed_value(NUMBER)) == NUMBER and not is_transfer(succeed_value(NUMBER))
+    assert successor_of(1 << 40) == 0 == successor_of((1 << 40) + (1 << 31)), "numbers are positive, in 31 bits"
+
+
+def test_a_log_that_has_ended_takes_no_order_but_to_end_whoever_leads() -> None:
+    member = suspended()
+    assert member.order(succeed_value(NUMBER)) == ControlToggle.INACTIVE, "nothing else, until it is committed"
+    assert member.log.actions == [ClusterAction.SUSPEND] * 2 and member.control.successor == 0
+    member.execute(ClusterAction.SUSPEND, flags=NUMBER)
+    assert member.control.successor == NUMBER and member.counters.control_toggle.value == ControlToggle.SUCCEEDED
+    for order in (ControlToggle.RESUME, ControlToggle.SNAPSHOT, ControlToggle.SHUTDOWN, succeed_value(7)):
+        assert member.order(order) == ControlToggle.SUCCEEDED
+    member.control.lose_leadership()
+    member.control.lead()
+    assert member.counters.control_toggle.value == ControlToggle.SUCCEEDED and member.control.is_suspended
+    assert member.log.actions == [ClusterAction.SUSPEND] * 2 and member.core.told == []
+    member.order(ControlToggle.ABORT)
+    member.order(ControlToggle.ABORT)
+    assert member.dismissed and member.core.told[0] == ("terminate", member.log.commit_position)
+
+
+def test_an_end_that_was_never_committed_is_forgotten_with_the_leadership() -> None:
+    member = suspended()
+    member.order(succeed_value(NUMBER))
+    member.control.lose_leadership()
+    member.control.lead()
+    assert member.counters.control_toggle.value == ControlToggle.SUSPEND, "it may go on"
+    assert member.order(ControlToggle.RESUME) == ControlToggle.NEUTRAL
+
+
+def test_only_a_suspended_log_ends_that_all_members_can_read() -> None:
+    member = Member()
+    assert member.order(succeed_value(NUMBER)) == ControlToggle.NEUTRAL and member.log.actions == []
+    member = suspended()
+    member.level = SUCCESSION_LEVEL - 1
+    assert member.order(succeed_value(NUMBER)) == ControlToggle.SUSPEND and len(member.log.actions) == 1
+    member.level, member.log.result = SUCCESSION_LEVEL, -2
+    assert successor_of(member.counters.control_toggle.value) == 0
+
+
+def test_the_new_cluster_takes_messages() -> None:
+    member = suspended()
+    member.execute(ClusterAction.SUSPEND, flags=NUMBER)
+    member.execute(ClusterAction.RESUME)
+    assert member.control.successor == 0 and not member.control.is_suspended
+
+
+def test_the_record_needs_a_level() -> None:
+    def level(flags: int) -> int:
+        return level_of(codecs.CLUSTER_ACTION_REQUEST, SimpleNamespace(action=ClusterAction.SUSPEND, flags=flags))
+
+    assert (level(NUMBER), level(0), level(-(1 << 31))) == (SUCCESSION_LEVEL, 0, 0)
