@@ -1,5 +1,6 @@
 """Recovery finds the true end of a torn recording, and tells damage from a torn end."""
 
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -237,3 +238,19 @@ def test_what_is_good_before_a_lost_segment_ends_with_its_last_frame_and_no_padd
         damage = find_damage(storage, folder, descriptor, from_position)
         assert damage is not None
         assert damage.good_position == padding.position
+
+
+def test_what_follows_the_position_need_not_be_there(
+    crash: Any, open_archive: Callable[..., Archive], tmp_path: Path
+) -> None:
+    """Of the segment that holds the position, its file has to reach up to it, and no further."""
+    crash([bytes(3000)] * 40)
+    archive = open_archive()
+    descriptor, storage, folder = archive.descriptor(0), FileStorage(open_lmdb), str(tmp_path / "archive")
+    base = descriptor.segment_length
+    position = descriptor.stop_position
+    assert base < position < 2 * base
+    os.truncate(tmp_path / "archive" / f"0-{base}.rec", position - base)
+    assert find_damage(storage, folder, descriptor, position) is None
+    os.truncate(tmp_path / "archive" / f"0-{base}.rec", position - base - 1)
+    assert find_damage(storage, folder, descriptor, position) is not None

@@ -71,6 +71,14 @@ def test_an_export_keeps_its_state_where_its_data_is(
         export(spark, [builder.directory], "nosuch://x/y")
 
 
+def test_chunks_end_at_multiples_of_their_size_and_at_the_limit(tmp_path: Path) -> None:
+    with RecordingBuilder(str(tmp_path / "log" / "archive")) as builder:
+        builder.append(session_message(0, 1, 5, b"a"))
+    (recording,) = open_recordings([builder.directory])
+    pieces = chunks([replace(recording, limit=2500)], {"log/0": 1000}, 1024)
+    assert [(one.start, one.end) for one in pieces] == [(1000, 1024), (1024, 2048), (2048, 2500)]
+
+
 def test_what_was_purged_before_it_was_exported_is_said(tmp_path: Path) -> None:
     with RecordingBuilder(str(tmp_path / "log" / "archive")) as builder:
         builder.append(session_message(0, 1, 5, b"a"))

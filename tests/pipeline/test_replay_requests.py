@@ -8,7 +8,7 @@ from ordo.cluster.wire import codecs, ordo_codecs
 from ordo.cluster.wire.levels import REQUEST_ID_LEVEL, SEQUENCE_LEVEL
 from ordo.cluster.wire.sessions.instance_codec import InstanceReport, ReportFlag, encode_report
 from ordo.cluster.wire.snapshots import container_snapshot
-from ordo.pipeline.replaying.replay_cluster import Effect, ReplayCluster, decode_snapshot
+from ordo.pipeline.replaying.replay_cluster import Effect, ReplayCluster, decode_snapshot, lockstep
 from ordo.runtime.errors import Reject
 from ordo.service_api.requests import IdentityState
 from ordo.service_api.service import ClusteredService, TimeUnit
@@ -169,3 +169,11 @@ def test_a_snapshot_says_what_was_executed() -> None:
     cluster = ReplayCluster(Adder, decoded, 0)
     assert request(cluster, 2, b"9") == []
     assert request(cluster, 3, b"9") == [Effect("egress", 5, b"9")]
+
+
+def test_the_first_pair_that_differs_may_be_one_that_only_one_side_has() -> None:
+    first, second = Effect("egress", 1, b"a"), Effect("egress", 1, b"b")
+    assert lockstep([first, second], [first, second]) is None
+    assert lockstep([first, second], [first]) == (second, None)
+    assert lockstep([first], [first, second]) == (None, second)
+    assert lockstep([second, first], [first, first]) == (second, first)

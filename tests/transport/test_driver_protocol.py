@@ -637,6 +637,36 @@ def test_no_counter_left_leaves_nothing_behind() -> None:
     world.close()
 
 
+def test_counters_of_an_image_are_free_again_when_it_has_ended(world: World) -> None:
+    """A driver that keeps them runs out of counters after as many streams as it has, and refuses the next."""
+    a, b = world.node(A), world.node(B)
+    subscription = b.client.add_subscription(CHANNEL, 10)
+    kinds: list[list[int]] = []
+    for _ in range(3):
+        publication = a.client.add_exclusive_publication(CHANNEL, 10)
+        world.until(lambda: len(subscription.images) == 1)
+        publication.close()
+        world.until(lambda: not subscription.images, 60 * S, 20 * MS)
+        world.run(60 * S, 20 * MS)
+        kinds.append(sorted(one.type_id for node in (a, b) for one in node.client.counters))
+    assert kinds[0] == kinds[1] == kinds[2]
+
+
+@pytest.mark.parametrize(("initial", "term"), [(5, 5), (5, 7), ((1 << 31) - 1, -(1 << 31))])
+@pytest.mark.parametrize("channel", [CHANNEL, "aeron:ipc"])
+def test_a_publication_begins_at_its_term(world: World, channel: str, initial: int, term: int) -> None:
+    """Terms count on over the end of the 32 bits that name them."""
+    node = world.node(A)
+    terms = f"init-term-id={initial}|term-id={term}|term-offset=96|term-length=64k"
+    publication = node.client.add_exclusive_publication(f"{channel}{'|' if '?' in channel else '?'}{terms}", 10)
+    assert publication.position == (term - initial) % (1 << 32) * (64 << 10) + 96
+    world.node(B)
+    collector = Collector(world.nodes[0 if channel == "aeron:ipc" else 1].client.add_subscription(channel, 10))
+    world.until(lambda: publication.is_connected and bool(collector.subscription.images))
+    (image,) = collector.subscription.images
+    assert image.position == image.join_position == publication.position
+
+
 def test_a_stream_without_space_is_refused_and_the_others_go_on() -> None:
     """The client is told that it is the space, the driver keeps nothing, and what was there before still works."""
     world = World()

@@ -188,8 +188,8 @@ def put_frame(
 def test_a_log_is_described_with_its_frames(log_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inspector = LogInspector(str(log_path))
     described = dict(inspector.describe())
-    assert (described["kind"], described["term length"], described["end of stream"]) == (
-        "exclusive publication", "65,536", "not yet",
+    assert (described["kind"], described["term length"], described["end of stream"], described["revoked"]) == (
+        "exclusive publication", "65,536", "not yet", "no",
     )  # fmt: skip
     assert [(term.term_id, term.position) for term in inspector.terms()][1] == (6, TERM_LENGTH + 96)
     (pad,) = inspector.frames(0, 100)

@@ -53,6 +53,11 @@ ALL_KEYS = {
 }
 
 
+@pytest.mark.parametrize(("key", "text"), [("mtu", "64"), ("mtu", "65504"), ("term-offset", "1073741824")])
+def test_the_limits_themselves_are_allowed(key: str, text: str) -> None:
+    assert ChannelUri.parse(f"aeron:udp?endpoint=a:1|{key}={text}").integer(key, 0) == int(text)
+
+
 def test_every_key_has_a_test() -> None:
     assert set(ALL_KEYS) == set(KEYS)
 

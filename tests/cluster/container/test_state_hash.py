@@ -150,3 +150,9 @@ def test_an_archive_that_records_nothing_is_not_waited_for(node: ServiceNode) ->
     assert told_of(node, container) == (container.log_position, -1)
     assert "nothing of the state at log position" in errors_of(node, container)[-1].text
     container.on_close()
+
+
+def test_the_digest_of_a_state_is_the_same_in_every_version() -> None:
+    """Members of two versions compare theirs, and what a log says of a state is compared when it is replayed."""
+    assert digest_of([b"abc", b""]).hex() == "8553b3d37f2d28d727639de9a0e7dae6"
+    assert digest_of([b"abc"]) != digest_of([b"abc", b""]) != digest_of([b"", b"abc"])
