@@ -24,6 +24,8 @@ from tests.forks import COMMAND, FORKS
 from tests.patience import patient
 
 ROOT = Path(__file__).parents[2]
+PARK_S = 0.002
+"""Between two looks for what processes write, which need the processor themselves."""
 
 
 class Instances:
@@ -111,8 +113,9 @@ class Outputs:
         same in a row. What an instance had on its way when it stood still may come late, and is a copy then."""
         self._position = -1
 
-    def poll(self) -> None:
-        self._reader.poll(self._take)
+    def poll(self) -> int:
+        """Takes what has come, and returns how many there were."""
+        return self._reader.poll(self._take)
 
     def _take(self, entry: LogEntry) -> None:
         assert entry.position > self._position, "the reader goes on where it was"
@@ -137,7 +140,8 @@ def await_outputs(client: ClusterClient, outputs: Outputs, instances: Instances,
     deadline_s = time.monotonic() + patient(180)
     while len(outputs.first) < count and time.monotonic() < deadline_s:
         client.poll()
-        outputs.poll()
+        if not outputs.poll():
+            client.park(PARK_S)
         instances.check_running()
 
 
