@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ordo.cluster.module.log.cluster_control import ClusterControl
+from ordo.cluster.module.log.cluster_control import ClusterControl, ControlEffects
 from ordo.cluster.module.state.termination import Termination
 from ordo.cluster.module.state.transfer import LeadershipTransfer
 
@@ -58,9 +58,7 @@ def make_control_parts(
         counters,
         transfer,
         termination,
-        update_ingress=gate.update,
-        touch_sessions=clients.notices.touch,
-        dismiss_sessions=clients.notices.dismiss_all,
+        effects=ControlEffects(gate.update, clients.notices.touch, clients.notices.dismiss_all),
         newest_level=newest_level,
     )
     return ControlParts(gate, transfer, termination, control)

@@ -1,7 +1,7 @@
 """The end of a cluster's log for a standby to go on: a suspension that names who does.
 
 It is a ClusterActionRequest that suspends, with the number that the standby has drawn in its flags. A cluster that has
-executed it takes no ingress any more, whoever leads it, and no order but to end: nothing that a client is told of comes
+executed it takes no ingress any more, under any leader, and no order but to end: nothing that a client is told of comes
 behind this record. The standby whose number it is goes on once it has the record in its own log, which is then whole.
 """
 

@@ -8,7 +8,7 @@ credentials that all members refuse, end it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ordo.archive.client.settings import ArchiveClientSettings
@@ -43,6 +43,36 @@ class Folder(Protocol):
     def write_status(self, values: dict[str, object]) -> None: ...
 
 
+class Admission:
+    """Whether the members may be followed with this copy's credentials and id."""
+
+    def __init__(self, standby_id: int | None) -> None:
+        """Take the id of the standby that follows; None: a backup, which has none."""
+        self._standby_id = standby_id
+        self._refusals: set[str] = set()
+
+    def refuse(self, address: str, problem: NotPermittedError, addresses: Sequence[str]) -> None:
+        """Note that a member refused the credentials.
+
+        Raises the problem once all have; a standby outlives that, since credentials may be granted again.
+        """
+        self._refusals.add(address)
+        if self._standby_id is None and self._refusals >= set(addresses):
+            raise problem
+
+    def forget(self) -> None:
+        """Take back all refusals: a member has answered."""
+        self._refusals.clear()
+
+    def check(self, member_ids: Iterable[int]) -> None:
+        """Raise ConfigurationError if a member has the standby's id."""
+        if self._standby_id is not None and self._standby_id in member_ids:
+            raise ConfigurationError(
+                f"member_id={self._standby_id}: the cluster that is followed has a member with this id, and clients "
+                "keep members by id: give the standby another one in its node.toml, and an empty data_dir"
+            )
+
+
 class Backup:
     """One backup that is kept up to date. `work` every duty cycle."""
 
@@ -70,12 +100,11 @@ class Backup:
         self._credentials = credentials
         self._interval_ns = round(interval_s * SECOND_NS)
         self._report = report
-        self._standby_id = standby_id
         self._query: MemberQuery | None = None
         self._next_address = 0
         self._skips_leader = True
         self._due_ns = 0
-        self._refusals: dict[str, NotPermittedError] = {}
+        self._admission = Admission(standby_id)
         self._log: LogCopy | None = None
         self._snapshot: SnapshotCopy | None = None
         self._answer: Description | None = None
@@ -155,15 +184,13 @@ class Backup:
                 self._on_problem(query.address, query.problem, now_ns)
             else:
                 assert query.answer is not None
-                self._refusals.clear()
+                self._admission.forget()
                 self._on_answer(query.answer, now_ns)
         return work_count
 
     def _on_problem(self, address: str, problem: OrdoError, now_ns: int) -> None:
         if isinstance(problem, NotPermittedError):
-            self._refusals[address] = problem
-            if self._standby_id is None and set(self._refusals) >= set(self._addresses):
-                raise problem
+            self._admission.refuse(address, problem, self._addresses)
         self._fail(problem.message, now_ns)
 
     def _fail(self, problem: str, now_ns: int) -> None:
@@ -225,11 +252,7 @@ class Backup:
 
     def _take_members(self, answer: Description) -> None:
         """Take the members' addresses; those given first that are no members follow."""
-        if self._standby_id is not None and any(one.id == self._standby_id for one in answer.members):
-            raise ConfigurationError(
-                f"member_id={self._standby_id}: the cluster that is followed has a member with this id, and clients "
-                "keep members by id: give the standby another one in its node.toml, and an empty data_dir"
-            )
+        self._admission.check(one.id for one in answer.members)
         found = [one.ingress for one in answer.members]
         addresses = [*found, *(one for one in self._given if one not in found)]
         if addresses != self._remembered:

@@ -26,7 +26,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ordo.backup.build import ClosingRecords, build_member
 from ordo.backup.folder import BackupFolder, demand_backup
@@ -45,9 +44,6 @@ from ordo.runtime.io.storage import FileStorage
 from ordo.runtime.native.file_access import choose_file_access
 from ordo.runtime.settings.dates import parse_date_ms
 from ordo.transport.frame_layout import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, align_frame
-
-if TYPE_CHECKING:
-    from ordo.runtime.sbe import Message
 
 TERM_LEAP = 1 << 20
 TERM_DRAW_BITS = 30
@@ -278,7 +274,7 @@ def _resume(survey: Survey, term_id: int, term_length: int) -> Iterator[bytes]:
         yield codecs.CLUSTER_ACTION_REQUEST.encode(
             leadership_term_id=term_id,
             log_position=_end_of(
-                codecs.CLUSTER_ACTION_REQUEST, _end_of_first(survey.position, term_length), term_length
+                codecs.CLUSTER_ACTION_REQUEST.block_length, _end_of_first(survey.position, term_length), term_length
             ),
             timestamp=survey.timestamp,
             action=codecs.ClusterAction.RESUME,
@@ -288,12 +284,12 @@ def _resume(survey: Survey, term_id: int, term_length: int) -> Iterator[bytes]:
 
 def _end_of_first(position: int, term_length: int) -> int:
     """Return where the NewLeadershipTermEvent ends."""
-    return _end_of(codecs.NEW_LEADERSHIP_TERM_EVENT, position, term_length)
+    return _end_of(codecs.NEW_LEADERSHIP_TERM_EVENT.block_length, position, term_length)
 
 
-def _end_of(table: Message[Any], position: int, term_length: int) -> int:
+def _end_of(block_length: int, position: int, term_length: int) -> int:
     """Return where a record ends that follows a position; if the rest of the term is too short, it is in the next."""
-    length = codecs.HEADER_LENGTH_BYTES + table.block_length
+    length = codecs.HEADER_LENGTH_BYTES + block_length
     aligned, rest = align_frame(FRAME_HEADER_LENGTH + length), term_length - position % term_length
     return position + aligned + (rest if aligned > rest else 0)
 

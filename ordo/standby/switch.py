@@ -4,7 +4,7 @@
     reach       the standby gets everything that was committed
     end         the primary's log ends for this standby to go on (cluster.wire.succession); until then it can resume
     promote     the process of the standby finds that record in its own log, which is then whole, and is promoted
-    dismiss     the primary's members end, and their clients look for who goes on
+    dismiss     the primary's members end, and their clients look for the cluster that goes on
 
 Until the log has ended, only the primary can serve; from there on, only the standby. What was begun is found again by
 the number in `switch.json`, in the leader's toggle and in the standby's log, so the command may be killed anywhere and

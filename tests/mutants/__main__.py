@@ -60,7 +60,7 @@ def hunt_all(arguments: argparse.Namespace) -> int:
     with ThreadPoolExecutor(arguments.jobs) as pool:
         list(pool.map(run, arguments.folders or folders_of_tests()))
     page = page_of(arguments.out)
-    (arguments.out / "mutants.md").write_text(page)
+    (arguments.out / "report.txt").write_text(page)
     print(page)
     print(sum_of(arguments.out, arguments.seed))
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ordo.cluster.wire import codecs
 from ordo.cluster.wire.codecs import ClusterAction
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from ordo.sequencer.sequencer import Sequencer
 
 
+class ControlEffects(NamedTuple):
+    """What an order changes beside the log."""
+
+    update_ingress: Callable[[], None]
+    """Called when the cluster is suspended, goes on, or is to end."""
+    touch_sessions: Callable[[], None]
+    """Counts every session as heard from now."""
+    dismiss_sessions: Callable[[], None]
+    """Tells every client that the cluster has ended."""
+
+
 class ClusterControl:
     """Carries orders out: they go into the log and take effect at every member that executes it.
 
@@ -40,21 +51,12 @@ class ClusterControl:
         transfer: LeadershipTransfer,
         termination: Termination,
         *,
-        update_ingress: Callable[[], None],
-        touch_sessions: Callable[[], None],
-        dismiss_sessions: Callable[[], None],
+        effects: ControlEffects,
         newest_level: Callable[[], int],
     ) -> None:
-        """Take the member's parts.
-
-        `update_ingress` is called when the cluster is suspended, goes on, or is to end; `touch_sessions` counts every
-        session as heard from now; `dismiss_sessions` tells every client that the cluster has ended; `newest_level`
-        returns the protocol level at the end of the log.
-        """
+        """Take the member's parts; `newest_level` returns the protocol level at the end of the log."""
         self._host = host
-        self._update_ingress = update_ingress
-        self._touch_sessions = touch_sessions
-        self._dismiss_sessions = dismiss_sessions
+        self._effects = effects
         self._newest_level = newest_level
         self.successor = 0
         """The standby that goes on, by the committed log, which has ended; 0: this cluster goes on itself."""
@@ -89,9 +91,9 @@ class ClusterControl:
         self._is_suspended_by_log = is_suspended
         self._is_suspension_asked = False
         self._counters.set_state(ModuleState.SUSPENDED if is_suspended else ModuleState.ACTIVE)
-        self._update_ingress()
+        self._effects.update_ingress()
         if self._host.is_leader:
-            self._touch_sessions()
+            self._effects.touch_sessions()
 
     # -- the leader ------------------------------------------------------------------------------------------------
 
@@ -108,7 +110,7 @@ class ClusterControl:
         self._snapshot_position = NULL_VALUE
         if self._is_suspension_asked:
             self._is_suspension_asked = False
-            self._update_ingress()
+            self._effects.update_ingress()
 
     def snapshot_done(self, log_position: int) -> None:
         """Note that the snapshot at a position was taken or failed.
@@ -143,8 +145,8 @@ class ClusterControl:
     def _append_successor(self, successor: int) -> None:
         """End the log for a standby. No other order is taken until it is known whether this one is committed.
 
-        Only a committed suspension may be followed by it: so nothing is between the two, and whoever gave the order has
-        seen that the standby has everything before.
+        Only a committed suspension may be followed by it: so nothing is between the two, and the command that gave the
+        order has seen that the standby has everything before.
         """
         toggle = self._counters.control_toggle
         if not self._is_suspended_by_log or self._newest_level() < SUCCESSION_LEVEL:
@@ -155,7 +157,7 @@ class ClusterControl:
     def _end_succeeded(self, order: int, now_ns: int) -> None:
         """Take no order but to end, once a standby goes on with the log: clients are told to look for it."""
         if order == ControlToggle.ABORT and not self._termination.is_under_way:
-            self._dismiss_sessions()
+            self._effects.dismiss_sessions()
             self._end_cluster(self._sequencer.commit_position, now_ns)
         elif order not in (ControlToggle.ABORT, ControlToggle.SUCCEEDED):
             self._counters.control_toggle.set(ControlToggle.SUCCEEDED)
@@ -170,7 +172,7 @@ class ClusterControl:
         if order == ControlToggle.SUSPEND:
             if self._append(ClusterAction.SUSPEND) > 0:
                 self._is_suspension_asked = True
-                self._update_ingress()
+                self._effects.update_ingress()
         elif order == ControlToggle.SNAPSHOT and self._snapshot_position == NULL_VALUE:
             self._snapshot_position = max(self._append(ClusterAction.SNAPSHOT), NULL_VALUE)
         elif order == ControlToggle.SHUTDOWN:
@@ -185,7 +187,7 @@ class ClusterControl:
     def _end_cluster(self, position: int, now_ns: int) -> None:
         """End the cluster: all members end at the position, and no message is appended after it."""
         self._core.begin_termination(position, now_ns)
-        self._update_ingress()
+        self._effects.update_ingress()
 
     def _append(self, action: ClusterAction, flags: int = 0) -> int:
         """Append a ClusterActionRequest. Returns the log position after it, or a negative result code."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ordo.cluster.module.log.cluster_control import ClusterControl
+from ordo.cluster.module.log.cluster_control import ClusterControl, ControlEffects
 from ordo.cluster.module.state.termination import Termination
 from ordo.cluster.module.state.transfer import LeadershipTransfer
 from ordo.cluster.wire import codecs
@@ -39,9 +39,7 @@ class Member:
             counters,
             self.transfer,
             self.termination,
-            update_ingress=host.update_ingress,
-            touch_sessions=host.touch_sessions,
-            dismiss_sessions=lambda: self.dismissed.append(True),
+            effects=ControlEffects(host.update_ingress, host.touch_sessions, lambda: self.dismissed.append(True)),
             newest_level=lambda: self.level,
         )
 
