@@ -71,12 +71,6 @@ class ExecutedFollower(LogFollower):
         elif not repeats and position != 0:
             self._search = self._make_search(position)
 
-    @property
-    def last_sequence(self) -> int | None:
-        """The number of the last message up to `position`; None while it is not known, or where nobody knows it."""
-        is_found = self._start is None and self._search is None and self.position is not None
-        return self._executions.sequence.last if is_found and self._executions.numbers else None
-
     def check_allowed(self) -> None:
         """Raise ArchiveError when every node refuses these credentials."""
         if self._start is not None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ordo.gateway.kafka.caller import BROKER_ID, PARTITION, Caller, error_of_order, is_final
-from ordo.gateway.kafka.log_topic import LOG_TOPIC
 from ordo.gateway.kafka.service.orders import KafkaError, OrderKind, encode_order
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.topic_table import TopicTable
@@ -69,9 +68,7 @@ class BrokerCalls:
                     created = KafkaError.INVALID_REQUEST if is_final(trouble) else KafkaError.LEADER_NOT_AVAILABLE
                     may_create = False
                 error = KafkaError(created if created != KafkaError.TOPIC_ALREADY_EXISTS else 0)
-            partitions = [] if error else [PARTITION_VALUES]
-            topic = {"error_code": error, "name": name, "is_internal": name == LOG_TOPIC, "partitions": partitions}
-            topics.append(topic)
+            topics.append({"error_code": error, "name": name, "partitions": [] if error else [PARTITION_VALUES]})
         host, port = caller.door
         return {
             "brokers": [{"node_id": BROKER_ID, "host": host, "port": port}],

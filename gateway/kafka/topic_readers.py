@@ -7,12 +7,10 @@ from collections.abc import Callable
 
 from ordo.archive.client.settings import ArchiveClientSettings
 from ordo.archive.protocol.codes import ErrorCode
-from ordo.follow.beginnings import AtSequence, AtTime
 from ordo.follow.topics.feeds import FeedFollower
 from ordo.follow.topics.timed_follower import TimedFollower
 from ordo.gateway.doors.loop_transport import CYCLE_INTERVAL_S, LoopTransport
 from ordo.gateway.kafka.cursors import Cursor, Follower
-from ordo.gateway.kafka.log_topic import LOG_TOPIC, OLDEST, EndCursor, LogTopicFollower
 from ordo.gateway.kafka.service.orders import KafkaError
 from ordo.gateway.kafka.settings import KafkaSettings
 from ordo.gateway.kafka.wire.records import Stored
@@ -62,7 +60,7 @@ class TopicReaders:
 
     async def oldest(self, credentials: bytes, topic: str, deadline_s: float) -> int:
         """Return the number of the oldest message that is kept; 0 if it is not known in time. Raises OrdoError."""
-        cursor = self._open(credentials, topic, lambda nodes: Cursor(self._follow(nodes, topic, None), 0))
+        cursor = self._open(credentials, topic, 0, lambda nodes: self._follow(nodes, topic, None))
         while not cursor.next_number and cursor.error is None:
             if not await self._wait(cursor, deadline_s):
                 self._drop((credentials, topic), cursor)
@@ -74,13 +72,10 @@ class TopicReaders:
     async def first_since(self, credentials: bytes, topic: str, timestamp: int, deadline_s: float) -> Stored | None:
         """Return the first message of a time or later; None if there was none by the deadline. Raises OrdoError."""
 
-        def follow(nodes: list[ArchiveClientSettings]) -> Cursor:
-            client = self._transport.client
-            if topic == LOG_TOPIC:
-                return Cursor(LogTopicFollower(client, nodes, AtTime(timestamp), SILENCE_S), 0)
-            return Cursor(TimedFollower(client, nodes, topic, timestamp, SILENCE_S), 0)
+        def follow(nodes: list[ArchiveClientSettings]) -> Follower:
+            return TimedFollower(self._transport.client, nodes, topic, timestamp, SILENCE_S)
 
-        cursor = self._open(credentials, topic, follow)
+        cursor = self._open(credentials, topic, 0, follow)
         try:
             while not cursor.next_number and cursor.error is None:
                 if not await self._wait(cursor, deadline_s):
@@ -90,27 +85,6 @@ class TopicReaders:
             return cursor.read(cursor.first_number, 1)[0]
         finally:
             self._drop((credentials, topic), cursor)
-
-    async def log_end(self, credentials: bytes, deadline_s: float, beyond: int = 0) -> int:
-        """Return the number after the log's last message, once it is above `beyond`, or the time is up.
-
-        0 if it is not known in time. Raises OrdoError.
-        """
-        found = self._cursors.get((credentials, LOG_TOPIC), ())
-        cursor: Cursor | None = next((one for one in found if isinstance(one, EndCursor) and not one.error), None)
-        if cursor is None:
-
-            def follow(nodes: list[ArchiveClientSettings]) -> Cursor:
-                return EndCursor(LogTopicFollower(self._transport.client, nodes, None, SILENCE_S))
-
-            cursor = self._open(credentials, LOG_TOPIC, follow)
-        cursor.used_s = self._loop.time()
-        while cursor.next_number <= beyond and cursor.error is None:
-            if not await self._wait(cursor, deadline_s):
-                break
-        if cursor.error is not None:
-            raise cursor.error
-        return cursor.next_number
 
     async def _wait(self, cursor: Cursor, deadline_s: float) -> bool:
         """Wait for a change, and return whether the deadline is still ahead."""
@@ -137,24 +111,24 @@ class TopicReaders:
             if one.covers(number):
                 one.used_s = self._loop.time()
                 return one
-        return self._open(credentials, topic, lambda nodes: Cursor(self._follow(nodes, topic, number), number))
+        return self._open(credentials, topic, number, lambda nodes: self._follow(nodes, topic, number))
 
     def _follow(self, nodes: list[ArchiveClientSettings], topic: str, number: int | None) -> Follower:
         client = self._transport.client
-        if topic == LOG_TOPIC:
-            return LogTopicFollower(client, nodes, OLDEST if number is None else AtSequence(number), SILENCE_S)
         if number is None:
             return FeedFollower(client, nodes, topic, "oldest", None, SILENCE_S)
         return FeedFollower(client, nodes, topic, "live", number, SILENCE_S)
 
-    def _open(self, credentials: bytes, topic: str, make: Callable[[list[ArchiveClientSettings]], Cursor]) -> Cursor:
+    def _open(
+        self, credentials: bytes, topic: str, number: int, follow: Callable[[list[ArchiveClientSettings]], Follower]
+    ) -> Cursor:
         if sum(len(found) for found in self._cursors.values()) >= self._settings.readers_max:
             self._make_room()
         nodes = [
             ArchiveClientSettings.at(one, message_timeout_s=5.0, name="kafka", credentials=credentials)
             for one in self._addresses
         ]
-        cursor = make(nodes)
+        cursor = Cursor(follow(nodes), number)
         cursor.used_s = self._loop.time()
         self._cursors.setdefault((credentials, topic), []).append(cursor)
         self._link.run_soon()

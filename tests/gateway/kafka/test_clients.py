@@ -327,7 +327,6 @@ def test_the_page(
             message = next(iter(feed))
             assert message.payload.startswith(b"\xf0ordo.record\x01") and b"buy 40" in message.payload
         page.run_by("tests/gateway/kafka/test_clients.py::test_tokens_and_tls", "SASL_SSL")
-        page.run_by("tests/gateway/kafka/test_log_topic.py::test_the_page_s_consumer", '"ordo.log"')
         names: dict[str, Any] = {"__name__": "engine"}
         exec(page.take("python", "take_record"), names)
         assert issubclass(names["Engine"], Topics)
