@@ -195,7 +195,11 @@ def shut_down(member: MemberAccess, *, with_snapshot: bool = True, timeout_s: fl
     ended without the snapshot.
     """
     taken_before, found_before = member.counters.value(CounterType.SNAPSHOT_COUNT), _list_refusals(member)
-    _set_toggle(member, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
+    if member.counters.value(CounterType.CONTROL_TOGGLE) == ControlToggle.SUCCEEDED:
+        with_snapshot = False  # the log has ended for a standby to go on: no snapshot is of use any more
+        dismiss(member)
+    else:
+        _set_toggle(member, ControlToggle.SHUTDOWN if with_snapshot else ControlToggle.ABORT)
     deadline = Deadline(timeout_s)
     is_taken, reason = not with_snapshot, ""
     is_running = True

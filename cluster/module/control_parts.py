@@ -39,8 +39,12 @@ def make_control_parts(
     clients: ClientParts,
     committed: CommittedLog,
     newest_level: Callable[[], int],
+    end_reads: Callable[[], None],
 ) -> ControlParts:
-    """Build what stops a member, or its cluster; `newest_level` returns the protocol level at the end of the log."""
+    """Build what stops a member, or its cluster.
+
+    `newest_level` returns the protocol level at the end of the log; `end_reads` is as `ControlEffects` has it.
+    """
     member, core, sequencer, counters = base.member, base.core, base.sequencer, base.counters
     member.transfer = transfer = LeadershipTransfer(member, core, sequencer, counters, gate.update)
     termination = Termination(
@@ -58,7 +62,7 @@ def make_control_parts(
         counters,
         transfer,
         termination,
-        effects=ControlEffects(gate.update, clients.notices.touch, clients.notices.dismiss_all),
+        effects=ControlEffects(gate.update, clients.notices.touch, clients.notices.dismiss_all, end_reads),
         newest_level=newest_level,
     )
     return ControlParts(gate, transfer, termination, control)

@@ -35,7 +35,7 @@ from ordo.standby.folder import (
     read_number,
 )
 from ordo.standby.node import StandbyNode
-from ordo.standby.promotion import complete, promote
+from ordo.standby.promotion import complete, order_switch, promote
 from ordo.standby.report import remember
 from ordo.transport.client.client_transport import ClientTransport
 from ordo.transport.secure.settings import Encryption
@@ -73,6 +73,7 @@ class Lives:
         if node is not None and node.feed is not None and node.feed.has_gap:
             begin_anew(config)
         if node is not None and node.is_successor:
+            order_switch(config)
             return self._promote(config)
         can_promote = self._is_ordered(config) and has_log(config)
         can_follow = has_log(config) and not is_begun_anew(config)

@@ -102,8 +102,9 @@ class Promotion(NamedTuple):
 def promote(config: NodeSettings) -> Promotion:
     """Make a stopped standby's folder that of a cluster of one; the same again after a crash.
 
-    The report is kept before the store says that it is done, so that a promoted folder always has it. An order that
-    cannot be carried out is removed, or every start would fail of it.
+    The report is kept before the store says that it is done, so that a promoted folder always has it. An operator's
+    order that cannot be carried out is removed, or every start would fail of it; that of a switch stands, since nobody
+    else can go on.
 
     Raises ClusterError where the folder has nothing to go on with, StorageInUseError while its node runs.
     """
@@ -112,11 +113,22 @@ def promote(config: NodeSettings) -> Promotion:
     except StorageInUseError:
         raise
     except OrdoError:
-        clear_order(config)
+        if not _number_of_order(config):
+            clear_order(config)
         raise
     promotion = complete(config)
     assert promotion is not None, "it is written before the store says that the folder is a cluster's"
     return promotion
+
+
+def order_switch(config: NodeSettings) -> None:
+    """Order what the primary's log has ended for, so that it is carried out after a crash as well."""
+    write_json(config.node.data_dir / ORDER, {"number": read_number(config)})
+
+
+def _number_of_order(config: NodeSettings) -> int:
+    """Return the number in the order of a switch; 0: an operator ordered the promotion, or nobody did."""
+    return int(read_json(config.node.data_dir / ORDER).get("number", 0))
 
 
 def complete(config: NodeSettings) -> Promotion | None:
@@ -162,13 +174,20 @@ def _carry_out(config: NodeSettings) -> None:
 def _is_successor(config: NodeSettings, successor: int) -> bool:
     """Return whether the log has ended for this standby to go on.
 
-    Raises ClusterError where it has ended for another, unless the order is to go on all the same.
+    Raises ClusterError where it has ended for another, unless the order is to go on all the same, and where it ended
+    for this one and that cannot be found any more.
     """
     number, order = read_number(config), read_json(config.node.data_dir / ORDER)
     if successor and successor != number and not order.get("although_alive"):
         raise ClusterError(
             "the primary has ended its log for another standby to go on: promote that one. Where it is lost, give "
             "--although-alive"
+        )
+    if (ordered := _number_of_order(config)) and successor != ordered:
+        raise ClusterError(
+            "the primary has ended its log for this standby to go on, and the log here cannot be read up to that "
+            "record: nothing was promoted. Look at its archive (`ordo archive verify`) and start again; where what is "
+            "missing is lost for good, `ordo standby promote --although-alive` goes on without it"
         )
     return successor == number != 0
 

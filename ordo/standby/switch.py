@@ -42,6 +42,8 @@ LAG_MAX_S = 3.0
 REACH_TIMEOUT_S = 3.0
 """So long the primary stands still for the standby to get what is committed, before it goes on by itself."""
 POLL_S = 0.01
+SETTLED = (ControlToggle.NEUTRAL, ControlToggle.SUSPEND, ControlToggle.SUCCEEDED)
+"""What a leader's toggle shows while it carries out no order."""
 
 
 def reach_primary(config: NodeSettings, endpoints: str | None, token_file: Path | None) -> RemoteCluster:
@@ -71,8 +73,8 @@ def switch_over(
         raise ClusterError(f"{config.node.data_dir}: this standby was promoted before; see `ordo standby status`")
     done = read_promotion(config)
     assert done is not None, "a promoted folder has its report"
-    _dismiss(cluster, timeout_s, tell)
-    (config.node.data_dir / SWITCH).unlink(missing_ok=True)
+    if _dismiss(cluster, timeout_s, tell):
+        (config.node.data_dir / SWITCH).unlink(missing_ok=True)
     return done
 
 
@@ -84,9 +86,8 @@ def _hand_over(
     tell: Callable[[str], object],
 ) -> None:
     """Have the primary's log end for this standby; where it has before, for this one or another, leave it so."""
-    leader = cluster.find_leader(timeout_s)
-    toggle = leader.counters.value(CounterType.CONTROL_TOGGLE)
-    is_begun = read_number(config) != 0
+    leader, toggle = _find_settled(cluster, timeout_s)
+    is_begun = has_suspended = read_number(config) != 0
     if toggle == ControlToggle.SUCCEEDED:
         if not is_begun:
             raise ClusterError("the primary has ended its log for another standby to go on: switch to that one")
@@ -98,13 +99,32 @@ def _hand_over(
     try:
         if toggle != ControlToggle.SUSPEND:
             orders.suspend(leader, timeout_s)
+            has_suspended = True
         tell("the primary takes nothing of clients any more")
-        _await_end(config, leader.counters.value(CounterType.COMMIT_POSITION))
+        _await_end(config, leader)
         orders.end_for_successor(leader, number, timeout_s)
     except OutcomeUnknownError as error:
         tell(f"{error.message}: the log of the standby will say whether it has")
     except OrdoError as error:
-        _give_up(config, cluster, timeout_s, error)
+        _give_up(config, cluster, timeout_s, error, has_suspended=has_suspended)
+
+
+def _find_settled(cluster: RemoteCluster, timeout_s: float) -> tuple[RemoteMember, int]:
+    """Return the primary's leader and its toggle, once no order is under way there.
+
+    Raises OutcomeUnknownError where that takes too long: the end of the log may be among what is under way.
+    """
+    deadline = orders.Deadline(timeout_s)
+    while True:
+        leader = cluster.find_leader(timeout_s)
+        toggle = leader.counters.value(CounterType.CONTROL_TOGGLE)
+        if toggle in SETTLED:
+            return leader, toggle
+        if deadline.is_over:
+            raise OutcomeUnknownError(
+                f"the primary's leader has had an order under way for {timeout_s:g} s: give the same command again"
+            )
+        time.sleep(POLL_S)
 
 
 def _demand_near(found: dict[str, object]) -> None:
@@ -128,24 +148,38 @@ def _draw(config: NodeSettings) -> int:
     return number
 
 
-def _await_end(config: NodeSettings, position: int) -> None:
-    """Wait until the standby has the log up to a position. Raises ClusterError where that takes too long."""
+def _await_end(config: NodeSettings, leader: RemoteMember) -> None:
+    """Wait until the standby has what is committed, and no more: that would be the log of another cluster.
+
+    Raises ClusterError where that takes too long.
+    """
     counters, deadline = LocalMember(config).counters, orders.Deadline(REACH_TIMEOUT_S)
-    while (own := counters.value(CounterType.COMMIT_POSITION)) < position:
+    while True:
+        position = leader.counters.value(CounterType.COMMIT_POSITION)
+        own = counters.value(CounterType.COMMIT_POSITION)
+        if own == position:
+            return
         if deadline.is_over:
             raise ClusterError(
-                f"after {REACH_TIMEOUT_S:g} s the standby has the log up to position={own}, of {position}"
+                f"after {REACH_TIMEOUT_S:g} s the standby has the log up to position={own}, and the cluster at these "
+                f"endpoints up to {position}; is it the one that this standby follows?"
             )
         time.sleep(POLL_S)
 
 
-def _give_up(config: NodeSettings, cluster: RemoteCluster, timeout_s: float, cause: OrdoError) -> None:
-    """Have the primary go on. Raises ClusterError, which says why, or OutcomeUnknownError where it may stand still."""
+def _give_up(
+    config: NodeSettings, cluster: RemoteCluster, timeout_s: float, cause: OrdoError, *, has_suspended: bool
+) -> None:
+    """Have the primary go on, unless another command has suspended it.
+
+    Raises ClusterError, which says why, or OutcomeUnknownError where it may stand still.
+    """
     try:
-        leader = cluster.find_leader(timeout_s)
-        toggle = leader.counters.value(CounterType.CONTROL_TOGGLE)
+        leader, toggle = _find_settled(cluster, timeout_s)
         if toggle == ControlToggle.SUCCEEDED:
             return  # the order was carried out under another leader
+        if toggle == ControlToggle.SUSPEND and not has_suspended:
+            raise ClusterError("this command does not know whether it has suspended it")
         if toggle == ControlToggle.SUSPEND:
             orders.resume(leader, timeout_s)
     except OrdoError as error:
@@ -170,10 +204,19 @@ def _await_promotion(config: NodeSettings, timeout_s: float) -> None:
         time.sleep(POLL_S)
 
 
-def _dismiss(cluster: RemoteCluster, timeout_s: float, tell: Callable[[str], object]) -> None:
-    """Have the primary's members end, whose clients look for the new cluster then."""
+def _dismiss(cluster: RemoteCluster, timeout_s: float, tell: Callable[[str], object]) -> bool:
+    """Have the primary's members end, whose clients look for the new cluster then; return whether they have."""
     try:
         leader: RemoteMember = cluster.find_leader(timeout_s)
         orders.dismiss(leader)
+        deadline = orders.Deadline(timeout_s)
+        while is_running := leader.is_running():  # it ends last
+            if deadline.is_over:
+                break
+            time.sleep(POLL_S)
     except OrdoError as error:
         tell(f"the primary's members could not be told to end ({error.message}): stop them; they take nothing any more")
+        return False
+    if is_running:
+        tell(f"the primary's leader did not end within {timeout_s:g} s: stop its members; they take nothing any more")
+    return not is_running

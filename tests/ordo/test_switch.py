@@ -7,12 +7,12 @@ from unittest import mock
 
 import pytest
 
-from ordo.backup.folder import write_json
+from ordo.backup.folder import read_json, write_json
 from ordo.cluster.settings.config import NodeSettings, load_config
-from ordo.cluster.wire.counters.counter_types import ControlToggle
-from ordo.runtime.errors import ClusterError, NoQuorumError, OutcomeUnknownError
+from ordo.cluster.wire.counters.counter_types import ControlToggle, succeed_value
+from ordo.runtime.errors import ClusterError, NoQuorumError, OutcomeUnknownError, StorageError
 from ordo.standby.folder import ORDER, STATUS, SWITCH, prepare, read_number
-from ordo.standby.promotion import _is_successor
+from ordo.standby.promotion import _is_successor, order_switch, promote
 from ordo.standby.switch import switch_over
 
 TOML = '[node]\nmember_id = 9\ndata_dir = "{0}"\n[[members]]\nid = 9\nhost = "127.0.0.1"\nport = 20000\n'
@@ -82,3 +82,48 @@ def test_a_log_that_has_ended_for_another_standby_is_not_gone_on_with(config: No
     write_json(config.node.data_dir / ORDER, {"although_alive": True})
     assert not _is_successor(config, 6)
     assert not (config.node.data_dir / STATUS).exists()
+
+
+@pytest.mark.parametrize("toggle", [ControlToggle.INACTIVE, succeed_value(7)])
+def test_what_may_still_be_committed_is_not_given_up(config: NodeSettings, toggle: int) -> None:
+    write_json(config.node.data_dir / SWITCH, {"number": 7})
+    cluster = primary(toggle)
+    with (
+        mock.patch("ordo.standby.switch.describe_standby", return_value=NEAR),
+        pytest.raises(OutcomeUnknownError, match=r"an order under way .*give the same command again"),
+    ):
+        switch_over(config, cluster, 0.05, lambda _: None)
+    assert read_number(config) == 7
+
+
+def test_a_suspension_of_another_command_is_left_alone(config: NodeSettings) -> None:
+    cluster = primary(ControlToggle.NEUTRAL)
+
+    def suspended_by_another(leader: mock.Mock, _: float) -> None:
+        leader.counters.value.return_value = ControlToggle.SUSPEND
+        raise ClusterError("it is busy")
+
+    with (
+        mock.patch("ordo.standby.switch.describe_standby", return_value=NEAR),
+        mock.patch("ordo.standby.switch.orders.suspend", side_effect=suspended_by_another),
+        mock.patch("ordo.standby.switch.orders.resume") as resume,
+        pytest.raises(OutcomeUnknownError, match="does not know whether it has suspended it"),
+    ):
+        switch_over(config, cluster, 1, lambda _: None)
+    assert not resume.called
+
+
+def test_the_order_of_a_switch_stands_until_it_is_carried_out(config: NodeSettings) -> None:
+    """A crash, or a disk that is full for a while, leaves nobody else who could go on."""
+    write_json(config.node.data_dir / SWITCH, {"number": 7})
+    order_switch(config)
+    full = StorageError("no space left")
+    with mock.patch("ordo.standby.promotion.examine", side_effect=full), pytest.raises(StorageError, match="no space"):
+        promote(config)
+    assert read_json(config.node.data_dir / ORDER) == {"number": 7}
+    with pytest.raises(ClusterError, match="cannot be read up to that record: nothing was promoted"):
+        _is_successor(config, 0)
+    write_json(config.node.data_dir / ORDER, {"although_alive": True})
+    with mock.patch("ordo.standby.promotion.examine", side_effect=full), pytest.raises(StorageError, match="no space"):
+        promote(config)
+    assert not (config.node.data_dir / ORDER).exists()

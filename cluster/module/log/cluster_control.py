@@ -32,6 +32,8 @@ class ControlEffects(NamedTuple):
     """Counts every session as heard from now."""
     dismiss_sessions: Callable[[], None]
     """Tells every client that the cluster has ended."""
+    end_reads: Callable[[], None]
+    """Has no linearizable query answered any more: the cluster that goes on knows more."""
 
 
 class ClusterControl:
@@ -82,6 +84,8 @@ class ClusterControl:
         if action in (ClusterAction.SUSPEND, ClusterAction.RESUME):
             self._suspend(action == ClusterAction.SUSPEND)
             self.successor = find_successor(values)
+            if self.successor:
+                self._effects.end_reads()
             if self.successor and self._host.is_leader:
                 self._counters.control_toggle.set(ControlToggle.SUCCEEDED)
         return bool(action == ClusterAction.SNAPSHOT and values.flags == 0)

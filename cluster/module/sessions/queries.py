@@ -19,8 +19,9 @@ from ordo.cluster.module.sessions.group_queries import GroupQueries, GroupQuery
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import Consistency, QueryStatus
 from ordo.cluster.wire.streams import QUERY_CHANNEL, QUERY_STREAM_ID, local_stream
+from ordo.cluster.wire.succession import DISMISSED
 from ordo.consensus.read_index import ReadIndex
-from ordo.consensus.state.messages import NULL_MEMBER, Message, ReadMessage
+from ordo.consensus.state.messages import NULL_MEMBER, Message, ReadIndexRequest, ReadMessage
 from ordo.runtime.agents.wake import Waker
 from ordo.transport.streams.image import Image
 
@@ -109,6 +110,7 @@ class Queries:
         self._queries_max = queries_max
         self._reads: ReadIndex[Query | GroupQuery] = ReadIndex(core, rounds.interval_ns, rounds.first_id)
         self._unconfirmed: set[tuple[int, int]] = set()
+        self._has_ended = False
 
     def on_query(self, message: bytes, image: Image, now_ns: int) -> None:
         """Take a client's query, or an application instance's answer. Raises DecodeError for a truncated message."""
@@ -140,8 +142,14 @@ class Queries:
         elif query.key not in self._unconfirmed:
             self._take(query, consistency == Consistency.STALE, now_ns)
 
+    def end(self) -> None:
+        """Refuse linearizable queries from now on: a standby goes on with the log, and knows what comes next."""
+        self._has_ended = True
+
     def on_message(self, message: ReadMessage, now_ns: int) -> None:
         """Handle a read-index message of another member."""
+        if self._has_ended and isinstance(message, ReadIndexRequest):
+            return  # the member that asks may not have come to the end of the log
         self._reads.on_message(message, now_ns)
         self._pump(now_ns)
 
@@ -170,7 +178,10 @@ class Queries:
                 self._send(member_id, message)
         for query, position in self._reads.take_confirmed():
             self._unconfirmed.discard(query.key)
-            self._hand_over(query, max(position, query.min_position), now_ns)
+            if self._has_ended:
+                self._refuse(query, QueryStatus.UNAVAILABLE, DISMISSED)
+            else:
+                self._hand_over(query, max(position, query.min_position), now_ns)
         for query in self._reads.take_failed():
             self._unconfirmed.discard(query.key)
             self._refuse(query, QueryStatus.UNAVAILABLE, "the leader is gone: ask again")

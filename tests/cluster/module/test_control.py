@@ -26,6 +26,7 @@ class Member:
         self.host, self.core, self.log, self.counters = Host(), Core(), Log(), Counters()
         self.snapshots: list[Any] = []
         self.dismissed: list[bool] = []
+        self.ended_reads: list[bool] = []
         self.level = SUCCESSION_LEVEL
         host, core, log, counters = self._parts()
         self.transfer = LeadershipTransfer(host, core, log, counters, host.update_ingress)
@@ -39,7 +40,12 @@ class Member:
             counters,
             self.transfer,
             self.termination,
-            effects=ControlEffects(host.update_ingress, host.touch_sessions, lambda: self.dismissed.append(True)),
+            effects=ControlEffects(
+                host.update_ingress,
+                host.touch_sessions,
+                lambda: self.dismissed.append(True),
+                lambda: self.ended_reads.append(True),
+            ),
             newest_level=lambda: self.level,
         )
 
@@ -181,6 +187,7 @@ def test_a_log_that_has_ended_takes_no_order_but_to_end_whoever_leads() -> None:
     assert member.log.actions == [ClusterAction.SUSPEND] * 2 and member.control.successor == 0
     member.execute(ClusterAction.SUSPEND, flags=NUMBER)
     assert member.control.successor == NUMBER and member.counters.control_toggle.value == ControlToggle.SUCCEEDED
+    assert member.ended_reads, "what the standby has taken since is not known here"
     for order in (ControlToggle.RESUME, ControlToggle.SNAPSHOT, ControlToggle.SHUTDOWN, succeed_value(7)):
         assert member.order(order) == ControlToggle.SUCCEEDED
     member.control.lose_leadership()

@@ -10,6 +10,7 @@ from ordo.cluster.module.sessions.group_queries import GroupQuery, Refusal
 from ordo.cluster.module.sessions.queries import Queries, QueryLink, ReadRounds
 from ordo.cluster.wire import ordo_codecs
 from ordo.cluster.wire.ordo_codecs import Consistency, QueryStatus
+from ordo.cluster.wire.succession import DISMISSED
 from ordo.consensus.state.messages import Message, ReadHeartbeat, ReadHeartbeatAck, ReadIndexRequest, ReadIndexResponse
 from ordo.runtime.agents.wake import ParkFlag
 from ordo.runtime.errors import DecodeError
@@ -125,6 +126,20 @@ def test_leader_hands_a_query_over_when_a_quorum_has_confirmed_it() -> None:
     assert desk.sent == [(None, ReadHeartbeat(0, FIRST_ROUND, 0))]
     desk.queries.on_message(ReadHeartbeatAck(0, FIRST_ROUND, 2), desk.node.now_ns)
     assert desk.handed() == [Handed(7, FIRST_RECORD, QueryStatus.OK, b"q")]
+
+
+def test_a_log_that_has_ended_for_a_standby_answers_no_linearizable_query() -> None:
+    desk = leader().ask()
+    desk.queries.end()
+    desk.queries.on_message(ReadHeartbeatAck(0, FIRST_ROUND, 2), desk.node.now_ns)
+    desk.ask(8, Consistency.STALE)
+    assert desk.handed() == [
+        Handed(7, 0, QueryStatus.UNAVAILABLE, DISMISSED.encode()),
+        Handed(8, -1, QueryStatus.OK, b"q"),
+    ]
+    desk.sent.clear()
+    desk.queries.on_message(ReadIndexRequest(0, FIRST_ROUND + 7, 1), desk.node.now_ns)
+    assert desk.sent == [], "nor does a follower hear what is committed"
 
 
 def test_follower_hands_a_query_over_when_its_leader_has_named_a_position() -> None:
