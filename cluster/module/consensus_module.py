@@ -122,12 +122,7 @@ class ConsensusModule:
         recovery.restore(self.clients.sessions, services.timers, services.messages)
         self.committed = CommittedLog(base, recovery)
         self.controls = make_control_parts(
-            base,
-            gate,
-            self.clients,
-            self.committed,
-            newest_level=lambda: self.rules.levels.newest,
-            end_reads=lambda: self.queries.end(),
+            base, gate, self.clients, self.committed, lambda: self.rules.levels.newest, lambda: self.queries.end()
         )
         self.membership = Membership(
             self.member, self.core, self.sequencer, self.log, self.controls.transfer, base.contacts, members
