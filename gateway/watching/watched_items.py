@@ -10,12 +10,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from ordo.archive.protocol.codes import ErrorCode
 from ordo.follow.beginnings import AtSequence, Beginning
 from ordo.follow.entries import EntryKind, LogEntry
 from ordo.follow.reader import LogReader
 from ordo.follow.topics.feeds import FeedMessage, FeedReader
 from ordo.gateway.watching.watch_requests import WatchRequest
-from ordo.runtime.errors import ClusterError
+from ordo.runtime.errors import ArchiveError, ClusterError, OrdoError
 
 POLL_LIMIT = 64
 """Fragments of a poll: some 90 KB of messages that fill their datagrams, and one that is longer."""
@@ -32,6 +33,14 @@ class WatchedItem(NamedTuple):
     text: str
 
 
+class Polled(NamedTuple):
+    """What a poll has found."""
+
+    items: list[WatchedItem]
+    fragments: int
+    """So many were read; of a log that is read up to a number, none is an item before that."""
+
+
 class WatchedItems(Protocol):
     """What is watched, for one watcher."""
 
@@ -39,8 +48,8 @@ class WatchedItems(Protocol):
     def place(self) -> int | None:
         """The number of the next message, 0 for whichever comes first; None until the beginning was found."""
 
-    def poll(self) -> list[WatchedItem]:
-        """Return what has arrived. Does not wait. Raises OrdoError; ClusterError for a gap."""
+    def poll(self) -> Polled:
+        """Return what has arrived. Does not wait. Raises OrdoError, once what came before it was returned."""
 
     def keep_alive(self) -> None:
         """Tell the node that this reader is there, although it takes nothing."""
@@ -65,7 +74,29 @@ def open_items(wanted: WatchRequest, addresses: Sequence[str], credentials: byte
     return TopicItems(feed)
 
 
-class TopicItems:
+class _ItemsBeforeFailure:
+    """Polls that raise only after the messages that came before the failure were returned."""
+
+    _failure: OrdoError | None = None
+
+    def _read(self, found: list[WatchedItem]) -> int:
+        """Append what has arrived; return how many fragments were read."""
+        raise NotImplementedError
+
+    def poll(self) -> Polled:
+        if self._failure is not None:
+            raise self._failure
+        found: list[WatchedItem] = []
+        try:
+            return Polled(found, self._read(found))
+        except OrdoError as error:
+            self._failure = error
+            if not found:
+                raise
+            return Polled(found, len(found))
+
+
+class TopicItems(_ItemsBeforeFailure):
     """Messages of a topic. Its reader itself demands that none is missing."""
 
     def __init__(self, reader: FeedReader) -> None:
@@ -75,10 +106,8 @@ class TopicItems:
     def place(self) -> int | None:
         return (self._reader.next_sequence or 0) if self._reader.is_reading else None
 
-    def poll(self) -> list[WatchedItem]:
-        found: list[WatchedItem] = []
-        self._reader.poll(lambda one: found.append(_item_of_topic(one)), POLL_LIMIT)
-        return found
+    def _read(self, found: list[WatchedItem]) -> int:
+        return self._reader.poll(lambda one: found.append(_item_of_topic(one)), POLL_LIMIT)
 
     def keep_alive(self) -> None:
         self._reader.keep_alive()
@@ -100,7 +129,7 @@ class EntryReader(Protocol):
     def close(self) -> None: ...
 
 
-class LogItems:
+class LogItems(_ItemsBeforeFailure):
     """Messages of the committed log. Their numbers prove that none is missing."""
 
     def __init__(self, reader: EntryReader, next_sequence: int | None) -> None:
@@ -111,18 +140,22 @@ class LogItems:
     def place(self) -> int | None:
         return None if self._reader.position is None else self._next
 
-    def poll(self) -> list[WatchedItem]:
-        entries: list[LogEntry] = []
-        self._reader.poll(entries.append, POLL_LIMIT)
-        return [self._take(one) for one in entries]
+    def _read(self, found: list[WatchedItem]) -> int:
+        return self._reader.poll(lambda one: found.append(self._take(one)), POLL_LIMIT)
 
     def _take(self, entry: LogEntry) -> WatchedItem:
         if not entry.sequence:
-            raise ClusterError(
-                f"the entry at position={entry.position} has no number: nobody knows any more how many came before it"
+            raise ArchiveError(
+                f"the entry at position={entry.position} has no number: nobody knows any more how many came before it",
+                code=ErrorCode.INVALID_POSITION,
             )
-        if self._next and entry.sequence != self._next:
-            raise ClusterError(f"message {self._next} is missing: the log goes on with {entry.sequence}")
+        if self._next and entry.sequence > self._next:
+            raise ArchiveError(
+                f"message {self._next} is missing: the log goes on with {entry.sequence}, so begin with that",
+                code=ErrorCode.INVALID_POSITION,
+            )
+        if entry.sequence < self._next:
+            raise ClusterError(f"message {entry.sequence} came where {self._next} was expected: go on from that")
         self._next = entry.sequence + 1
         return _item_of_log(entry)
 

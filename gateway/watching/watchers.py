@@ -21,7 +21,7 @@ from ordo.gateway.callers.sessions import CallerSession, GatewaySessions
 from ordo.gateway.callers.settings import GatewaySettings
 from ordo.gateway.doors.settings import SessionsFullError
 from ordo.gateway.watching.watch_requests import WatchRequest
-from ordo.gateway.watching.watched_items import WatchedItem, WatchedItems, open_items
+from ordo.gateway.watching.watched_items import Polled, WatchedItem, WatchedItems, open_items
 from ordo.runtime.errors import (
     ArchiveError,
     ClusterTimeoutError,
@@ -162,7 +162,7 @@ class Watcher:
     async def run(self) -> Ending:
         """Return how it ended, of which the watcher was told. Raises OrdoError before it has begun."""
         waiting = await self._find_beginning()
-        await self._channel.begin(waiting[0].sequence if waiting else self._items.place or 0)
+        await self._channel.begin(waiting.items[0].sequence if waiting.items else self._items.place or 0)
         try:
             try:
                 ending = await self._go_on(waiting)
@@ -174,30 +174,32 @@ class Watcher:
                 self._sending.cancel()
         return ending
 
-    async def _find_beginning(self) -> list[WatchedItem]:
+    async def _find_beginning(self) -> Polled:
         """Poll until it is known that there is something to watch; return what has come with it."""
         deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
         while time.monotonic() < deadline_s:
-            found = self._items.poll()
-            if found or self._items.place is not None:
-                return found
-            await asyncio.sleep(POLL_PAUSE_S)
-        return []
+            polled = self._items.poll()
+            if polled.items or self._items.place is not None:
+                return polled
+            await asyncio.sleep(0 if polled.fragments else POLL_PAUSE_S)
+        return Polled([], 0)
 
-    async def _go_on(self, waiting: list[WatchedItem]) -> Ending:
+    async def _go_on(self, polled: Polled) -> Ending:
+        """Return why it ended. It pauses only where nothing was read: much may be read before the first message."""
         pause_s = POLL_PAUSE_S
         while True:
             if (over := self._why_over()) is not None:
                 return over
-            found, waiting = waiting or self._items.poll(), []
+            found = polled.items
             if found or time.monotonic() - self._heard_s > HEARTBEAT_S:
                 sent = self._channel.send_items(found) if found else self._channel.send_heartbeat()
                 if not await self._deliver(sent):
                     return Ending(
                         Reason.SLOW, f"nothing was taken for {SLOW_TIMEOUT_S:g} s: go on from the last number"
                     )
-            pause_s = POLL_PAUSE_S if found else min(pause_s * 2, POLL_PAUSE_S_MAX)
-            await asyncio.sleep(0 if found else pause_s)
+            pause_s = POLL_PAUSE_S if polled.fragments else min(pause_s * 2, POLL_PAUSE_S_MAX)
+            await asyncio.sleep(0 if polled.fragments else pause_s)
+            polled = self._items.poll()
 
     async def _deliver(self, sent: Awaitable[None]) -> bool:
         """Wait until the watcher has taken it; return False when it did not in time.

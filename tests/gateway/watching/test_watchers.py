@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
 from ordo.archive.protocol.codes import ErrorCode
 from ordo.follow.entries import EntryKind, LogEntry
+from ordo.follow.topics.feeds import FeedMessage, FeedReader
 from ordo.gateway.callers.bounds import NoPlaceError
 from ordo.gateway.watching import watchers
 from ordo.gateway.watching.channels import EventStream, Socket
-from ordo.gateway.watching.watched_items import LogItems, WatchedItem
+from ordo.gateway.watching.watched_items import LogItems, Polled, TopicItems, WatchedItem
 from ordo.gateway.watching.watchers import Ending, Reason, Watcher, ending_of, status_of
 from ordo.runtime.errors import ArchiveError, ClusterError, ConfigurationError, OrdoError, SessionRejectedError
 
@@ -30,11 +31,11 @@ class MemoryItems:
         self.kept = 0
         self.error: OrdoError | None = None
 
-    def poll(self) -> list[WatchedItem]:
+    def poll(self) -> Polled:
         if self.error is not None:
             raise self.error
         begin, self.polled = self.polled, self.polled + 10
-        return [WatchedItem(number + 1, "{}") for number in range(begin, begin + 10)]
+        return Polled([WatchedItem(number + 1, "{}") for number in range(begin, begin + 10)], 10)
 
     def keep_alive(self) -> None:
         self.kept += 1
@@ -124,9 +125,9 @@ def test_one_for_which_there_is_nothing_hears_that_it_is_still_watched(monkeypat
     monkeypatch.setattr(watchers, "HEARTBEAT_S", 0.01)
 
     class Silent(MemoryItems):
-        def poll(self) -> list[WatchedItem]:
+        def poll(self) -> Polled:
             self.polled += 1
-            return []
+            return Polled([], 0)
 
     items = Silent()
     ended = Ending(Reason.LOGGED_OUT, "over")
@@ -178,9 +179,10 @@ class MemoryLog:
         ]
 
     def poll(self, handler: Callable[[LogEntry], object], limit: int) -> int:
-        for one in self.entries:
+        entries, self.entries = self.entries[:limit], self.entries[limit:]
+        for one in entries:
             handler(one)
-        return len(self.entries)
+        return len(entries)
 
     def keep_alive(self) -> None:
         pass
@@ -189,13 +191,79 @@ class MemoryLog:
         pass
 
 
-def test_a_number_that_is_missing_in_the_log_is_no_message() -> None:
-    assert [one.sequence for one in LogItems(MemoryLog(4, 5, 6), 4).poll()] == [4, 5, 6]
-    for log in (LogItems(MemoryLog(4, 6), 4), LogItems(MemoryLog(5), 4), LogItems(MemoryLog(4, 4), None)):
-        with pytest.raises(ClusterError, match="is missing"):
-            log.poll()
-    with pytest.raises(ClusterError, match="has no number"):
-        LogItems(MemoryLog(0), None).poll()
+def numbers_of(polled: Polled) -> list[int]:
+    return [one.sequence for one in polled.items]
+
+
+def test_a_log_with_all_numbers_is_handed_out() -> None:
+    polled = LogItems(MemoryLog(4, 5, 6), 4).poll()
+    assert numbers_of(polled) == [4, 5, 6] and polled.fragments == 3
+
+
+@pytest.mark.parametrize(
+    ("sequences", "begin", "good", "word", "reason"),
+    [
+        ((4, 5, 7, 8), 4, [4, 5], "message 6 is missing: the log goes on with 7", Reason.GONE),
+        ((5,), 4, [], "message 4 is missing", Reason.GONE),
+        ((4, 0), None, [4], "has no number", Reason.GONE),
+        ((0,), None, [], "has no number", Reason.GONE),
+        ((4, 4), None, [4], "message 4 came where 5 was expected", Reason.FAILED),
+    ],
+)
+def test_a_gap_in_the_log_ends_the_watch_after_what_came_before_it(
+    sequences: tuple[int, ...], begin: int | None, good: list[int], word: str, reason: Reason
+) -> None:
+    items = LogItems(MemoryLog(*sequences), begin)
+    if good:
+        assert numbers_of(items.poll()) == good
+    for _ in range(2):
+        with pytest.raises(OrdoError, match=word):
+            items.poll()
+    if good:
+        ending, channel = watch(LogItems(MemoryLog(*sequences), begin), lambda: MemoryChannel(9))
+        assert channel.numbers == good and channel.told[-1] is reason and word in ending.text
+        assert ending.can_resume is (reason is Reason.FAILED), "what is gone is asked for in vain, again and again"
+    else:
+        with pytest.raises(OrdoError) as refused:
+            watch(LogItems(MemoryLog(*sequences), begin), lambda: MemoryChannel(9))
+        assert status_of(refused.value) == 410
+
+
+def test_a_failure_of_a_topic_s_reader_comes_after_what_it_had_handed_out() -> None:
+    class BrokenFeed:
+        next_sequence, is_reading = 1, True
+
+        def poll(self, handler: Callable[[FeedMessage], object], limit: int) -> int:
+            handler(FeedMessage("trades", 1, 64, 0, 0, b""))
+            raise ArchiveError("deleted", code=ErrorCode.INVALID_POSITION)
+
+    items = TopicItems(cast(FeedReader, BrokenFeed()))
+    assert numbers_of(items.poll()) == [1]
+    with pytest.raises(ArchiveError, match="deleted"):
+        items.poll()
+
+
+def test_it_does_not_pause_while_messages_before_the_wanted_one_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of the log that begins at a number reads from the snapshot before it on, and passes over the rest."""
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(delay_s: float) -> None:
+        pauses.append(delay_s)
+        await sleep(0)
+
+    class LateLog(MemoryLog):
+        def poll(self, handler: Callable[[LogEntry], object], limit: int) -> int:
+            return super().poll(lambda one: handler(one) if one.sequence >= 9_990 else None, limit)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+    log = LateLog(*range(1, 10_001))
+    over = Ending(Reason.STOPPING, "enough")
+    watch(LogItems(log, 9_990), lambda: MemoryChannel(9), lambda: None if log.entries else over)
+    assert len(pauses) > 100 and set(pauses) == {0}
+    pauses.clear()
+    watch(LogItems(MemoryLog(), 1), lambda: MemoryChannel(9), lambda: over if len(pauses) > 5 else None)
+    assert min(pauses) >= watchers.POLL_PAUSE_S, "where nothing is read, it rests"
 
 
 # Over a real connection, whose client does not read
@@ -204,8 +272,9 @@ def test_a_number_that_is_missing_in_the_log_is_no_message() -> None:
 class LongItems(MemoryItems):
     """Polls of 100 KB."""
 
-    def poll(self) -> list[WatchedItem]:
-        return [one._replace(text='"' + "x" * 10_000 + '"') for one in super().poll()]
+    def poll(self) -> Polled:
+        items, fragments = super().poll()
+        return Polled([one._replace(text='"' + "x" * 10_000 + '"') for one in items], fragments)
 
 
 async def read_late(channel_of: Callable[[web.Request], Any], head: bytes) -> tuple[Ending, int, bytes]:
