@@ -1,7 +1,8 @@
 """Connections of browsers, bounded in all and for each address; none may keep silent.
 
 A connection counts from the moment it is accepted, before TLS. It has a time for its handshake and its request's
-header, and a time for taking an answer and asking again; streams of events have theirs from the console.
+header, and a time for taking an answer and asking again; streams of events have theirs from the console. One that is
+closed keeps its descriptor, and counts, until its browser took what is buffered for it; there is a time for that, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ HEADER_TIMEOUT_S = 10.0
 """For TLS and a request's header."""
 IDLE_TIMEOUT_S = 30.0
 """From the end of a request until its answer was taken and the next one has come."""
+CLOSING_TIMEOUT_S = 15.0
+"""For taking what is buffered when the connection is closed."""
 REFUSAL_LOG_INTERVAL_S = 60.0
 NO_DESCRIPTOR_PAUSE_S = 1.0
 BACKLOG = 128
@@ -28,14 +31,26 @@ BACKLOG = 128
 class _Connection:
     """One connection, and until when it must have done something; None while a request of it is under way."""
 
-    def __init__(self, address: str, deadline_s: float) -> None:
+    def __init__(self, address: str, source: socket.socket, deadline_s: float) -> None:
         self.address = address
+        self._source = source
         self.transport: asyncio.Transport | None = None
         self.deadline_s: float | None = deadline_s
+        self._closing_deadline_s: float | None = None
 
     @property
     def is_over(self) -> bool:
-        return self.transport is not None and self.transport.is_closing()
+        """Whether its descriptor is given back. A transport that is closing has it as long as its buffer is full."""
+        return self._source.fileno() < 0
+
+    def abort_late(self, now_s: float, closing_timeout_s: float) -> None:
+        """Abort it if its time is over; from the first call on that finds it closing, it has `closing_timeout_s`."""
+        if self.transport is None:
+            return
+        if self._closing_deadline_s is None and self.transport.is_closing():
+            self._closing_deadline_s = now_s + closing_timeout_s
+        if any(one is not None and now_s >= one for one in (self.deadline_s, self._closing_deadline_s)):
+            self.transport.abort()
 
 
 class Connections:
@@ -49,6 +64,7 @@ class Connections:
         *,
         header_timeout_s: float = HEADER_TIMEOUT_S,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
+        closing_timeout_s: float = CLOSING_TIMEOUT_S,
     ) -> None:
         """`make` returns the protocol of a new connection."""
         self.connections_max = connections_max
@@ -58,6 +74,7 @@ class Connections:
         self._make = make
         self._header_timeout_s = header_timeout_s
         self._idle_timeout_s = idle_timeout_s
+        self._closing_timeout_s = closing_timeout_s
         self._open: dict[asyncio.Protocol, _Connection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepting: asyncio.Task[None] | None = None
@@ -84,7 +101,7 @@ class Connections:
                 source.close()
                 self._note_refusal(host)
                 continue
-            protocol, connection = self._make(), _Connection(host, time.monotonic() + self._header_timeout_s)
+            protocol, connection = self._make(), _Connection(host, source, time.monotonic() + self._header_timeout_s)
             self._open[protocol] = connection
             task = loop.create_task(self._shake_hands(source, protocol, connection, tls))
             self._tasks.add(task)
@@ -135,12 +152,11 @@ class Connections:
         return self._open.get(protocol) if isinstance(protocol, asyncio.Protocol) else None
 
     def close_silent(self) -> None:
-        """Close connections that are past their time; call it every second."""
+        """Abort connections that are past their time; call it every second."""
         self._forget_closed()
         now_s = time.monotonic()
         for one in self._open.values():
-            if one.transport is not None and one.deadline_s is not None and now_s >= one.deadline_s:
-                one.transport.abort()
+            one.abort_late(now_s, self._closing_timeout_s)
 
     def stop(self) -> None:
         """Accept no more connections, and end those that are still in its handshake. Idempotent."""

@@ -18,7 +18,6 @@ from ordo.gateway.watching.watchers import Ending, Reason
 
 END_TIMEOUT_S = 2.0
 """So long the end may take to be told; who takes nothing has it in its buffers, or hears of it by the connection."""
-LINGER_S = 15.0
 PING_S = 20.0
 INCOMING_BYTES_MAX = 1_024
 """A watcher has nothing to say; what it sends ends the watch."""
@@ -40,12 +39,10 @@ def _told(ending: Ending) -> str:
     return json.dumps({"reason": ending.reason.value, "text": ending.text, "can_resume": ending.can_resume})
 
 
-def _hang_up(request: web.Request) -> None:
-    """Close the connection of a watcher that takes nothing: it gets what is buffered if it takes that soon."""
-    transport = request.transport
-    if transport is not None:
-        transport.close()
-        asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+def hang_up(request: web.Request) -> None:
+    """Close the connection of a watcher: it gets what is buffered if it takes that before `Connections` aborts it."""
+    if request.transport is not None:
+        request.transport.close()
 
 
 class EventStream:
@@ -78,7 +75,7 @@ class EventStream:
                 await self.response.write(_event("end", _told(ending)))
                 await self.response.write_eof()
         except TimeoutError:
-            _hang_up(self._request)
+            hang_up(self._request)
 
 
 class Socket:
@@ -134,7 +131,7 @@ class Socket:
                 await self._send("end", _told(ending))
                 await self.response.close(code=code, message=reason)
         except TimeoutError:
-            _hang_up(self._request)
+            hang_up(self._request)
 
     def stop(self) -> None:
         """Listen no more. Idempotent."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
-from ordo.gateway.watching.channels import EventStream, Socket
+from ordo.gateway.watching.channels import EventStream, Socket, hang_up
 from ordo.gateway.watching.watch_requests import token_of, watch_request
 from ordo.gateway.watching.watchers import Ending, Reason, Watchers, Who, status_of
 from ordo.runtime.errors import OrdoError
@@ -41,6 +41,7 @@ class WatchPages:
         except (ConnectionError, asyncio.CancelledError):
             if not channel.response.prepared:
                 raise
+            hang_up(request)  # also where it closes already, with a buffer that nobody takes
             ending = Ending(Reason.FAILED, "the watcher has gone")
         finally:
             if isinstance(channel, Socket):
