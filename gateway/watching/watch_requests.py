@@ -58,15 +58,24 @@ def _number(name: str, text: str, least: int) -> int:
 
 
 def token_of(request: web.Request) -> bytes | None:
-    """Return the token that a program shows, or None. Raises ConfigurationError."""
+    """Return the token that a program shows, or None. Raises ConfigurationError.
+
+    Who offers subprotocols must offer ordo.v1: where none fits, the web server logs all of them, tokens too.
+    """
+    offered = [one.strip() for one in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if one.strip()]
+    if offered and PROTOCOL not in offered:
+        raise ConfigurationError(f"Sec-WebSocket-Protocol: must offer {PROTOCOL}, before {BEARER_PROTOCOL} and a token")
     text = request.headers.get("Authorization", "")
     if text:
         if not text.lower().startswith(BEARER) or len(text) > TOKEN_LENGTH_MAX:
             raise ConfigurationError(f"Authorization: must be Bearer and a token of at most {TOKEN_LENGTH_MAX} letters")
-        return text[len(BEARER) :].strip().encode()
-    for one in request.headers.get("Sec-WebSocket-Protocol", "").split(","):
-        if one.strip().startswith(BEARER_PROTOCOL):
-            return _decode(one.strip().removeprefix(BEARER_PROTOCOL))
+        try:
+            return text[len(BEARER) :].strip().encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError("Authorization: the token must be UTF-8") from None
+    for one in offered:
+        if one.startswith(BEARER_PROTOCOL):
+            return _decode(one.removeprefix(BEARER_PROTOCOL))
     return None
 
 

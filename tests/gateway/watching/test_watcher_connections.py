@@ -1,8 +1,10 @@
-"""What watchers do to the connections they came by: descriptors come back."""
+"""What watchers do to the connections they came by: tokens stay out of the logs, and descriptors come back."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +21,8 @@ from ordo.gateway.watching.watched_items import Polled, WatchedItem
 from ordo.gateway.watching.watchers import Ending, Watcher
 from tests.patience import patient
 
+TOKEN = "t" * 40
+TOKEN_TEXT = base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("=")
 CLOSING_TIMEOUT_S = 0.5
 SOCKET_HEAD = (
     b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
@@ -104,6 +108,51 @@ async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(patient(30)):
         while not is_so():
             await asyncio.sleep(0.01)
+
+
+async def answer_to(head: bytes, admitted: AnyWatchers) -> bytes:
+    """The header of the answer, and the body of a refusal."""
+    async with served(admitted) as connections:
+        with await connect(connections, head) as client:
+            found = b""
+            while b"\r\n\r\n" not in found or (b" 400 " in found and not found.endswith(b"}")):
+                part = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 4_096), patient(10))
+                assert part, found
+                found += part
+            return found
+
+
+# Tokens
+
+
+@pytest.mark.parametrize("more", [b"", b"Authorization: Bearer x\r\n"])
+def test_a_token_without_the_protocol_is_refused_and_nobody_logs_it(
+    more: bytes, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admitted = AnyWatchers()
+    offered = f"Sec-WebSocket-Protocol: bearer.{TOKEN_TEXT}\r\n".encode()
+    head, _, body = asyncio.run(answer_to(SOCKET_HEAD + offered + more, admitted)).partition(b"\r\n\r\n")
+    assert b" 400 " in head and admitted.tokens == []
+    error = json.loads(body)["error"]
+    assert "must offer ordo.v1" in error and "\n" not in error
+    told = caplog.text + "".join(capsys.readouterr()) + error
+    assert TOKEN_TEXT not in told and TOKEN not in told
+
+
+def test_a_token_beside_the_protocol_is_taken() -> None:
+    admitted = AnyWatchers()
+    offered = f"Sec-WebSocket-Protocol: ordo.v1, bearer.{TOKEN_TEXT}\r\n".encode()
+    assert b" 101 " in asyncio.run(answer_to(SOCKET_HEAD + offered, admitted))
+    assert admitted.tokens == [TOKEN.encode()]
+
+
+def test_a_token_that_is_no_text_is_refused() -> None:
+    admitted = AnyWatchers()
+    answer = asyncio.run(answer_to(b"Authorization: Bearer \xff\xfe\r\n", admitted))
+    assert b" 400 " in answer and b"must be UTF-8" in answer and admitted.tokens == []
+
+
+# Descriptors
 
 
 def is_full(one: Any) -> bool:
