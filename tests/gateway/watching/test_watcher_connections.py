@@ -82,7 +82,7 @@ async def served(admitted: AnyWatchers, closing_timeout_s: float = CLOSING_TIMEO
     await runner.setup()
     assert runner.server is not None
     listener = socket.create_server(("127.0.0.1", 0))
-    made.append(Connections(listener, runner.server, 8, closing_timeout_s=closing_timeout_s))
+    made.append(Connections(listener, runner.server, 8, idle_timeout_s=3_600, closing_timeout_s=closing_timeout_s))
     made[0].start(None)
     sweeper = asyncio.create_task(sweep())
     try:
