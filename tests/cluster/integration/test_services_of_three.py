@@ -12,7 +12,7 @@ import pytest
 import tomlkit
 
 from ordo import ClusterClient
-from ordo.cluster.admin.stored_snapshots import list_snapshots
+from ordo.cluster.admin.stored_snapshots import StoredSnapshot, list_snapshots
 from ordo.cluster.monitoring.counters import read_counters
 from ordo.cluster.settings.config import load_config
 from ordo.cluster.wire.counters.counter_types import CounterType
@@ -55,7 +55,17 @@ def give(cluster: LocalCluster, member_id: int, answering: tuple[int, ...], watc
 def demand_alike(cluster: LocalCluster) -> None:
     """A snapshot of all services is the same on all members."""
     take_snapshot(cluster)
-    newest = [max(list_snapshots(load_config(cluster.config_path(one)))) for one in cluster.member_ids]
+    leader = cluster.await_leader()
+
+    def newest_of(member_id: int) -> StoredSnapshot:
+        return max(list_snapshots(load_config(cluster.config_path(member_id))))
+
+    position = newest_of(leader).entry.log_position
+    await_that(  # the order is done when the leader's is; the others take theirs when they come to the same record
+        lambda: all(newest_of(one).entry.log_position >= position for one in cluster.member_ids),
+        "the snapshot of each member",
+    )
+    newest = [newest_of(one) for one in cluster.member_ids]
     assert {len(entry.service_recording_ids) for entry, _ in newest} == {2}
     assert len({(entry.log_position, digest) for entry, digest in newest}) == 1, newest
     assert newest[0][1]
