@@ -44,7 +44,7 @@ def run(program: str) -> Any:
 
 
 def test_state_that_grows_is_collected_seldom() -> None:
-    assert run(ORDERS.format(settled=False))[0] > 50
+    assert run(ORDERS.format(settled=False))[0] > 10, "every 700 objects, and every 2,000 from Python 3.13 on"
     assert run(ORDERS.format(settled=True)) == [0, 0, 0]
 
 
